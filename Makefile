@@ -1,0 +1,37 @@
+# Everything a fresh machine needs: Python 3.11 or newer, a C compiler and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test test-slow lint format bench clean
+
+demo: $(INSTALLED)  ## install and run the one-minute demo
+	$(BIN)/gvfx demo
+
+test: lint  ## install, lint, type-check, check the layers, run the fast tests
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+test-slow: $(INSTALLED)  ## the statistical checks that take minutes
+	$(BIN)/pytest -m slow
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(INSTALLED)  ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
+
+bench: $(INSTALLED)
+	$(BIN)/gvfx bench tabular
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,80 @@
+"""gvfx: answer many predictive questions from one stream of experience, with as few steps as possible.
+
+The public names are listed one by one below and imported on first use, so that `gvfx --help` stays instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from gvfx import exact as exact
+    from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
+    from gvfx.behaviours.fixed import Follow as Follow
+    from gvfx.behaviours.fixed import Mixture as Mixture
+    from gvfx.behaviours.fixed import RoundRobin as RoundRobin
+    from gvfx.behaviours.fixed import Uniform as Uniform
+    from gvfx.behaviours.search import BehaviourPolicySearch as BehaviourPolicySearch
+    from gvfx.behaviours.successor import SuccessorRepresentation as SuccessorRepresentation
+    from gvfx.behaviours.wrappers import Epsilon as Epsilon
+    from gvfx.behaviours.wrappers import Floor as Floor
+    from gvfx.cumulants import Constant as Constant
+    from gvfx.cumulants import Distractor as Distractor
+    from gvfx.cumulants import Drifter as Drifter
+    from gvfx.cumulants import table_cumulant as table_cumulant
+    from gvfx.errors import InputError as InputError
+    from gvfx.experiments.paper import paper as paper
+    from gvfx.gvf import GVF as GVF
+    from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
+    from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
+    from gvfx.policies import callable_policy as callable_policy
+    from gvfx.policies import constant_policy as constant_policy
+    from gvfx.policies import mixture_policy as mixture_policy
+    from gvfx.policies import table_policy as table_policy
+    from gvfx.policies import uniform_policy as uniform_policy
+    from gvfx.running.evaluate import evaluate as evaluate
+    from gvfx.running.result import Result as Result
+    from gvfx.schedules import Fixed as Fixed
+    from gvfx.schedules import Geometric as Geometric
+    from gvfx.schedules import Linear as Linear
+    from gvfx.worlds.gridworld import four_rooms as four_rooms
+    from gvfx.worlds.gridworld import gridworld as gridworld
+    from gvfx.worlds.mdp import MDP as MDP
+
+_HOMES = {
+    "behaviours.explorer": ["GVFExplorer"],
+    "behaviours.fixed": ["Follow", "Mixture", "RoundRobin", "Uniform"],
+    "behaviours.search": ["BehaviourPolicySearch"],
+    "behaviours.successor": ["SuccessorRepresentation"],
+    "behaviours.wrappers": ["Epsilon", "Floor"],
+    "cumulants": ["Constant", "Distractor", "Drifter", "table_cumulant"],
+    "errors": ["InputError"],
+    "experiments.paper": ["paper"],
+    "gvf": ["GVF"],
+    "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
+    "policies": ["callable_policy", "constant_policy", "mixture_policy", "table_policy", "uniform_policy"],
+    "running.evaluate": ["evaluate"],
+    "running.result": ["Result"],
+    "schedules": ["Fixed", "Geometric", "Linear"],
+    "worlds.gridworld": ["four_rooms", "gridworld"],
+    "worlds.mdp": ["MDP"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted([*_HOME_OF, "exact"])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "exact":
+        return import_module("gvfx.exact")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'gvfx' has no attribute {name!r}")
+    value = getattr(import_module(f"gvfx.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

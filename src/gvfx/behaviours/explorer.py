@@ -1,0 +1,46 @@
+"""GVFExplorer: act in proportion to the return's standard deviation, summed over GVFs (paper, Theorem 4.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.equations import explorer_square
+from gvfx.gvf import Stacked
+from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
+
+
+class ExplorerState(NamedTuple):
+    weights: np.ndarray  # [gvf]
+
+
+@dataclass(frozen=True)
+class GVFExplorer(Behaviour):
+    """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform where all of them are zero."""
+
+    needs_variance: ClassVar[bool] = True
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _rule(*sizes)
+
+    def begin(self, asked: Stacked, world: Any) -> ExplorerState:
+        return ExplorerState(asked.weights)
+
+
+@cache
+def _rule(gvfs: int, actions: int) -> BehaviourRule:
+    @piece
+    def probabilities(state, t, row, x, pi, m, mu):
+        for a in range(actions):
+            total = 0.0
+            for i in range(gvfs):
+                total += explorer_square(state.weights[i], pi[a, i], m[a, i])
+            mu[a] = math.sqrt(total)  # Eq. 3 (eq:behavior_update)
+        normalise(mu, actions)
+
+    return BehaviourRule(probabilities, observe_nothing, end_nothing)

@@ -1,0 +1,97 @@
+"""Behaviours that do not learn: one policy, the targets' mixture, uniform, and the targets in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.gvf import Stacked
+from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
+from gvfx.policies import Policy, as_policy
+
+
+class FixedState(NamedTuple):
+    table: np.ndarray  # [1 or states, action]
+    stride: int
+
+
+class TurnState(NamedTuple):
+    turn: np.ndarray  # [1] index of the GVF whose policy is followed
+
+
+@dataclass(frozen=True)
+class Uniform(Behaviour):
+    """Every action alike."""
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _fixed(sizes.actions)
+
+    def begin(self, asked: Stacked, world: Any) -> FixedState:
+        return FixedState(np.full((1, world.actions), 1 / world.actions), 0)
+
+
+@dataclass(frozen=True)
+class Mixture(Behaviour):
+    """The mean of the target policies, drawn anew at every step (paper, App. B.1)."""
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _fixed(sizes.actions)
+
+    def begin(self, asked: Stacked, world: Any) -> FixedState:
+        return FixedState(np.ascontiguousarray(asked.pi.mean(axis=2)), asked.pi_stride)
+
+
+@dataclass(frozen=True)
+class Follow(Behaviour):
+    """One policy of your own, whatever the questions."""
+
+    policy: Policy
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", as_policy(self.policy))
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _fixed(sizes.actions)
+
+    def begin(self, asked: Stacked, world: Any) -> FixedState:
+        table = self.policy.table(world.states, world.actions, "behaviour.policy")
+        return FixedState(table, int(len(table) == world.states and world.states > 1))
+
+
+@dataclass(frozen=True)
+class RoundRobin(Behaviour):
+    """The target policies in turn, one episode each (paper, App. B.1)."""
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _round_robin(*sizes)
+
+    def begin(self, asked: Stacked, world: Any) -> TurnState:
+        return TurnState(np.zeros(1, dtype=np.int64))
+
+
+@cache
+def _fixed(actions: int) -> BehaviourRule:
+    @piece
+    def probabilities(state, t, row, x, pi, m, mu):
+        for a in range(actions):
+            mu[a] = state.table[row * state.stride, a]
+
+    return BehaviourRule(probabilities, observe_nothing, end_nothing)
+
+
+@cache
+def _round_robin(gvfs: int, actions: int) -> BehaviourRule:
+    @piece
+    def probabilities(state, t, row, x, pi, m, mu):
+        for a in range(actions):
+            mu[a] = pi[a, state.turn[0]]
+
+    @piece
+    def episode_end(state, t):
+        state.turn[0] = (state.turn[0] + 1) % gvfs
+
+    return BehaviourRule(probabilities, observe_nothing, episode_end)

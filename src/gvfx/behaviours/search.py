@@ -1,0 +1,129 @@
+"""BehaviourPolicySearch: REINFORCE on the variance of the importance-sampled return (Hanna et al. 2017).
+
+Adapted to several GVFs as the paper describes (App. B.1): after each episode
+theta += alpha * sum_i IS(tau, pi_i)^2 * sum_t grad log mu_theta(a_t|s_t), with IS = G * prod_t pi/mu.
+
+The product of up to `horizon` ratios makes this estimator high-variance by nature: single episodes can carry weights of
+many orders of magnitude.  Two guards keep it finite and are part of its definition here: each ratio is clipped, and
+one episode moves each logit by at most `largest_step` per visit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.errors import InputError
+from gvfx.gvf import Stacked
+from gvfx.kernel import BehaviourRule, Sizes, normalise, piece
+
+
+class SearchState(NamedTuple):
+    theta: np.ndarray  # [row, action] logits
+    path_x: np.ndarray  # [horizon] table rows of the episode so far
+    path_a: np.ndarray  # [horizon] its actions
+    length: np.ndarray  # [1]
+    log_ratio: np.ndarray  # [gvf] log prod_t pi/mu
+    returns: np.ndarray  # [gvf] discounted sum of cumulants
+    discount: np.ndarray  # [gvf] gamma^t
+    scratch: np.ndarray  # [action]
+    step_size: float
+    largest_step: float
+    log_low: float
+    log_high: float
+
+
+@dataclass(frozen=True)
+class BehaviourPolicySearch(Behaviour):
+    """Softmax behaviour whose logits descend the variance of the importance-sampled return, episode by episode.
+
+    step_size:    alpha of the update, divided by `scale` squared so that cumulants of other sizes behave alike.
+    scale:        a typical return.
+    largest_step: bound of alpha * sum_i IS^2 for one episode.
+    ratio_low, ratio_high: clip of each pi/mu.
+    """
+
+    step_size: float = 0.5
+    scale: float = 100.0
+    largest_step: float = 1.0
+    ratio_low: float = 1e-3
+    ratio_high: float = 10.0
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _rule(*sizes)
+
+    def begin(self, asked: Stacked, world: Any) -> SearchState:
+        if world.horizon is None:
+            raise InputError("horizon: BehaviourPolicySearch learns from whole episodes; give the world a horizon.")
+        if not (self.step_size > 0 and self.scale > 0 and 0 < self.ratio_low <= self.ratio_high):
+            raise InputError("behaviour: BehaviourPolicySearch needs step_size, scale > 0 and 0 < ratio_low <= ratio_high.")
+        gvfs = len(asked.names)
+        mixture = np.broadcast_to(asked.pi.mean(axis=2), (world.states, world.actions))
+        theta = np.zeros((world.rows, world.actions))
+        theta[world.feature] = np.log(np.maximum(mixture, 1e-8))  # starts at the mixture
+        return SearchState(
+            theta=theta,
+            path_x=np.zeros(world.horizon, dtype=np.int64),
+            path_a=np.zeros(world.horizon, dtype=np.int64),
+            length=np.zeros(1, dtype=np.int64),
+            log_ratio=np.zeros(gvfs),
+            returns=np.zeros(gvfs),
+            discount=np.ones(gvfs),
+            scratch=np.zeros(world.actions),
+            step_size=self.step_size / self.scale**2,
+            largest_step=self.largest_step,
+            log_low=math.log(self.ratio_low),
+            log_high=math.log(self.ratio_high),
+        )
+
+
+@cache
+def _rule(gvfs: int, actions: int) -> BehaviourRule:
+    @piece
+    def softmax(theta, mu):
+        best = theta[0]
+        for a in range(1, actions):
+            best = max(best, theta[a])
+        for a in range(actions):
+            mu[a] = math.exp(theta[a] - best)
+        normalise(mu, actions)
+
+    @piece
+    def probabilities(state, t, row, x, pi, m, mu):
+        softmax(state.theta[x], mu)
+
+    @piece
+    def observe(state, t, tr, c, gamma, pi):
+        n = state.length[0]
+        state.path_x[n] = tr.x
+        state.path_a[n] = tr.action
+        state.length[0] = n + 1
+        for i in range(gvfs):
+            state.returns[i] += state.discount[i] * c[i]
+            state.discount[i] *= gamma[tr.g, i]
+            ratio = math.log(max(pi[tr.row, tr.action, i] / tr.prob, 1e-300))
+            state.log_ratio[i] += min(max(ratio, state.log_low), state.log_high)
+
+    @piece
+    def episode_end(state, t):
+        total = 0.0
+        for i in range(gvfs):
+            total += state.returns[i] ** 2 * math.exp(2.0 * min(state.log_ratio[i], 200.0))  # IS(tau, pi_i)^2
+            state.returns[i] = 0.0
+            state.log_ratio[i] = 0.0
+            state.discount[i] = 1.0
+        step = min(state.step_size * total, state.largest_step)
+        if step > 0.0:
+            for n in range(state.length[0]):
+                theta = state.theta[state.path_x[n]]
+                softmax(theta, state.scratch)
+                for a in range(actions):  # grad log mu_theta = indicator - mu_theta
+                    theta[a] += step * ((a == state.path_a[n]) - state.scratch[a])
+        state.length[0] = 0
+
+    return BehaviourRule(probabilities, observe, episode_end)

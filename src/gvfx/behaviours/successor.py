@@ -1,0 +1,143 @@
+"""SuccessorRepresentation: seek what changes the successor representation and the reward weights most.
+
+McLeod et al. (2021) as the paper describes it (App. B.1): for every distinct target policy an indicator-vector
+successor representation psi(s, a) over states, for every GVF reward weights w(s, a); each step's intrinsic reward is
+the total absolute change of both, an Expected-Sarsa action value is learnt from it, and the behaviour is Boltzmann
+(or greedy) in that action value.  One learning rate serves all three.
+
+The policy mean of psi at each state is kept beside psi, so an update is one pass over a row instead of one per action.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from gvfx import schedules
+from gvfx.behaviours.base import Behaviour
+from gvfx.errors import InputError
+from gvfx.gvf import Stacked
+from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
+from gvfx.schedules import Schedule, ScheduleState
+
+MEMORY_LIMIT = 4 << 30
+
+
+class SuccessorState(NamedTuple):
+    psi: np.ndarray  # [policy, row, action, row] successor representations
+    mean: np.ndarray  # [policy, row, row] their means over actions under the target policy
+    member: np.ndarray  # [policy] a GVF that follows it
+    weights: np.ndarray  # [row, action, gvf] reward weights
+    value: np.ndarray  # [row, action] action value of the intrinsic reward
+    scratch: np.ndarray  # [action] the behaviour at the next state
+    rate: ScheduleState
+    temperature: float  # 0: greedy
+    discount: float
+
+
+@dataclass(frozen=True)
+class SuccessorRepresentation(Behaviour):
+    """Boltzmann (or greedy) behaviour on the intrinsic reward "how much did my representation change".
+
+    rate:        learning rate of the representation, the reward weights and the intrinsic value: a schedule, or the
+                 minimum of a linear one from 1 over 500,000 steps.
+    choice:      "boltzmann" with `temperature`, or "greedy".
+    discount:    of the intrinsic value.
+    """
+
+    rate: float | Schedule = 0.25
+    choice: Literal["boltzmann", "greedy"] = "boltzmann"
+    temperature: float = 1.0
+    discount: float = 0.99
+
+    def __post_init__(self) -> None:
+        if self.choice not in ("boltzmann", "greedy"):
+            raise InputError(f"choice: {self.choice!r} is unknown; choose 'boltzmann' or 'greedy'.")
+        if self.temperature <= 0:
+            raise InputError(f"temperature: {self.temperature} must be positive; use choice='greedy' for the limit of 0.")
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _rule(*sizes)
+
+    def begin(self, asked: Stacked, world: Any) -> SuccessorState:
+        member = _distinct_policies(asked)
+        rows, actions = world.rows, world.actions
+        size = 8 * len(member) * rows * rows * (actions + 1)
+        if size > MEMORY_LIMIT:
+            raise InputError(
+                f"behaviour: SuccessorRepresentation needs {size / 2**30:.1f} GB for {rows} states and {len(member)} "
+                "policies; group states together or choose another behaviour."
+            )
+        return SuccessorState(
+            psi=np.zeros((len(member), rows, actions, rows)),
+            mean=np.zeros((len(member), rows, rows)),
+            member=np.array(member, dtype=np.int64),
+            weights=np.zeros((rows, actions, len(asked.names))),
+            value=np.zeros((rows, actions)),
+            scratch=np.zeros(actions),
+            rate=schedules.as_falling(self.rate).state(),
+            temperature=self.temperature if self.choice == "boltzmann" else 0.0,
+            discount=self.discount,
+        )
+
+
+def _distinct_policies(asked: Stacked) -> list[int]:
+    """The first GVF of every distinct (policy, discount) pair."""
+    first: dict[bytes, int] = {}
+    for i in range(len(asked.names)):
+        first.setdefault(asked.pi[:, :, i].tobytes() + asked.gamma[:, i].tobytes(), i)
+    return list(first.values())
+
+
+@cache
+def _rule(gvfs: int, actions: int) -> BehaviourRule:
+    @piece
+    def softmax(value, temperature, mu):
+        """Boltzmann probabilities of value[action], or greedy (ties alike) at temperature 0."""
+        best = value[0]
+        for a in range(1, actions):
+            best = max(best, value[a])
+        for a in range(actions):
+            mu[a] = math.exp((value[a] - best) / temperature) if temperature > 0.0 else 1.0 * (value[a] == best)
+        normalise(mu, actions)
+
+    @piece
+    def probabilities(state, t, row, x, pi, m, mu):
+        softmax(state.value[x], state.temperature, mu)
+
+    @piece
+    def observe(state, t, tr, c, gamma, pi):
+        rate = schedules.at(state.rate, t)
+        change = 0.0
+        for j in range(state.member.shape[0]):
+            i = state.member[j]
+            discount = tr.alive * gamma[tr.g, i]
+            weight = pi[tr.row, tr.action, i]
+            psi = state.psi[j, tr.x, tr.action]
+            mean = state.mean[j, tr.x]
+            onward = state.mean[j, tr.next_x]
+            own = rate * (discount * onward[tr.x] - psi[tr.x])  # at the visited state, the indicator still missing
+            for f in range(psi.shape[0]):
+                delta = rate * (discount * onward[f] - psi[f])
+                change += abs(delta)
+                psi[f] += delta
+                mean[f] += weight * delta
+            change += abs(own + rate) - abs(own)
+            psi[tr.x] += rate
+            mean[tr.x] += weight * rate
+        for i in range(gvfs):
+            delta = rate * (c[i] - state.weights[tr.x, tr.action, i])
+            change += abs(delta)
+            state.weights[tr.x, tr.action, i] += delta
+        softmax(state.value[tr.next_x], state.temperature, state.scratch)
+        v = 0.0
+        for a in range(actions):
+            v += state.scratch[a] * state.value[tr.next_x, a]
+        target = change + tr.alive * state.discount * v
+        state.value[tr.x, tr.action] += rate * (target - state.value[tr.x, tr.action])
+
+    return BehaviourRule(probabilities, observe, end_nothing)

@@ -1,0 +1,16 @@
+"""Errors that a user can cause; each says in one sentence which field is wrong and how to mend it."""
+
+
+class InputError(ValueError):
+    """Bad input: one sentence that names the field and the fix."""
+
+
+class UnknownName(InputError):
+    """A name that is not in a list of choices; the sentence offers the nearest ones."""
+
+    def __init__(self, kind: str, name: str, choices: list[str] | tuple[str, ...]) -> None:
+        import difflib
+
+        near = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(repr(c) for c in near)}?" if near else f"choose from {', '.join(choices)}."
+        super().__init__(f"{kind}: {name!r} is unknown; {hint}")

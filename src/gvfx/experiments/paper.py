@@ -1,0 +1,208 @@
+"""Every tabular setting of the paper as data, with the section it comes from.
+
+`paper["distinct"]` has .world and .questions; the learning rates published for each method are in .rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
+from gvfx.behaviours.search import BehaviourPolicySearch
+from gvfx.behaviours.successor import SuccessorRepresentation
+from gvfx.behaviours.wrappers import Epsilon, Floor
+from gvfx.cumulants import Constant, Distractor, Drifter
+from gvfx.errors import InputError, UnknownName
+from gvfx.gvf import GVF
+from gvfx.learners.base import Learner
+from gvfx.learners.tabular import ExpectedSarsa, ImportanceSampling
+from gvfx.policies import constant_policy
+from gvfx.worlds.gridworld import four_rooms, gridworld
+from gvfx.worlds.mdp import MDP
+
+DISCOUNT = 0.99  # Sec. 6.1
+PI_1 = constant_policy([0.175, 0.175, 0.25, 0.4])  # Eq. 19 (eq:target_policies), actions L, R, U, D
+PI_2 = constant_policy([0.25, 0.15, 0.25, 0.35])
+GREEDY_LEFT = constant_policy([0.4, 0.1, 0.4, 0.1])  # Eq. 20 (eq:target_policies_semi_greedy)
+GREEDY_RIGHT = constant_policy([0.1, 0.4, 0.4, 0.1])
+CARDINAL = {  # App. B.3.5 (eq:target_policies_distinct_GVFs)
+    "N": constant_policy([0.1, 0.1, 0.7, 0.1]),
+    "E": constant_policy([0.1, 0.7, 0.1, 0.1]),
+    "S": constant_policy([0.1, 0.1, 0.1, 0.7]),
+    "W": constant_policy([0.7, 0.1, 0.1, 0.1]),
+}
+FORTY_GOALS = {1: 50, 24: 69, 45: 70, 130: 80, 206: 65, 287: 31, 303: 78, 378: 85, 384: 92, 399: 100}  # state -> value
+LEFT, RIGHT = (0, 0), (0, 19)
+
+BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, given the method's learning rate
+    "BPS": lambda rate: BehaviourPolicySearch(step_size=rate),
+    "SR": lambda rate: SuccessorRepresentation(rate=rate),
+    "Uniform": lambda rate: Uniform(),
+    "RoundRobin": lambda rate: RoundRobin(),
+    "Mixture": lambda rate: Mixture(),
+    "GVFExplorer": lambda rate: GVFExplorer(),
+}
+LEARNERS: dict[str, type[ExpectedSarsa] | type[ImportanceSampling]] = {
+    "ExpectedSarsa": ExpectedSarsa,
+    "ImportanceSampling": ImportanceSampling,
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One experimental setting: a world, its questions, its length and the published learning rates."""
+
+    name: str
+    title: str
+    section: str
+    build: Callable[[], tuple[MDP, list[GVF]]]
+    steps: int
+    rates: Mapping[str, float]  # minimum learning rate alpha_Q per method, Table 2 (tab:hyperparameters)
+    rate_m: float = 0.8  # alpha_M of GVFExplorer
+    initial_q: float = 1.0
+    initial_m: float = 5.0
+
+    @cached_property
+    def _built(self) -> tuple[MDP, list[GVF]]:
+        return self.build()
+
+    @property
+    def world(self) -> MDP:
+        return self._built[0]
+
+    @property
+    def questions(self) -> list[GVF]:
+        return self._built[1]
+
+    def behaviour(self, name: str, rate: float | None = None) -> Behaviour:
+        """A method's behaviour as the paper runs it: explored at random early on, never below a floor of 0.001."""
+        return Floor(Epsilon(BEHAVIOURS[checked("behaviour", name, BEHAVIOURS)](rate or self.rate(name))))
+
+    def learner(self, name: str = "ExpectedSarsa", rate_q: float | None = None, rate_m: float | None = None) -> Learner:
+        """A learner with this setting's initial tables; rates default to GVFExplorer's."""
+        kind = LEARNERS[checked("learner", name, LEARNERS)]
+        return kind(rate_q or self.rate("GVFExplorer"), rate_m or self.rate_m, self.initial_q, self.initial_m)
+
+    def rate(self, behaviour: str) -> float:
+        """The published learning rate of a method (the explorer's where none is published)."""
+        return self.rates.get(behaviour, self.rates["GVFExplorer"])
+
+
+def checked(kind: str, name: str, choices: Mapping[str, object]) -> str:
+    """The choice's own spelling of a name (case does not matter), or an error that offers the nearest."""
+    spelled = {choice.lower(): choice for choice in choices}
+    if name.lower() not in spelled:
+        raise UnknownName(kind, name, list(choices))
+    return spelled[name.lower()]
+
+
+def _same() -> tuple[MDP, list[GVF]]:
+    world = gridworld(20, {"left": LEFT})
+    return world, [GVF(pi, Distractor(100, 5, at="left"), DISCOUNT, name=n) for n, pi in (("pi1", PI_1), ("pi2", PI_2))]
+
+
+def _distinct() -> tuple[MDP, list[GVF]]:
+    world = gridworld(20, {"left": LEFT, "right": RIGHT})
+    return world, _left_right(PI_1, PI_2)
+
+
+def _semi_greedy() -> tuple[MDP, list[GVF]]:
+    return _distinct()[0], _left_right(GREEDY_LEFT, GREEDY_RIGHT)
+
+
+def _left_right(first: object, second: object) -> list[GVF]:
+    return [
+        GVF(first, Distractor(100, 5, at="left"), DISCOUNT, name="left"),  # type: ignore[arg-type]
+        GVF(second, Distractor(50, 5, at="right"), DISCOUNT, name="right"),  # type: ignore[arg-type]
+    ]
+
+
+def _four_rooms(sd: float = 0.5) -> tuple[MDP, list[GVF]]:
+    world = four_rooms({"left": LEFT, "right": RIGHT})
+    return world, [
+        GVF(PI_1, Distractor(100, 2, at="left"), DISCOUNT, name="distractor"),
+        GVF(PI_2, Drifter(sd, 100, at="right"), DISCOUNT, name="drifter"),
+    ]
+
+
+def _forty() -> tuple[MDP, list[GVF]]:
+    world = gridworld(20, {f"goal{s}": divmod(s, 20) for s in FORTY_GOALS})
+    return world, [
+        GVF(pi, Constant(value, at=f"goal{state}"), DISCOUNT, name=f"{direction}-{state}")
+        for direction, pi in CARDINAL.items()
+        for state, value in FORTY_GOALS.items()
+    ]
+
+
+class Settings(Mapping[str, Setting]):
+    """The paper's settings by name."""
+
+    def __init__(self, settings: list[Setting]) -> None:
+        self._by_name = {s.name: s for s in settings}
+
+    def __getitem__(self, name: str) -> Setting:
+        if not isinstance(name, str):
+            raise InputError(f"setting: {name!r} is not a name; choose from {', '.join(self._by_name)}.")
+        return self._by_name[checked("setting", name, self._by_name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def _all_but_explorer(rate: float, **others: float) -> dict[str, float]:
+    return {"RoundRobin": rate, "Mixture": rate, "Uniform": rate, **others}
+
+
+paper = Settings(
+    [
+        Setting(
+            "same",
+            "Two distinct policies, identical cumulant",
+            "Sec. 6.1, App. B.3.1",
+            _same,
+            2_000_000,
+            _all_but_explorer(0.95, GVFExplorer=0.25, SR=0.25, BPS=0.5),
+        ),
+        Setting(
+            "distinct",
+            "Two distinct policies, distinct cumulants",
+            "Sec. 6.1, App. B.3.2",
+            _distinct,
+            2_000_000,
+            _all_but_explorer(0.8, GVFExplorer=0.1, SR=0.5, BPS=0.8),
+        ),
+        Setting(
+            "semi-greedy",
+            "Semi-greedy policies, distinct cumulants",
+            "App. B.3.2",
+            _semi_greedy,
+            2_000_000,
+            _all_but_explorer(0.95, GVFExplorer=0.5, SR=0.8, BPS=0.9),
+        ),
+        Setting(
+            "fourrooms",
+            "FourRooms with a drifting cumulant",
+            "Sec. 6.1, App. B.3.4",
+            _four_rooms,
+            4_000_000,
+            _all_but_explorer(0.8, GVFExplorer=0.5, SR=0.8, BPS=0.8),
+        ),
+        Setting(
+            "forty",
+            "Forty GVFs: four policies times ten cumulants",
+            "Sec. 6.1, App. B.3.5",
+            _forty,
+            2_000_000,
+            _all_but_explorer(0.8, GVFExplorer=0.5, SR=0.25, BPS=0.8),
+            rate_m=0.95,
+            initial_m=0.5,
+        ),
+    ]
+)

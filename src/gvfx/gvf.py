@@ -1,0 +1,148 @@
+"""The question: a general value function, and the stacking of several over one world."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gvfx.cumulants import Constant, Cumulant, Drifter
+from gvfx.errors import InputError
+from gvfx.policies import Policy, as_policy
+
+
+@dataclass(frozen=True)
+class GVF:
+    """A predictive question: following `policy`, how much of `cumulant`, discounted, will I see from here?
+
+    discount: a number in [0, 1], or a function of (state, action, next state).
+    weight:   how much this question's squared error counts.
+    """
+
+    policy: Policy
+    cumulant: Cumulant
+    discount: float | Callable[[int, int, int], float] = 0.99
+    weight: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", as_policy(self.policy))
+        if isinstance(self.cumulant, int | float):
+            object.__setattr__(self, "cumulant", Constant(float(self.cumulant)))
+        if not isinstance(self.cumulant, Cumulant):
+            raise InputError(f"cumulant: {self.cumulant!r:.60} is not a cumulant; use Constant, Distractor, Drifter or a number.")
+        if not callable(self.discount):
+            _check_discount(self.discount, "discount")
+        if not (math.isfinite(self.weight) and self.weight >= 0):
+            raise InputError(f"weight: {self.weight!r} must be a finite number of at least 0.")
+
+
+def _check_discount(value: float, field: str) -> float:
+    if not (isinstance(value, int | float) and 0 <= value <= 1):
+        raise InputError(f"{field}: {value!r} lies outside [0, 1]; give a number between 0 and 1.")
+    return float(value)
+
+
+class Stacked(NamedTuple):
+    """Several questions over one MDP, as arrays with the GVFs contiguous (last axis).
+
+    `pi` and `gamma` have one row when they do not depend on the state; `*_stride` (0 or 1) multiplies a row index.
+    Cumulants are paid by few outcomes: `pays` [states, actions, successors] names a row of `mean`, `sd`, `carry`
+    ([rows, gvf]) or is -1.  `carry` rows multiply the drifting levels `level` [gvf].
+    """
+
+    pi: np.ndarray  # [1 or states, actions, gvf]
+    pi_stride: int
+    gamma: np.ndarray  # [1 or states*actions*successors, gvf]
+    gamma_stride: int
+    pays: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+    carry: np.ndarray
+    weights: np.ndarray
+    level: np.ndarray
+    drift_sd: np.ndarray  # 0 where a GVF does not drift
+    drift_on_visit: np.ndarray  # True: the walk advances when paid, not every step
+    drift_channel: np.ndarray  # [gvf] GVFs with an equal drifter and place share one path
+    names: tuple[str, ...]
+
+
+def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
+    """The questions' names, `gvf1`, `gvf2`, ... where none is given; names must differ."""
+    names = tuple(q.name or f"gvf{i + 1}" for i, q in enumerate(questions))
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InputError(f"name: two questions are called {twice!r}; give each its own name.")
+    return names
+
+
+def stack(questions: Sequence[GVF], world: Any) -> Stacked:
+    """The questions as arrays over `world` (an MDP); every mistake in them is found here, before the first step."""
+    questions = list(questions)
+    if not questions:
+        raise InputError("questions: the list is empty; ask at least one GVF.")
+    for i, q in enumerate(questions):
+        if not isinstance(q, GVF):
+            raise InputError(f"questions[{i}]: {q!r:.60} is not a GVF; write gvfx.GVF(policy, cumulant, discount).")
+    names = question_names(questions)
+    shape = (world.states, world.actions, world.successors)
+
+    policies: dict[Policy, np.ndarray] = {}
+    for name, q in zip(names, questions, strict=True):
+        if q.policy not in policies:
+            policies[q.policy] = q.policy.table(world.states, world.actions, f"{name}.policy")
+    tables = [policies[q.policy] for q in questions]
+    one_row = all(len(t) == 1 for t in tables)
+    pi = np.ascontiguousarray(np.stack(tables if one_row else [np.broadcast_to(t, shape[:2]) for t in tables], axis=-1))
+
+    varying = any(callable(q.discount) for q in questions)
+    gamma = np.stack([_discounts(q.discount, world, varying, name) for name, q in zip(names, questions, strict=True)], axis=-1)
+
+    parts = [q.cumulant.tables(world) for q in questions]
+    pays, rows = _paying_rows(parts, shape)
+    drifters = [q.cumulant if isinstance(q.cumulant, Drifter) else None for q in questions]
+    return Stacked(
+        pi=pi,
+        pi_stride=0 if one_row else 1,
+        gamma=np.ascontiguousarray(gamma),
+        gamma_stride=int(varying),
+        pays=pays,
+        mean=rows[0],
+        sd=rows[1],
+        carry=rows[2],
+        weights=np.array([q.weight for q in questions], dtype=float),
+        level=np.array([d.start if d else 0.0 for d in drifters]),
+        drift_sd=np.array([d.sd if d else 0.0 for d in drifters]),
+        drift_on_visit=np.array([d is not None and d.advance == "visit" for d in drifters]),
+        drift_channel=np.array([drifters.index(d) for d in drifters]),
+        names=names,
+    )
+
+
+def _discounts(discount: Any, world: Any, varying: bool, name: str) -> np.ndarray:
+    """Discounts [1] or, when any question's discount varies, [states * actions * successors]."""
+    shape = (world.states, world.actions, world.successors)
+    if not callable(discount):
+        return np.full(math.prod(shape) if varying else 1, float(discount))
+    out = np.empty(shape)
+    for (s, a, k), s_next in np.ndenumerate(world.next):
+        out[s, a, k] = _check_discount(float(discount(s, a, int(s_next))), f"{name}.discount({s}, {a}, {s_next})")
+    return out.ravel()
+
+
+def _paying_rows(parts: Sequence[Any], shape: tuple[int, int, int]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The outcomes at which anything is paid, and mean, sd, carry [row, gvf] of the distinct ones."""
+    paid = np.zeros(shape, dtype=bool)
+    for part in parts:
+        paid |= (part.mean != 0) | (part.sd != 0) | (part.carry != 0)
+    where = np.flatnonzero(paid.ravel())
+    rows = np.stack([[np.broadcast_to(t, shape).ravel()[where] for t in part] for part in parts], axis=-1)  # [3, row, gvf]
+    flat = np.ascontiguousarray(np.moveaxis(rows, 0, 1)).reshape(len(where), -1)
+    distinct, inverse = np.unique(flat, axis=0, return_inverse=True) if len(where) else (flat, np.empty(0, int))
+    pays = np.full(paid.size, -1, dtype=np.int32)
+    pays[where] = inverse.ravel()
+    distinct = distinct.reshape(len(distinct), 3, len(parts))
+    return pays.reshape(shape), [np.ascontiguousarray(distinct[:, j]) for j in range(3)]

@@ -1,0 +1,94 @@
+"""What behaviours, learners and loops agree on: the compiled pieces and the transition they pass around.
+
+A behaviour or learner is a frozen description.  `rule(sizes)` gives its compiled functions, cached so that equal
+sizes compile once; `begin(...)` gives its mutable state, a named tuple of arrays that those functions change in
+place.  Sizes are closure constants: the compiler unrolls and inlines across the pieces, so a loop composed from them
+runs like one written by hand (docs/architecture.md has the measurements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from numba import njit
+
+# Sums may be reordered (so that they vectorise) but NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+# How the pieces of a loop are compiled: inlined into it, and unable to allocate, which spares reference counting.
+piece = njit(fastmath=FAST, forceinline=True, _nrt=False)
+
+
+class Sizes(NamedTuple):
+    """What a compiled function may unroll over."""
+
+    gvfs: int
+    actions: int
+
+
+class Transition(NamedTuple):
+    """One transition as the compiled functions see it (cumulants, discounts and policies come beside it, as arrays).
+
+    `row` indexes the policy table, `x` the learner's tables.  `alive` is 0 on termination and 1 otherwise, truncation
+    included: discounts[gvf] = alive * gamma[g, gvf].  next_action and next_prob are only set when a learner asks.
+    """
+
+    row: int
+    x: int
+    action: int
+    prob: float
+    next_row: int
+    next_x: int
+    next_action: int
+    next_prob: float
+    g: int
+    alive: float
+
+
+@dataclass(frozen=True, eq=False)
+class BehaviourRule:
+    """Compiled functions of a behaviour.
+
+    probabilities(state, t, row, x, pi, m, mu)   writes mu[action] for one state from its pi, m [action, gvf]
+    observe(state, t, transition, c, gamma, pi)  sees every transition, after the learner did
+    episode_end(state, t)                        is called after termination and truncation
+    """
+
+    probabilities: Callable[..., None]
+    observe: Callable[..., None]
+    episode_end: Callable[..., None]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnerRule:
+    """Compiled functions of a learner: update(state, t, transition, c, gamma, pi) and episode_end(state, t, rng, pi, gamma)."""
+
+    update: Callable[..., None]
+    episode_end: Callable[..., None]
+
+
+@piece
+def observe_nothing(state: Any, t: Any, transition: Any, c: Any, gamma: Any, pi: Any) -> None:
+    """A behaviour that does not learn from transitions."""
+
+
+@piece
+def end_nothing(state: Any, t: Any) -> None:
+    """A behaviour to which episodes do not matter."""
+
+
+@piece
+def normalise(mu: Any, actions: int) -> None:
+    """mu[actions] scaled to sum to one; uniform where all are zero (Eq. 3 is 0/0 there) or the sum is not finite."""
+    total = 0.0
+    for a in range(actions):
+        total += mu[a]
+    if 0.0 < total < 1e300:
+        scale = 1.0 / total
+        for a in range(actions):
+            mu[a] *= scale
+    else:
+        for a in range(actions):
+            mu[a] = 1.0 / actions

@@ -1,0 +1,139 @@
+"""Tabular temporal-difference learners for Q and M."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gvfx import schedules
+from gvfx.equations import m_target, m_target_sampled, q_target, q_target_sampled
+from gvfx.errors import InputError
+from gvfx.gvf import Stacked
+from gvfx.kernel import LearnerRule, Sizes, piece
+from gvfx.learners.base import Learner
+from gvfx.schedules import Schedule, ScheduleState, as_falling
+
+
+class Tables(NamedTuple):
+    """Action values q and variances m, both [row, action, gvf], and their learning rates."""
+
+    q: np.ndarray
+    m: np.ndarray
+    rate_q: ScheduleState
+    rate_m: ScheduleState
+    ratio_low: float
+    ratio_high: float
+
+
+@dataclass(frozen=True)
+class ExpectedSarsa(Learner):
+    """Off-policy TD without importance weights: Eq. 5 for Q, Eq. 6 for M.
+
+    rate_q, rate_m: a schedule, or the minimum of the paper's (linear from 1 over 500,000 steps).
+    initial_q, initial_m: what the tables start at.
+    """
+
+    rate_q: float | Schedule = 0.1
+    rate_m: float | Schedule = 0.8
+    initial_q: float = 1.0
+    initial_m: float = 5.0
+
+    def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
+        return _expected_sarsa(*sizes, variance)
+
+    def begin(self, asked: Stacked, world: Any) -> Tables:
+        return _tables(self, asked, world, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class ImportanceSampling(Learner):
+    """Off-policy TD with the ratio rho' = pi/mu of the next action, clipped to [ratio_low, ratio_high] (paper's ablation)."""
+
+    rate_q: float | Schedule = 0.1
+    rate_m: float | Schedule = 0.8
+    initial_q: float = 1.0
+    initial_m: float = 5.0
+    ratio_low: float = 0.0
+    ratio_high: float = 10.0
+
+    needs_next_action = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ratio_low <= self.ratio_high:
+            raise InputError(f"ratio_low: {self.ratio_low} must lie between 0 and ratio_high, {self.ratio_high}.")
+
+    def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
+        return _importance_sampling(*sizes, variance)
+
+    def begin(self, asked: Stacked, world: Any) -> Tables:
+        return _tables(self, asked, world, self.ratio_low, self.ratio_high)
+
+
+def _tables(learner: ExpectedSarsa | ImportanceSampling, asked: Stacked, world: Any, low: float, high: float) -> Tables:
+    if learner.initial_m < 0:
+        raise InputError(f"initial_m: {learner.initial_m} is negative; a variance starts at 0 or above.")
+    shape = (world.rows, world.actions, len(asked.names))
+    q = np.full(shape, float(learner.initial_q))
+    m = np.full(shape, float(learner.initial_m))
+    ends = np.setdiff1d(world.feature[world.terminal], world.feature[~world.terminal])
+    q[ends] = m[ends] = 0.0
+    return Tables(q, m, as_falling(learner.rate_q).state(), as_falling(learner.rate_m).state(), low, high)
+
+
+@piece
+def _no_episode_end(state, t, rng, pi, gamma):
+    """Nothing to do between episodes."""
+
+
+@cache
+def _expected_sarsa(gvfs: int, actions: int, variance: bool) -> LearnerRule:
+    @piece
+    def update(state, t, tr, c, gamma, pi):
+        q = state.q
+        m = state.m
+        rate_q = schedules.at(state.rate_q, t)
+        rate_m = schedules.at(state.rate_m, t)
+        here_q = q[tr.x, tr.action]
+        here_m = m[tr.x, tr.action]
+        next_q = q[tr.next_x]
+        next_m = m[tr.next_x]
+        next_pi = pi[tr.next_row]
+        for i in range(gvfs):
+            v = 0.0
+            for a in range(actions):
+                v += next_pi[a, i] * next_q[a, i]
+            discount = tr.alive * gamma[tr.g, i]
+            delta = q_target(c[i], discount, v) - here_q[i]  # Eq. 5 (eq:sarsa-q-update)
+            if variance:
+                v_m = 0.0
+                for a in range(actions):
+                    v_m += next_pi[a, i] * next_m[a, i]
+                target = m_target(delta, discount, v_m)  # Eq. 6 (eq:sarsa-m-update)
+                here_m[i] += rate_m * (target - here_m[i])
+            here_q[i] += rate_q * delta
+
+    return LearnerRule(update, _no_episode_end)
+
+
+@cache
+def _importance_sampling(gvfs: int, actions: int, variance: bool) -> LearnerRule:
+    @piece
+    def update(state, t, tr, c, gamma, pi):
+        q = state.q
+        m = state.m
+        rate_q = schedules.at(state.rate_q, t)
+        rate_m = schedules.at(state.rate_m, t)
+        for i in range(gvfs):
+            ratio = min(max(pi[tr.next_row, tr.next_action, i] / tr.next_prob, state.ratio_low), state.ratio_high)
+            discount = tr.alive * gamma[tr.g, i]
+            target = q_target_sampled(c[i], discount, ratio, q[tr.next_x, tr.next_action, i])
+            delta = target - q[tr.x, tr.action, i]  # Sec. 3, "Importance Sampling"
+            if variance:
+                target_m = m_target_sampled(delta, discount, ratio, m[tr.next_x, tr.next_action, i])  # Eq. 4 (eq:var_s_a)
+                m[tr.x, tr.action, i] += rate_m * (target_m - m[tr.x, tr.action, i])
+            q[tr.x, tr.action, i] += rate_q * delta
+
+    return LearnerRule(update, _no_episode_end)

@@ -1,0 +1,193 @@
+"""evaluate: answer questions in a world, by a behaviour and a learner, and measure the error as it falls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.errors import InputError
+from gvfx.gvf import GVF, Stacked, stack
+from gvfx.kernel import Sizes
+from gvfx.learners.base import Learner
+from gvfx.learners.tabular import ExpectedSarsa
+from gvfx.running.compiled import Dynamics, Loop, cursor, dynamics, make_loop, make_table
+from gvfx.running.result import Result, Snapshot
+from gvfx.streams import seed_streams
+from gvfx.truth import GroundTruth, predicted_values
+from gvfx.worlds.mdp import MDP
+
+Progress = Callable[[int, int, float], None]  # (seed, steps done, current error)
+
+
+def evaluate(
+    world: MDP,
+    questions: Sequence[GVF],
+    behaviour: Behaviour | None = None,
+    learner: Learner | None = None,
+    *,
+    steps: int = 100_000,
+    seeds: int | Iterable[int] = 1,
+    evaluate_every: int | None = None,
+    snapshots: Iterable[int] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Result:
+    """Learn the answers to all questions from one stream of experience per seed.
+
+    seeds:          how many (0, 1, ...), or the seeds themselves.
+    evaluate_every: steps between error measurements (default: twenty over the run).
+    snapshots:      further times at which to keep values, variances, visits and behaviour; the end is always kept.
+    workers:        seeds run side by side; results do not depend on it.
+    progress:       called as progress(seed, steps done, current error) after each measurement.
+    """
+    if not isinstance(world, MDP):
+        raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
+    asked = stack(questions, world)
+    plan = _Plan.checked(steps, evaluate_every, snapshots)
+    seed_list = checked_seeds(seeds)
+    if workers < 1:
+        raise InputError(f"workers: {workers} is too few; give at least 1.")
+    run = _Run(world, asked, behaviour or GVFExplorer(), learner or ExpectedSarsa(), plan)
+    if workers == 1 or len(seed_list) == 1:
+        parts = [run(seed, progress) for seed in seed_list]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
+    return _gather(run, seed_list, parts)
+
+
+def checked_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """The seeds of a run: a count or a list of distinct non-negative integers."""
+    listed = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(s) for s in seeds)
+    if not listed:
+        raise InputError(f"seeds: {seeds!r} gives no run at all; ask for at least 1 seed.")
+    if min(listed) < 0 or len(set(listed)) < len(listed):
+        raise InputError("seeds: give distinct seeds of at least 0.")
+    return listed
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """When to stop and look."""
+
+    steps: int
+    evaluations: tuple[int, ...]
+    snapshots: tuple[int, ...]
+
+    @classmethod
+    def checked(cls, steps: int, every: int | None, snapshots: Iterable[int]) -> _Plan:
+        if steps < 1:
+            raise InputError(f"steps: {steps} is too few; give at least 1.")
+        every = max(1, steps // 20) if every is None else every
+        if every < 1:
+            raise InputError(f"evaluate_every: {every} is too few; give at least 1 step between measurements.")
+        wanted = sorted(set(snapshots))
+        if wanted and not (wanted[0] >= 1 and wanted[-1] <= steps):
+            raise InputError(f"snapshots: {wanted} must lie between 1 and the {steps} steps of the run.")
+        return cls(steps, tuple(sorted({*range(every, steps + 1, every), steps})), tuple(sorted({*wanted, steps})))
+
+    @property
+    def stops(self) -> list[int]:
+        return sorted({*self.evaluations, *self.snapshots})
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One seed's share of a result."""
+
+    mse: np.ndarray
+    levels: np.ndarray
+    episodes: np.ndarray
+    snapshots: list[dict[str, Any]]
+    truth: np.ndarray
+    seconds: float
+
+
+class _Run:
+    """Everything that seeds share: arrays, compiled loop, truth.  Calling it with a seed runs that seed."""
+
+    def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: _Plan) -> None:
+        self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
+        self.sizes = Sizes(len(asked.names), world.actions)
+        self.rule = behaviour.rule(self.sizes)
+        self.learner_rule = learner.rule(self.sizes, behaviour.needs_variance)
+        self.dynamics: Dynamics = dynamics(world, asked)
+        self.truth = GroundTruth.exact(world, asked)
+        self.loop: Loop = make_loop(
+            self.sizes,
+            world.successors,
+            self.rule,
+            self.learner_rule,
+            learner.needs_next_action,
+            world.features is not None,
+            bool(asked.drift_sd.any() or asked.carry.any()),
+        )
+        warm = self._begin(0)
+        self.loop(self.dynamics, *warm, 0)  # compile before seeds run side by side
+
+    def _begin(self, seed: int) -> tuple[Any, Any, Any]:
+        return (
+            self.behaviour.begin(self.asked, self.world),
+            self.learner.begin(self.asked, self.world),
+            cursor(self.world, self.asked, seed_streams(seed)),
+        )
+
+    def __call__(self, seed: int, progress: Progress | None) -> _Part:
+        acting, learning, at = self._begin(seed)
+        mse, levels, episodes, snapshots = [], [], [], []
+        seconds, done = 0.0, 0
+        for stop in self.plan.stops:
+            begun = time.perf_counter()
+            self.loop(self.dynamics, acting, learning, at, stop - done)
+            seconds += time.perf_counter() - begun
+            done = stop
+            estimates = predicted_values(self.world, self.asked, learning.q)
+            if stop in self.plan.evaluations:
+                mse.append(self.truth.mse(estimates, at.level))
+                levels.append(at.level.copy())
+                episodes.append(int(at.at[3]))
+                if progress:
+                    progress(seed, done, float(mse[-1] @ self.asked.weights / self.asked.weights.sum()))
+            if stop in self.plan.snapshots:
+                snapshots.append(self._snapshot(acting, learning, at, estimates))
+        return _Part(np.array(mse), np.array(levels), np.array(episodes), snapshots, self.truth.values(at.level), seconds)
+
+    def _snapshot(self, acting: Any, learning: Any, at: Any, estimates: np.ndarray) -> dict[str, Any]:
+        mu = np.empty((self.world.states, self.world.actions))
+        make_table(self.sizes, self.rule)(self.dynamics, acting, learning, int(at.at[0]), mu)
+        kept = predicted_values(self.world, self.asked, learning.m) if self.behaviour.needs_variance else None
+        return dict(values=estimates, variances=kept, visits=at.visits.copy(), behaviour=mu, levels=at.level.copy())
+
+
+def _gather(run: _Run, seeds: tuple[int, ...], parts: list[_Part]) -> Result:
+    def stacked(index: int, field: str) -> Any:
+        arrays = [part.snapshots[index][field] for part in parts]
+        return None if arrays[0] is None else np.stack(arrays)
+
+    fields = ("values", "variances", "visits", "behaviour", "levels")
+    return Result(
+        names=run.asked.names,
+        weights=run.asked.weights,
+        seeds=seeds,
+        steps=np.array(run.plan.evaluations),
+        mse=np.stack([part.mse for part in parts]),
+        levels=np.stack([part.levels for part in parts]),
+        episodes=np.stack([part.episodes for part in parts]),
+        snapshots=tuple(Snapshot(step, **{f: stacked(k, f) for f in fields}) for k, step in enumerate(run.plan.snapshots)),
+        truth=np.stack([part.truth for part in parts]),
+        seconds=np.array([part.seconds for part in parts]),
+        experiment={
+            "behaviour": repr(run.behaviour),
+            "learner": repr(run.learner),
+            "steps": run.plan.steps,
+            "states": run.world.states,
+            "actions": run.world.actions,
+        },
+    )

@@ -1,0 +1,77 @@
+"""Numbers that change with the step count: learning rates and exploration rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gvfx.errors import InputError
+from gvfx.kernel import piece
+
+
+class ScheduleState(NamedTuple):
+    """start + slope * t, or start * decay^t, never below minimum."""
+
+    start: float
+    minimum: float
+    slope: float
+    decay: float
+
+
+@dataclass(frozen=True)
+class Linear:
+    """From `start` to `end` in equal parts over `steps`, then constant."""
+
+    start: float
+    end: float
+    steps: int
+
+    def state(self) -> ScheduleState:
+        if self.end > self.start or self.steps < 1:
+            raise InputError(f"schedule: Linear({self.start}, {self.end}, {self.steps}) must fall over at least one step.")
+        return ScheduleState(self.start, self.end, (self.end - self.start) / self.steps, 1.0)
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """start * decay^t, never below `minimum` (the paper's Algorithm 1, epsilon)."""
+
+    start: float = 1.0
+    decay: float = 0.99
+    minimum: float = 0.0
+
+    def state(self) -> ScheduleState:
+        if not 0 < self.decay <= 1:
+            raise InputError(f"schedule: Geometric.decay {self.decay} lies outside (0, 1].")
+        return ScheduleState(self.start, self.minimum, 0.0, self.decay)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same at every step."""
+
+    value: float
+
+    def state(self) -> ScheduleState:
+        return ScheduleState(self.value, self.value, 0.0, 1.0)
+
+
+Schedule = Linear | Geometric | Fixed
+
+
+def as_falling(rate: float | Schedule) -> Schedule:
+    """A learning rate: a schedule as it is, a number as the minimum of the paper's (linear from 1 over 500,000 steps)."""
+    if not isinstance(rate, int | float):
+        return rate
+    if not 0 < rate <= 1:
+        raise InputError(f"rate: {rate!r} lies outside (0, 1]; give the minimum learning rate.")
+    return Linear(1.0, float(rate), 500_000)  # App. B.3, "Hyperparameter Tuning"
+
+
+@piece
+def at(schedule, t):
+    """The schedule's value at step t."""
+    value = schedule.start + schedule.slope * t
+    if schedule.decay != 1.0:
+        value = schedule.start * schedule.decay**t
+    return max(value, schedule.minimum)

@@ -1,0 +1,1 @@
+"""Worlds: where experience comes from."""

@@ -1,0 +1,147 @@
+"""Grid worlds from a size or a text map (paper, Sec. 6.1 and App. B.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.worlds.mdp import MDP, Layout
+
+MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # actions L, R, U, D = 0..3 as (row, column) steps
+
+
+def gridworld(
+    size: int | tuple[int, int] | str = 20,
+    goals: Mapping[str, tuple[int, int]] | None = None,
+    walls: Iterable[tuple[int, int]] = (),
+    slip: float = 0.1,
+    horizon: int | None = 500,
+    grouping: int = 1,
+) -> MDP:
+    """A grid of cells with four moves; acting in a goal cell pays its cumulant and ends the episode.
+
+    size:     cells per side, (height, width), or a text map: '#' wall, '.' or ' ' free, any letter a goal of that name.
+    goals:    name -> (row, column), row 0 on top.
+    walls:    (row, column) cells that cannot be entered.
+    slip:     probability that the move is replaced by one of the *other* feasible moves, each alike.
+              A chosen move that is blocked stays put.
+    horizon:  steps per episode; then it is truncated.
+    grouping: 1, 2, 4, ...: so many vertically neighbouring rows are seen as one (20x20 becomes 10x20, 5x20).
+    """
+    recipe: dict[str, Any] = dict(
+        size=size, goals=dict(goals or {}), walls=sorted(map(tuple, walls)), slip=slip, horizon=horizon, grouping=grouping
+    )
+    height, width, goals, wall = _read_map(size, dict(goals or {}), recipe["walls"])
+    if not 0 <= slip < 1:
+        raise InputError(f"slip: {slip!r} lies outside [0, 1); give the probability of a random move.")
+    if grouping < 1 or height % grouping:
+        raise InputError(f"grouping: {grouping} does not divide the {height} rows; give a divisor such as 1 or 2.")
+
+    cells = height * width
+    absorbing = cells
+    next_state = np.full((cells + 1, 4, 5), absorbing, dtype=np.int32)
+    prob = np.zeros((cells + 1, 4, 5))
+    goal_cells = {r * width + c for r, c in goals.values()}
+    for s in range(cells):
+        r, c = divmod(s, width)
+        if wall[r, c]:
+            next_state[s], prob[s, :, 0] = s, 1.0
+            continue
+        if s in goal_cells:
+            prob[s, :, 0] = 1.0  # acting in a goal leads to the absorbing state, whatever the action
+            continue
+        next_state[s] = s
+        targets = [(r + dr, c + dc) for dr, dc in MOVES]
+        open_moves = [a for a, (y, x) in enumerate(targets) if 0 <= y < height and 0 <= x < width and not wall[y, x]]
+        for a in range(4):
+            others = [b for b in open_moves if b != a]
+            for b in open_moves:
+                next_state[s, a, b] = targets[b][0] * width + targets[b][1]
+            prob[s, a, a if a in open_moves else 4] = 1 - slip if others else 1.0  # slot 4 stays put
+            for b in others:
+                prob[s, a, b] = slip / len(others)
+    prob[absorbing, :, 0] = 1.0
+
+    free = ~wall.ravel()
+    start = free.astype(float)
+    start[list(goal_cells)] = 0
+    if not start.any():
+        raise InputError("walls: no free cell is left to start in; remove some walls or goals.")
+    places = {name: np.array([r * width + c]) for name, (r, c) in goals.items()}
+    terminal = np.arange(cells + 1) == absorbing
+    _check_goals_reached(goals, start.reshape(height, width), wall)
+    world = MDP(
+        next=next_state,
+        prob=prob,
+        start=np.append(start / start.sum(), 0.0),
+        terminal=terminal,
+        horizon=horizon,
+        live=np.append(free, False),
+        places=places,
+        layout=Layout(height, width, wall, goals),
+        recipe=("gridworld", recipe),
+    )
+    if grouping == 1:
+        return world
+    row, column = np.divmod(np.arange(cells), width)
+    features = np.append(row // grouping * width + column, height // grouping * width)
+    return world.with_features(features, ("gridworld", recipe))
+
+
+def four_rooms(goals: Mapping[str, tuple[int, int]] | None = None, slip: float = 0.1, horizon: int | None = 500) -> MDP:
+    """FourRooms, 20x20: walls in row 10 and column 10 with two doorways each."""
+    doors = (4, 15)
+    walls = {(10, c) for c in range(20) if c not in doors} | {(r, 10) for r in range(20) if r not in doors}
+    return gridworld(20, goals or {"left": (0, 0), "right": (0, 19)}, walls, slip, horizon)
+
+
+def _read_map(
+    size: Any, goals: dict[str, tuple[int, int]], walls: Iterable[tuple[int, int]]
+) -> tuple[int, int, dict, np.ndarray]:
+    if isinstance(size, str):
+        lines = [line for line in size.strip("\n").splitlines()]
+        height, width = len(lines), max(map(len, lines), default=0)
+        if width == 0:
+            raise InputError("size: the text map is empty; draw rows of '.', '#' and goal letters.")
+        wall = np.zeros((height, width), dtype=bool)
+        for r, line in enumerate(lines):
+            for c, mark in enumerate(line.ljust(width, "#")):
+                if mark == "#":
+                    wall[r, c] = True
+                elif mark.isalpha():
+                    if mark in goals:
+                        raise InputError(f"size: goal {mark!r} is drawn twice on the text map; use one letter per goal.")
+                    goals[mark] = (r, c)
+                elif mark not in ". ":
+                    raise InputError(f"size: row {r} of the text map has {mark!r}; use '.', '#' and goal letters.")
+    else:
+        height, width = (size, size) if isinstance(size, int) else size
+        if height < 1 or width < 1:
+            raise InputError(f"size: {size!r} is no grid; give at least 1 row and 1 column.")
+        wall = np.zeros((height, width), dtype=bool)
+    for field_name, listed in (("walls", [("", w) for w in walls]), ("goals", list(goals.items()))):
+        for name, (r, c) in listed:
+            if not (0 <= r < height and 0 <= c < width):
+                label = f" {name!r}" if name else ""
+                raise InputError(
+                    f"{field_name}:{label} at ({r}, {c}) lies outside the {height}x{width} map; rows are 0 to {height - 1}, columns 0 to {width - 1}."
+                )
+            if field_name == "walls":
+                wall[r, c] = True
+            elif wall[r, c]:
+                raise InputError(f"goals: {name!r} at ({r}, {c}) lies inside a wall; move it to a free cell.")
+    if len(set(goals.values())) < len(goals):
+        raise InputError("goals: two goals share one cell; give each its own.")
+    return height, width, goals, wall
+
+
+def _check_goals_reached(goals: Mapping[str, tuple[int, int]], start: np.ndarray, wall: np.ndarray) -> None:
+    """Every goal must have a free neighbour that is not itself a goal (acting in a goal ends the episode)."""
+    height, width = wall.shape
+    for name, (r, c) in goals.items():
+        around = [(r + dr, c + dc) for dr, dc in MOVES]
+        if not any(0 <= y < height and 0 <= x < width and start[y, x] > 0 for y, x in around):
+            raise InputError(f"goals: {name!r} at ({r}, {c}) cannot be reached from any start cell; open a way to it.")

@@ -1,0 +1,187 @@
+"""A finite Markov decision process whose dynamics we own, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gvfx.errors import InputError
+from gvfx.policies import TOLERANCE
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How states lie on a map: state = width * row + column for the cells, further states lie off the map."""
+
+    height: int
+    width: int
+    walls: np.ndarray  # [height, width] bool
+    goals: Mapping[str, tuple[int, int]]
+    arrows: tuple[tuple[int, int], ...] = ((0, -1), (0, 1), (-1, 0), (1, 0))  # (row, column) step of each action
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """Finite dynamics: each (state, action) has up to K successors.
+
+    next, prob: [states, actions, K] successor indices and their probabilities (padding has probability 0).
+    start:      [states] distribution of the first state of an episode.
+    terminal:   [states] bool; arriving there ends the episode without bootstrapping.
+    horizon:    steps after which an episode is cut (truncation: values still bootstrap); None: never.
+    live:       [states] bool; the states over which errors are averaged (default: all but terminal ones).
+    features:   [states] the table row a state is seen as (state aggregation); None: each state is its own.
+    places:     names for groups of states, so that cumulants can say at="goal".
+    reward:     [states, actions, K] the world's own reward, if it has one.
+    recipe:     how to build this world again, as data: (function name, arguments).
+    """
+
+    next: np.ndarray
+    prob: np.ndarray
+    start: np.ndarray
+    terminal: np.ndarray
+    horizon: int | None = None
+    live: np.ndarray = None  # type: ignore[assignment]
+    features: np.ndarray | None = None
+    places: Mapping[str, np.ndarray] = field(default_factory=dict)
+    layout: Layout | None = None
+    reward: np.ndarray | None = None
+    recipe: tuple[str, Mapping[str, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.next.ndim != 3 or self.next.shape != self.prob.shape:
+            raise InputError(
+                f"P: next and prob must share one shape [states, actions, successors], not {self.next.shape} and {self.prob.shape}."
+            )
+        if self.live is None:
+            object.__setattr__(self, "live", ~np.asarray(self.terminal, bool))
+        for name, dtype in (("next", np.int32), ("prob", float), ("start", float), ("terminal", bool), ("live", bool)):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+        for name in ("start", "terminal", "live"):
+            if getattr(self, name).shape != (self.states,):
+                raise InputError(
+                    f"{name}: expected one entry per state, [{self.states}], but got {list(getattr(self, name).shape)}."
+                )
+        if self.features is not None:
+            object.__setattr__(self, "features", np.ascontiguousarray(self.features, dtype=np.int32))
+        self._check()
+
+    def _check(self) -> None:
+        if not np.isfinite(self.prob).all() or (self.prob < 0).any():
+            s, a, _ = np.argwhere(~np.isfinite(self.prob) | (self.prob < 0))[0]
+            raise InputError(
+                f"P: a transition probability of state {s}, action {a} is negative or not finite; give probabilities."
+            )
+        off = np.argwhere(np.abs(self.prob.sum(axis=2) - 1) > TOLERANCE)
+        if off.size:
+            s, a = off[0]
+            raise InputError(f"P: state {s}, action {a} sums to {self.prob[s, a].sum():.6g}; make each row of P add up to 1.")
+        if (self.next < 0).any() or (self.next >= self.states).any():
+            raise InputError(f"P: a successor lies outside the {self.states} states; use indices 0 to {self.states - 1}.")
+        if not np.isfinite(self.start).all() or (self.start < 0).any() or abs(self.start.sum() - 1) > TOLERANCE:
+            raise InputError(
+                f"start: must be a distribution over states, but sums to {self.start.sum():.6g}; make it add up to 1."
+            )
+        if self.horizon is not None and self.horizon < 1:
+            raise InputError(f"horizon: {self.horizon} steps per episode is too few; give at least 1, or None for no limit.")
+        if self.features is not None and (self.features.shape != (self.states,) or (self.features < 0).any()):
+            raise InputError(f"features: expected one table row per state, [{self.states}] integers of at least 0.")
+        if (self.start[self.terminal] > 0).any():
+            raise InputError("start: an episode would start in a terminal state; give terminal states start probability 0.")
+        lost = np.flatnonzero(self.live & ~self.reached)
+        if lost.size:
+            raise InputError(
+                f"start: state {lost[0]} ({lost.size} in all) cannot be reached from any start state; "
+                "start there, open a way, or leave it out of `live`."
+            )
+
+    @classmethod
+    def from_matrix(cls, P: Any, start: Any = None, terminal: Any = None, horizon: int | None = None, **rest: Any) -> MDP:
+        """An MDP from dense transition probabilities P [states, actions, states]; starts anywhere live by default."""
+        P = np.asarray(P, dtype=float)
+        if P.ndim != 3 or P.shape[0] != P.shape[2]:
+            raise InputError(f"P: expected shape [states, actions, states], but got {list(P.shape)}.")
+        states, actions, _ = P.shape
+        k = max(1, int((P > 0).sum(axis=2).max()))
+        order = np.argsort(~(P > 0), axis=2, kind="stable")[:, :, :k]
+        prob = np.take_along_axis(P, order, axis=2)
+        bad = ~np.isfinite(P) | (P < 0)
+        if bad.any():
+            s, a, _ = np.argwhere(bad)[0]
+            raise InputError(
+                f"P: a transition probability of state {s}, action {a} is negative or not finite; give probabilities."
+            )
+        terminal = np.zeros(states, bool) if terminal is None else np.asarray(terminal, bool)
+        if start is None:
+            start = np.where(terminal, 0.0, 1.0) / max(1, (~terminal).sum())
+        return cls(order, prob, np.asarray(start, float), terminal, horizon, **rest)
+
+    @property
+    def states(self) -> int:
+        return self.next.shape[0]
+
+    @property
+    def actions(self) -> int:
+        return self.next.shape[1]
+
+    @property
+    def successors(self) -> int:
+        """Successors per (state, action) in the arrays, padding included."""
+        return self.next.shape[2]
+
+    @property
+    def rows(self) -> int:
+        """Table rows a learner needs: the number of features, or of states without aggregation."""
+        return self.states if self.features is None else int(self.features.max()) + 1
+
+    @property
+    def feature(self) -> np.ndarray:
+        """The table row of every state."""
+        return np.arange(self.states, dtype=np.int32) if self.features is None else self.features
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Transition probabilities as a sparse matrix [states * actions, states]."""
+        rows = np.repeat(np.arange(self.states * self.actions), self.successors)
+        entries = (self.prob.ravel(), (rows, self.next.ravel()))
+        return sp.csr_array(sp.coo_array(entries, shape=(self.states * self.actions, self.states)))
+
+    @cached_property
+    def reached(self) -> np.ndarray:
+        """The states that can be reached from the start distribution, [states] bool."""
+        reached = self.start > 0
+        frontier = np.flatnonzero(reached)
+        while frontier.size:
+            onward = self.next[frontier][self.prob[frontier] > 0]
+            fresh = np.unique(onward[~reached[onward]])
+            reached[fresh] = True
+            frontier = fresh[~self.terminal[fresh]]
+        return reached
+
+    def where(self, at: Any) -> np.ndarray:
+        """State indices of a place: a name, a (row, column) cell, a state index, or a list of those."""
+        if isinstance(at, str):
+            if at not in self.places:
+                known = ", ".join(map(repr, self.places)) or "none"
+                raise InputError(f"at: the world has no place called {at!r}; its places are {known}.")
+            return np.atleast_1d(self.places[at])
+        if isinstance(at, tuple) and len(at) == 2 and self.layout is not None:
+            row, column = at
+            if not (0 <= row < self.layout.height and 0 <= column < self.layout.width):
+                raise InputError(f"at: cell {at} lies outside the {self.layout.height}x{self.layout.width} map.")
+            return np.array([row * self.layout.width + column])
+        if isinstance(at, int | np.integer):
+            if not 0 <= at < self.states:
+                raise InputError(f"at: state {at} does not exist; the world has states 0 to {self.states - 1}.")
+            return np.array([int(at)])
+        if isinstance(at, list | tuple | np.ndarray):
+            return np.concatenate([self.where(a) for a in at])
+        raise InputError(f"at: {at!r} is no place; give a name, a (row, column) cell or a state index.")
+
+    def with_features(self, features: np.ndarray, recipe: tuple[str, Mapping[str, Any]] | None = None) -> MDP:
+        """The same world seen through state aggregation: features [states] gives each state's table row."""
+        return replace(self, features=np.asarray(features), recipe=recipe)
