@@ -93,7 +93,7 @@ void run(const World *w, double *q, double *m, int64_t *visits, uint64_t *rng, i
         double alive = ended ? 0.0 : 1.0, rate_q = rate(w->min_q, t), rate_m = rate(w->min_m, t);
         visits[pair]++;
         age++;
-        double *restrict q_here = q + pair * GVFS, *restrict m_here = m + pair * GVFS;
+        double *q_here = q + pair * GVFS, *m_here = m + pair * GVFS;
         const double *q_next = q + s_next * ACTIONS * GVFS, *m_next = m + s_next * ACTIONS * GVFS;
         double q_new[GVFS], m_new[GVFS];
         for (int i = 0; i < GVFS; i++) {

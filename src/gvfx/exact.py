@@ -7,11 +7,10 @@ Notation.  With target policy $\pi$, discount $\gamma$ and cumulant $c$:
 
 **Three variance functions** that the paper's text calls by one name (docs/theory.md explains how they differ):
 
-| form | recursion on (s, a) | is the variance of |
-|---|---|---|
-| `expected_sarsa` (Eq. 6) | $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\pi M$ | $\sum_t\gamma^t\delta_t$ under $\pi$ |
-| `importance_sampling` (Eq. 4) | $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\frac{\pi^2}{\mu} M$ | $\sum_t\gamma^t\rho_{1:t}\delta_t$ under $\mu$ |
-| `return_variance` | Eq. 6 plus $\gamma^2\mathbb{E}[\mathrm{Var}_{a'\sim\pi}Q(s',a')]$ | the return $G$ under $\pi$ |
+- `expected_sarsa` (Eq. 6), $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\pi M$: the variance of $\sum_t\gamma^t\delta_t$ under $\pi$;
+- `importance_sampling` (Eq. 4), $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\frac{\pi^2}{\mu} M$: that of
+  $\sum_t\gamma^t\rho_{1:t}\delta_t$ under $\mu$;
+- `return_variance`, Eq. 6 plus $\gamma^2\mathbb{E}[\mathrm{Var}_{a'\sim\pi}Q(s',a')]$: that of the return $G$ under $\pi$.
 
 All of them reduce to one linear system over states, $m = r + \gamma^2 \bar P m$, solved dense below
 `DENSE_BELOW` states and by a sparse LU factorisation above.  GVFs with the same policy and discount share it.

@@ -140,7 +140,7 @@ def _paying_rows(parts: Sequence[Any], shape: tuple[int, int, int]) -> tuple[np.
         paid |= (part.mean != 0) | (part.sd != 0) | (part.carry != 0)
     where = np.flatnonzero(paid.ravel())
     rows = np.stack([[np.broadcast_to(t, shape).ravel()[where] for t in part] for part in parts], axis=-1)  # [3, row, gvf]
-    flat = np.ascontiguousarray(np.moveaxis(rows, 0, 1)).reshape(len(where), -1)
+    flat = np.ascontiguousarray(np.moveaxis(rows, 0, 1)).reshape(len(where), 3 * len(parts))
     distinct, inverse = np.unique(flat, axis=0, return_inverse=True) if len(where) else (flat, np.empty(0, int))
     pays = np.full(paid.size, -1, dtype=np.int32)
     pays[where] = inverse.ravel()

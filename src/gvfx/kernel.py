@@ -17,8 +17,10 @@ from numba import njit
 # Sums may be reordered (so that they vectorise) but NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-# How the pieces of a loop are compiled: inlined into it, and unable to allocate, which spares reference counting.
-piece = njit(fastmath=FAST, forceinline=True, _nrt=False)
+# How a loop and its pieces are compiled: unable to allocate, which spares reference counting; pieces are inlined.
+_compile: Any = njit  # `_nrt` is not in numba's type stubs
+piece = _compile(fastmath=FAST, forceinline=True, _nrt=False)
+whole = _compile(fastmath=FAST, nogil=True, _nrt=False)
 
 
 class Sizes(NamedTuple):
@@ -51,7 +53,7 @@ class Transition(NamedTuple):
 class BehaviourRule:
     """Compiled functions of a behaviour.
 
-    probabilities(state, t, row, x, pi, m, mu)   writes mu[action] for one state from its pi, m [action, gvf]
+    probabilities(state, t, s, x, pi, m, mu)     writes mu[action] for state s from its pi, m [action, gvf]
     observe(state, t, transition, c, gamma, pi)  sees every transition, after the learner did
     episode_end(state, t)                        is called after termination and truncation
     """

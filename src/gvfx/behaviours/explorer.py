@@ -35,7 +35,7 @@ class GVFExplorer(Behaviour):
 @cache
 def _rule(gvfs: int, actions: int) -> BehaviourRule:
     @piece
-    def probabilities(state, t, row, x, pi, m, mu):
+    def probabilities(state, t, s, x, pi, m, mu):
         for a in range(actions):
             total = 0.0
             for i in range(gvfs):

@@ -76,9 +76,9 @@ class RoundRobin(Behaviour):
 @cache
 def _fixed(actions: int) -> BehaviourRule:
     @piece
-    def probabilities(state, t, row, x, pi, m, mu):
+    def probabilities(state, t, s, x, pi, m, mu):
         for a in range(actions):
-            mu[a] = state.table[row * state.stride, a]
+            mu[a] = state.table[s * state.stride, a]
 
     return BehaviourRule(probabilities, observe_nothing, end_nothing)
 
@@ -86,7 +86,7 @@ def _fixed(actions: int) -> BehaviourRule:
 @cache
 def _round_robin(gvfs: int, actions: int) -> BehaviourRule:
     @piece
-    def probabilities(state, t, row, x, pi, m, mu):
+    def probabilities(state, t, s, x, pi, m, mu):
         for a in range(actions):
             mu[a] = pi[a, state.turn[0]]
 

@@ -94,7 +94,7 @@ def _rule(gvfs: int, actions: int) -> BehaviourRule:
         normalise(mu, actions)
 
     @piece
-    def probabilities(state, t, row, x, pi, m, mu):
+    def probabilities(state, t, s, x, pi, m, mu):
         softmax(state.theta[x], mu)
 
     @piece

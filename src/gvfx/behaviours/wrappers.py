@@ -86,8 +86,8 @@ def _epsilon(inner: BehaviourRule, actions: int) -> BehaviourRule:
     inner_probabilities = inner.probabilities
 
     @piece
-    def probabilities(state, t, row, x, pi, m, mu):
-        inner_probabilities(state.inner, t, row, x, pi, m, mu)
+    def probabilities(state, t, s, x, pi, m, mu):
+        inner_probabilities(state.inner, t, s, x, pi, m, mu)
         epsilon = schedules.at(state.epsilon, t)
         for a in range(actions):
             mu[a] = (1.0 - epsilon) * mu[a] + epsilon / actions
@@ -100,8 +100,8 @@ def _floor(inner: BehaviourRule, actions: int) -> BehaviourRule:
     inner_probabilities = inner.probabilities
 
     @piece
-    def probabilities(state, t, row, x, pi, m, mu):
-        inner_probabilities(state.inner, t, row, x, pi, m, mu)
+    def probabilities(state, t, s, x, pi, m, mu):
+        inner_probabilities(state.inner, t, s, x, pi, m, mu)
         excess = 0.0
         for a in range(actions):
             mu[a] = max(mu[a] - state.floor, 0.0)

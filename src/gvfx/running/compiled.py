@@ -7,10 +7,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from gvfx.gvf import Stacked
-from gvfx.kernel import FAST, BehaviourRule, LearnerRule, Sizes, Transition, piece
+from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, uniform
 from gvfx.worlds.mdp import MDP
 
@@ -134,7 +133,7 @@ def make_loop(
             if drifting:
                 c[i] += w.carry[row, i] * level[i]
 
-    @njit(fastmath=FAST, nogil=True, _nrt=False)
+    @whole
     def run(w, b, lrn, cur, steps):
         rng = cur.rng
         pi = w.pi
@@ -152,7 +151,7 @@ def make_loop(
             row = s * w.pi_stride
             x = w.feature[s] if aggregated else s
             if not needs_next_action or action < 0:
-                probabilities(b, t, row, x, pi[row], lrn.m[x], mu)
+                probabilities(b, t, s, x, pi[row], lrn.m[x], mu)
                 action = choose(mu, actions, uniform(rng, BEHAVIOUR))
             prob = mu[action]
 
@@ -173,7 +172,7 @@ def make_loop(
             next_action = -1
             next_prob = 1.0
             if needs_next_action:
-                probabilities(b, t, next_row, next_x, pi[next_row], lrn.m[next_x], mu)
+                probabilities(b, t, s_next, next_x, pi[next_row], lrn.m[next_x], mu)
                 next_action = choose(mu, actions, uniform(rng, BEHAVIOUR))
                 next_prob = mu[next_action]
             tr = Transition(
@@ -212,11 +211,11 @@ def make_table(sizes: Sizes, behaviour: BehaviourRule) -> Callable[..., None]:
     """fill(dynamics, behaviour state, learner state, t, out): the behaviour's probabilities in every state."""
     probabilities = behaviour.probabilities
 
-    @njit(fastmath=FAST, nogil=True, _nrt=False)
+    @whole
     def fill(w, b, lrn, t, out):
         for s in range(out.shape[0]):
             row = s * w.pi_stride
             x = w.feature[s]
-            probabilities(b, t, row, x, w.pi[row], lrn.m[x], out[s])
+            probabilities(b, t, s, x, w.pi[row], lrn.m[x], out[s])
 
     return fill

@@ -163,7 +163,7 @@ class _Run:
         mu = np.empty((self.world.states, self.world.actions))
         make_table(self.sizes, self.rule)(self.dynamics, acting, learning, int(at.at[0]), mu)
         kept = predicted_values(self.world, self.asked, learning.m) if self.behaviour.needs_variance else None
-        return dict(values=estimates, variances=kept, visits=at.visits.copy(), behaviour=mu, levels=at.level.copy())
+        return {"values": estimates, "variances": kept, "visits": at.visits.copy(), "behaviour": mu, "levels": at.level.copy()}
 
 
 def _gather(run: _Run, seeds: tuple[int, ...], parts: list[_Part]) -> Result:

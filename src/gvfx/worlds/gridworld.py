@@ -31,9 +31,14 @@ def gridworld(
     horizon:  steps per episode; then it is truncated.
     grouping: 1, 2, 4, ...: so many vertically neighbouring rows are seen as one (20x20 becomes 10x20, 5x20).
     """
-    recipe: dict[str, Any] = dict(
-        size=size, goals=dict(goals or {}), walls=sorted(map(tuple, walls)), slip=slip, horizon=horizon, grouping=grouping
-    )
+    recipe: dict[str, Any] = {
+        "size": size,
+        "goals": dict(goals or {}),
+        "walls": sorted(map(tuple, walls)),
+        "slip": slip,
+        "horizon": horizon,
+        "grouping": grouping,
+    }
     height, width, goals, wall = _read_map(size, dict(goals or {}), recipe["walls"])
     if not 0 <= slip < 1:
         raise InputError(f"slip: {slip!r} lies outside [0, 1); give the probability of a random move.")
@@ -102,7 +107,7 @@ def _read_map(
     size: Any, goals: dict[str, tuple[int, int]], walls: Iterable[tuple[int, int]]
 ) -> tuple[int, int, dict, np.ndarray]:
     if isinstance(size, str):
-        lines = [line for line in size.strip("\n").splitlines()]
+        lines = size.strip("\n").splitlines()
         height, width = len(lines), max(map(len, lines), default=0)
         if width == 0:
             raise InputError("size: the text map is empty; draw rows of '.', '#' and goal letters.")
@@ -127,7 +132,7 @@ def _read_map(
             if not (0 <= r < height and 0 <= c < width):
                 label = f" {name!r}" if name else ""
                 raise InputError(
-                    f"{field_name}:{label} at ({r}, {c}) lies outside the {height}x{width} map; rows are 0 to {height - 1}, columns 0 to {width - 1}."
+                    f"{field_name}:{label} at ({r}, {c}) lies outside the {height}x{width} map; count rows and columns from 0."
                 )
             if field_name == "walls":
                 wall[r, c] = True

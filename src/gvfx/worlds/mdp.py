@@ -55,7 +55,7 @@ class MDP:
     def __post_init__(self) -> None:
         if self.next.ndim != 3 or self.next.shape != self.prob.shape:
             raise InputError(
-                f"P: next and prob must share one shape [states, actions, successors], not {self.next.shape} and {self.prob.shape}."
+                f"P: next {self.next.shape} and prob {self.prob.shape} must share one shape [states, actions, successors]."
             )
         if self.live is None:
             object.__setattr__(self, "live", ~np.asarray(self.terminal, bool))
@@ -105,7 +105,7 @@ class MDP:
         P = np.asarray(P, dtype=float)
         if P.ndim != 3 or P.shape[0] != P.shape[2]:
             raise InputError(f"P: expected shape [states, actions, states], but got {list(P.shape)}.")
-        states, actions, _ = P.shape
+        states = len(P)
         k = max(1, int((P > 0).sum(axis=2).max()))
         order = np.argsort(~(P > 0), axis=2, kind="stable")[:, :, :k]
         prob = np.take_along_axis(P, order, axis=2)

@@ -1,0 +1,1 @@
+"""Speed measurements of gvfx, each against a bar; see README.md here."""

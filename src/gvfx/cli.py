@@ -1,0 +1,269 @@
+"""The command line.  Heavy modules are imported inside the commands, so that --help is instant."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gvfx.errors import InputError
+
+app = typer.Typer(
+    help="Answer many predictive questions (GVFs) from one stream of experience, with as few steps as possible.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Setting = Annotated[str, typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty.")]
+Seeds = Annotated[int, typer.Option("--seeds", help="Independent runs.")]
+Workers = Annotated[int | None, typer.Option("--workers", help="Seeds run side by side (default: the number of cores).")]
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence on stderr and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"gvfx: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("gvfx: interrupted.", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if version:
+        from gvfx import __version__
+
+        print(f"gvfx {__version__}")
+        raise typer.Exit
+
+
+@app.command("list")
+def list_() -> None:
+    """What there is: settings, behaviours, learners."""
+    from rich.console import Console
+
+    from gvfx.experiments.paper import BEHAVIOURS, LEARNERS, paper
+
+    console = Console()
+    settings = _table("setting", "what", "GVFs", "steps", "paper")
+    for name, setting in paper.items():
+        settings.add_row(name, setting.title, str(len(setting.questions)), f"{setting.steps:,}", setting.section)
+    console.print(settings)
+    behaviours = _table("behaviour", "what")
+    for name, make in BEHAVIOURS.items():
+        behaviours.add_row(name, _first_line(make(0.5)))
+    console.print(behaviours)
+    learners = _table("learner", "what")
+    for name, kind in LEARNERS.items():
+        learners.add_row(name, _first_line(kind))
+    console.print(learners)
+
+
+@app.command()
+def run(
+    setting: Setting,
+    behaviour: Annotated[str, typer.Option("--behaviour", "-b", help="See `gvfx list`.")] = "GVFExplorer",
+    learner: Annotated[str, typer.Option("--learner", "-l", help="See `gvfx list`.")] = "ExpectedSarsa",
+    steps: Annotated[int | None, typer.Option("--steps", help="Environment steps (default: as in the paper).")] = None,
+    seeds: Seeds = 5,
+    rate_q: Annotated[float | None, typer.Option("--rate-q", help="Minimum learning rate of Q (default: published).")] = None,
+    rate_m: Annotated[float | None, typer.Option("--rate-m", help="Minimum learning rate of M (default: published).")] = None,
+    evaluate_every: Annotated[int | None, typer.Option("--every", help="Steps between error measurements.")] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Write curves and summary to this file.")] = None,
+    workers: Workers = None,
+) -> None:
+    """Run one behaviour and learner on a setting of the paper."""
+    from rich.console import Console
+
+    from gvfx.experiments.compare import run_behaviour
+    from gvfx.experiments.paper import paper
+
+    chosen = paper[setting]
+    if output is not None:
+        _check_writable(output, "--json")
+    total = chosen.steps if steps is None else steps
+    with _progress({behaviour: total * max(seeds, 1)}) as report:
+        result = run_behaviour(
+            chosen,
+            behaviour,
+            learner,
+            steps=total,
+            seeds=seeds,
+            rate_q=rate_q,
+            rate_m=rate_m,
+            evaluate_every=evaluate_every,
+            workers=workers or os.cpu_count() or 1,
+            progress=lambda _, seed, done, error: report(behaviour, seed, done, error),
+        )
+    console = Console()
+    table = _table("GVF", "MSE", "standard error", "value error, mean |V - V̂|")
+    gap = abs(result.values - result.truth)[:, :, chosen.world.live].mean(axis=(0, 2))
+    for i, name in enumerate(result.names[:12]):
+        table.add_row(name, *_mean_and_error(result.mse[:, -1, i]), f"{gap[i]:.4g}")
+    if len(result.names) > 12:
+        table.add_row(f"... {len(result.names) - 12} more", "", "", "")
+    table.add_section()
+    table.add_row("average", *_mean_and_error(result.error[:, -1]), f"{gap.mean():.4g}", style="bold")
+    console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
+    console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
+    console.print(table)
+    console.print(f"{total * len(result.seeds) / result.seconds.sum():,.0f} steps/s per core")
+    if output is not None:
+        _write_json(output, {"setting": chosen.name, **result.to_json()})
+        console.print(f"wrote {output}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figures.")] = Path("demo"),
+    setting: Annotated[str, typer.Option("--setting", help="See `gvfx list`.")] = "distinct",
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps per run.")] = 1_000_000,
+    seeds: Seeds = 5,
+    workers: Workers = None,
+) -> None:
+    """All six behaviours on one setting: who wins, by how much, and figures of why (under a minute)."""
+    from rich.console import Console
+
+    from gvfx.experiments.compare import compare
+    from gvfx.experiments.paper import BEHAVIOURS, paper
+
+    begun = time.perf_counter()
+    console = Console()
+    chosen = paper[setting]
+    _check_writable(out / "learning-curves.png", "--out")
+    console.print(
+        f"[bold]{chosen.title}[/]: {len(chosen.questions)} GVFs, {chosen.world.states} states, {steps:,} steps, {seeds} seeds"
+    )
+    with _progress(dict.fromkeys(BEHAVIOURS, steps * max(seeds, 1))) as report:
+        results = compare(chosen, steps=steps, seeds=seeds, workers=workers or os.cpu_count() or 1, progress=report)
+    from gvfx.report.demo import verdict, write_figures
+
+    table = _table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
+    for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
+        rate = steps * len(result.seeds) / result.seconds.sum()
+        table.add_row(name, f"{chosen.rate(name):g}", *_mean_and_error(result.error[:, -1]), f"{rate:,.0f}")
+    console.print(table)
+    console.print(verdict(results))
+    for path in write_figures(chosen, results, out):
+        console.print(f"wrote {path}")
+    console.print(f"{time.perf_counter() - begun:.0f} s in all. Learning rates are the paper's; `gvfx run --help` changes them.")
+
+
+@app.command()
+def bench(
+    which: Annotated[str, typer.Argument(help="tabular")] = "tabular",
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
+) -> None:
+    """Measure speed as ratios, side by side in one run (needs the source checkout)."""
+    import importlib.util
+
+    from rich.console import Console
+
+    from gvfx.errors import UnknownName
+
+    folder = Path(__file__).resolve().parents[2] / "benchmarks"
+    if not folder.is_dir():
+        raise InputError("bench: the benchmarks come with the source checkout; clone the repository and run it there.")
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "reference"))
+    if which not in names:
+        raise UnknownName("bench", which, names)
+    sys.path.insert(0, str(folder.parent))
+    spec = importlib.util.find_spec(f"benchmarks.{which}")
+    assert spec is not None
+    module = importlib.import_module(spec.name)
+    rows = module.run(Console(), quick=quick)
+    if any(row.passed is False for row in rows):
+        raise typer.Exit(1)
+
+
+# --- helpers -----------------------------------------------------------------------------------------------------
+
+
+def _table(*columns: str) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, header_style="bold")
+    for k, column in enumerate(columns):
+        numeric = column in ("GVFs", "steps", "MSE", "standard error", "steps/s", "learning rate") or column.startswith("value")
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=k == 0)
+    return table
+
+
+def _first_line(thing: Any) -> str:
+    from rich.markup import escape
+
+    return escape((thing.__doc__ or "").strip().splitlines()[0])
+
+
+def _mean_and_error(samples: Any) -> tuple[str, str]:
+    from gvfx.running.result import standard_error
+
+    return f"{samples.mean():.4g}", f"± {standard_error(samples):.2g}" if len(samples) > 1 else "-"
+
+
+@contextmanager
+def _progress(totals: dict[str, int]) -> Iterator[Any]:
+    """A live bar per task, showing steps/s and the current MSE; yields report(task, seed, steps done, error)."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[rate]:>12}"),
+        TextColumn("MSE {task.fields[error]:<9}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, transient=not sys.stdout.isatty()) as bars:
+        tasks = {name: bars.add_task(name, total=total, rate="", error="", start=False) for name, total in totals.items()}
+        done: dict[str, dict[int, int]] = {name: {} for name in totals}
+        begun: dict[str, float] = {}
+
+        def report(name: str, seed: int, steps: int, error: float) -> None:
+            now = time.perf_counter()
+            if name not in begun:
+                begun[name] = now
+                bars.start_task(tasks[name])
+            done[name][seed] = steps
+            so_far = sum(done[name].values())
+            elapsed = now - begun[name]
+            rate = f"{so_far / elapsed / 1e6:.1f} M/s" if elapsed > 0.02 else ""
+            bars.update(tasks[name], completed=so_far, rate=rate, error=f"{error:.4g}")
+
+        yield report
+
+
+def _check_writable(path: Path, field: str) -> None:
+    """Refuse an output that cannot be written, before any work is done; makes its folder."""
+    if path.is_dir():
+        raise InputError(f"{field}: {path} is a folder; name a file in it.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{field}: cannot make the folder {path.parent} ({error.strerror}); choose another place.") from None
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{field}: cannot write to {path.parent}; choose another place.")
+
+
+def _write_json(path: Path, data: Any) -> None:
+    """Write a file whole or not at all."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    scratch.write_text(json.dumps(data, indent=1))
+    scratch.replace(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Figures: learning curves and maps over a grid world, from results alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import FuncFormatter
+
+from gvfx.report.style import GOAL, LABELS, MAP, colour, figure, steps_label, styled
+from gvfx.worlds.mdp import MDP
+
+
+@styled
+def learning_curves(steps: np.ndarray, errors: Mapping[str, np.ndarray], title: str = "", axis: Any = None) -> Any:
+    """Mean error over steps with a band of one standard error; errors[name] is [seed, t]."""
+    fig, (ax,) = (axis.figure, (axis,)) if axis is not None else figure()
+    for k, (name, error) in enumerate(errors.items()):
+        mean = error.mean(axis=0)
+        spread = error.std(axis=0, ddof=1) / len(error) ** 0.5 if len(error) > 1 else np.zeros_like(mean)
+        hue = colour(name, k)
+        ax.plot(steps, mean, color=hue, label=LABELS.get(name, name), zorder=3 if name == "GVFExplorer" else 2)
+        ax.fill_between(steps, np.maximum(mean - spread, mean * 0.05), mean + spread, color=hue, alpha=0.16, linewidth=0)
+    ax.set_yscale("log")
+    ax.xaxis.set_major_formatter(FuncFormatter(steps_label))
+    ax.set_xlabel("environment steps")
+    ax.set_ylabel("MSE, averaged over GVFs")
+    ax.set_title(title, loc="left")
+    ax.legend(fontsize=8.5)
+    return fig
+
+
+def cells(world: MDP, per_state: np.ndarray) -> np.ndarray:
+    """Values per state as an image [height, width], NaN in walls."""
+    layout = world.layout
+    assert layout is not None, "only grid worlds have a map"
+    image = np.array(per_state[: layout.height * layout.width], dtype=float).reshape(layout.height, layout.width)
+    image[layout.walls] = np.nan
+    return image
+
+
+@styled
+def maps(world: MDP, panels: Sequence[tuple[str, np.ndarray]], label: str, log: bool = True, low: float | None = None) -> Any:
+    """Maps side by side on one colour scale; panels are (title, value per state)."""
+    images = [cells(world, values) for _, values in panels]
+    everything = np.concatenate([image[np.isfinite(image)] for image in images])
+    fig, axes = figure(columns=len(panels), width=3.6, height=3.4)
+    if log:
+        top = max(float(everything.max()), 1e-12)
+        positive = everything[everything > 0]
+        bottom = low if low is not None else float(np.quantile(positive, 0.02)) if positive.size else top / 10
+        norm: Any = LogNorm(min(bottom, top / 10), top)
+        images = [np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin)) for image in images]
+    else:
+        norm = None
+    for ax, image, (title, _) in zip(axes, images, panels, strict=True):
+        shown = draw_map(ax, world, image, title, norm)
+    fig.colorbar(shown, ax=axes, label=label, shrink=0.85)
+    return fig
+
+
+def draw_map(ax: Any, world: MDP, image: np.ndarray, title: str, norm: Any = None, cmap: str = MAP) -> Any:
+    """One map: the image, walls in grey, goals as green dots."""
+    ax.set_facecolor("#adb5bd")
+    shown = ax.imshow(image, norm=norm, cmap=cmap, interpolation="nearest")
+    assert world.layout is not None
+    for row, column in world.layout.goals.values():
+        ax.plot(column, row, "o", color=GOAL, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.grid(False)
+    ax.set_title(title, fontsize=10)
+    return shown
+
+
+@styled
+def behaviour_arrows(world: MDP, panels: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Any:
+    """Where a behaviour goes: mean move of every cell as an arrow, over how often the cell was visited.
+
+    panels are (title, probabilities [state, action], visits [state]).
+    """
+    layout = world.layout
+    assert layout is not None
+    fig, axes = figure(columns=len(panels), width=4.2, height=3.9)
+    shares = [cells(world, 100 * visits / max(visits.sum(), 1)) for _, _, visits in panels]
+    top = max(np.nanmax(share) for share in shares)
+    norm: Any = LogNorm(max(top / 1e3, 1e-6), top)
+    rows, columns = np.mgrid[: layout.height, : layout.width]
+    free = ~layout.walls
+    for row, column in layout.goals.values():
+        free[row, column] = False
+    for ax, share, (title, mu, _) in zip(axes, shares, panels, strict=True):
+        shown = draw_map(ax, world, np.where(np.isnan(share), np.nan, np.maximum(share, norm.vmin)), title, norm, "Blues")
+        moves = mu[: layout.height * layout.width] @ np.array(layout.arrows, dtype=float)
+        size = np.linalg.norm(moves, axis=1, keepdims=True)
+        moves *= np.sqrt(size / max(size[free.ravel()].max(), 1e-12)) / np.maximum(size, 1e-12)  # the longest spans a cell
+        dy, dx = (moves[:, k].reshape(layout.height, layout.width)[free] for k in (0, 1))
+        ax.quiver(
+            columns[free],
+            rows[free],
+            dx,
+            dy,
+            angles="xy",
+            scale_units="xy",
+            scale=1.15,
+            pivot="mid",
+            color="#d6336c",
+            width=0.0045,
+        )
+    fig.colorbar(shown, ax=axes, label="visits, % of steps", shrink=0.85)
+    return fig

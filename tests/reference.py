@@ -1,0 +1,238 @@
+"""Plain Python, one step at a time, written from the paper: what every compiled loop must equal.
+
+It shares nothing with the compiled code but the random generator (run uncompiled) and the alias tables that turn a
+uniform draw into a successor, so that both see the same draws.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gvfx.running.compiled import dynamics
+from gvfx.schedules import Geometric, Linear
+from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, seed_streams, uniform
+
+
+class Draws:
+    """The named streams, drawn without compilation."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = seed_streams(seed)
+
+    def uniform(self, stream: int) -> float:
+        with np.errstate(over="ignore"):
+            return float(uniform.py_func(self.rng, stream))
+
+    def normal(self, stream: int) -> float:
+        radius = math.sqrt(-2 * math.log(1 - self.uniform(stream)))
+        return radius * math.cos(2 * math.pi * self.uniform(stream))
+
+
+def rate_at(schedule, t):
+    if isinstance(schedule, Linear):
+        return max(schedule.start + (schedule.end - schedule.start) / schedule.steps * t, schedule.end)
+    if isinstance(schedule, Geometric):
+        return max(schedule.start * schedule.decay**t, schedule.minimum)
+    return schedule.value
+
+
+class Uniform:
+    def probabilities(self, t, s, x, pi, m):
+        return np.full(len(pi), 1 / len(pi))
+
+    def observe(self, t, step):
+        pass
+
+    def episode_end(self):
+        pass
+
+
+class Mixture(Uniform):
+    def probabilities(self, t, s, x, pi, m):
+        return pi.mean(axis=1)
+
+
+class RoundRobin(Uniform):
+    turn = 0
+
+    def probabilities(self, t, s, x, pi, m):
+        self.gvfs = pi.shape[1]
+        return pi[:, self.turn]
+
+    def episode_end(self):
+        self.turn = (self.turn + 1) % self.gvfs
+
+
+class Explorer(Uniform):
+    def __init__(self, weights):
+        self.weights = weights
+
+    def probabilities(self, t, s, x, pi, m):
+        score = np.sqrt((self.weights * pi**2 * m).sum(axis=1))
+        return score / score.sum() if score.sum() > 0 else np.full(len(pi), 1 / len(pi))
+
+
+class Successor(Uniform):
+    """One psi per GVF (the questions of the tests have distinct policies)."""
+
+    def __init__(self, rows, actions, gvfs, rate, temperature, discount):
+        self.psi = np.zeros((gvfs, rows, actions, rows))
+        self.w = np.zeros((rows, actions, gvfs))
+        self.value = np.zeros((rows, actions))
+        self.rate, self.temperature, self.discount = rate, temperature, discount
+
+    def _choice(self, x):
+        v = self.value[x]
+        if self.temperature == 0:
+            e = (v == v.max()).astype(float)
+        else:
+            e = np.exp((v - v.max()) / self.temperature)
+        return e / e.sum()
+
+    def probabilities(self, t, s, x, pi, m):
+        return self._choice(x)
+
+    def observe(self, t, step):
+        rate = rate_at(self.rate, t)
+        change = 0.0
+        for i in range(len(self.psi)):
+            onward = step.pi_next[:, i] @ self.psi[i, step.x_next]
+            indicator = np.arange(self.psi.shape[1]) == step.x
+            delta = rate * (indicator + step.discounts[i] * onward - self.psi[i, step.x, step.a])
+            self.psi[i, step.x, step.a] += delta
+            change += np.abs(delta).sum()
+        delta = rate * (step.c - self.w[step.x, step.a])
+        self.w[step.x, step.a] += delta
+        change += np.abs(delta).sum()
+        v = self._choice(step.x_next) @ self.value[step.x_next]
+        target = change + step.alive * self.discount * v
+        self.value[step.x, step.a] += rate * (target - self.value[step.x, step.a])
+
+
+class Search(Uniform):
+    def __init__(self, theta, step_size, largest, low, high):
+        self.theta, self.step_size, self.largest, self.low, self.high = theta, step_size, largest, low, high
+        self.path = []
+
+    def _mu(self, x):
+        e = np.exp(self.theta[x] - self.theta[x].max())
+        return e / e.sum()
+
+    def probabilities(self, t, s, x, pi, m):
+        return self._mu(x)
+
+    def observe(self, t, step):
+        self.path.append(step)
+
+    def episode_end(self):
+        gvfs = len(self.path[0].c)
+        returns, discount, ratio = np.zeros(gvfs), np.ones(gvfs), np.ones(gvfs)
+        for step in self.path:
+            returns += discount * step.c
+            discount *= step.gamma
+            ratio *= np.clip(step.pi[step.a] / step.prob, self.low, self.high)
+        size = min(self.step_size * ((returns * ratio) ** 2).sum(), self.largest)
+        for step in self.path:
+            grad = -self._mu(step.x)
+            grad[step.a] += 1
+            self.theta[step.x] += size * grad
+        self.path = []
+
+
+class Epsilon:
+    def __init__(self, inner, schedule):
+        self.inner, self.schedule = inner, schedule
+
+    def probabilities(self, t, s, x, pi, m):
+        epsilon = rate_at(self.schedule, t)
+        mu = self.inner.probabilities(t, s, x, pi, m)
+        return (1 - epsilon) * mu + epsilon / len(mu)
+
+    def observe(self, t, step):
+        self.inner.observe(t, step)
+
+    def episode_end(self):
+        self.inner.episode_end()
+
+
+class Floor(Epsilon):
+    def probabilities(self, t, s, x, pi, m):
+        above = np.maximum(self.inner.probabilities(t, s, x, pi, m) - self.schedule, 0)
+        return self.schedule + (1 - len(above) * self.schedule) * above / above.sum()
+
+
+class Step:
+    """One transition and what the updates need to know about it."""
+
+
+def run(world, asked, behaviour, learner, steps, seed, sampled=False, ratio=(0.0, 10.0), variance=True):
+    """Returns q, m, visits, levels, number of episodes after `steps`; learner = (rate_q, rate_m, q, m)."""
+    rate_q, rate_m, q, m = learner
+    w = dynamics(world, asked)
+    draws = Draws(seed)
+    feature = world.feature
+    level = asked.level.copy()
+    visits = np.zeros((world.states, world.actions), int)
+    pi_of = lambda s: asked.pi[s * asked.pi_stride]  # noqa: E731
+    episodes, age, chosen, s = 0, 0, None, 0
+
+    def pick(t, s):
+        mu = behaviour.probabilities(t, s, feature[s], pi_of(s), m[feature[s]])
+        a = int(np.searchsorted(np.cumsum(mu)[:-1], draws.uniform(BEHAVIOUR), side="right"))
+        return a, mu[a]
+
+    def alias(threshold, other, u):
+        j = int(u * len(threshold))
+        return j if u * len(threshold) - j < threshold[j] else other[j]
+
+    for t in range(steps):
+        if age == 0:
+            s = int(w.starts[alias(w.start_threshold[0], w.start_other[0], draws.uniform(ENVIRONMENT))])
+        a, prob = chosen if chosen else pick(t, s)
+        pair = s * world.actions + a
+        k = alias(w.threshold[pair], w.other[pair], draws.uniform(ENVIRONMENT))
+        s_next = int(w.next[pair, k])
+        paying = int(w.pays[pair, k])
+        c = np.zeros(len(asked.names))
+        if paying >= 0:
+            for i in range(len(c)):
+                c[i] = asked.mean[paying, i]
+                if asked.sd[paying, i] > 0:
+                    c[i] += asked.sd[paying, i] * draws.normal(CUMULANTS)
+                c[i] += asked.carry[paying, i] * level[i]
+        for i in range(len(c)):
+            if asked.drift_channel[i] < i:
+                level[i] = level[asked.drift_channel[i]]
+            elif asked.drift_sd[i] > 0 and (paying >= 0 or not asked.drift_on_visit[i]):
+                level[i] += asked.drift_sd[i] * draws.normal(DRIFT)
+        ended = bool(world.terminal[s_next])
+        visits[s, a] += 1
+        age += 1
+        chosen = pick(t, s_next) if sampled else None
+
+        step = Step()
+        step.x, step.a, step.x_next, step.c, step.prob = feature[s], a, feature[s_next], c, prob
+        step.pi, step.pi_next, step.alive = pi_of(s), pi_of(s_next), 0.0 if ended else 1.0
+        step.gamma = asked.gamma[(pair * world.successors + k) * asked.gamma_stride]
+        step.discounts = step.alive * step.gamma
+        x, x_next = step.x, step.x_next
+        if sampled:
+            a_next, prob_next = chosen
+            rho = np.clip(step.pi_next[a_next] / prob_next, *ratio)
+            v, v_m = rho * q[x_next, a_next], rho**2 * m[x_next, a_next]
+        else:
+            v, v_m = (step.pi_next * q[x_next]).sum(axis=0), (step.pi_next * m[x_next]).sum(axis=0)
+        delta = c + step.discounts * v - q[x, a]
+        if variance:
+            m[x, a] += rate_at(rate_m, t) * (delta**2 + step.discounts**2 * v_m - m[x, a])
+        q[x, a] += rate_at(rate_q, t) * delta
+        behaviour.observe(t, step)
+
+        s = s_next
+        if ended or age >= (world.horizon or math.inf):
+            behaviour.episode_end()
+            age, chosen = 0, None
+            episodes += 1
+    return q, m, visits, level, episodes
