@@ -452,6 +452,18 @@ def test_the_spectral_radius_of_a_large_world_is_not_its_largest_row_sum():
         assert verdict.spectral_radius == pytest.approx(0, abs=1e-6), cells
 
 
+@pytest.mark.parametrize("side", [20, 25], ids=["dense", "iterative"])
+def test_the_spectral_radius_of_a_grid_lies_in_a_bracket(side):
+    """For a non-negative A, (I - A/c)^-1 is non-negative exactly when its radius is below c."""
+    world = gvfx.gridworld(side, {"L": (0, 0)})
+    pi = np.array([0.4, 0.1, 0.4, 0.1])
+    (verdict,) = exact.existence(world, [gvfx.GVF(pi, gvfx.Constant(1, at="L"), 0.99)], np.full((1, 4), 0.25))
+    A = 0.99**2 * np.einsum("a,sat->st", pi**2 / 0.25, probes.dense(world))[:-1, :-1]
+    identity, ones = np.eye(len(A)), np.ones(len(A))
+    assert np.linalg.solve(identity - A / (1.001 * verdict.spectral_radius), ones).min() >= 1
+    assert np.linalg.solve(identity - A / (0.999 * verdict.spectral_radius), ones).min() < 0
+
+
 def test_wall_cells_do_not_decide_whether_m_exists():
     """Nobody ever stands in a wall, so a behaviour that is poor only there leaves M as it is."""
     world = gvfx.gridworld("L...\n.##.\n....")

@@ -62,6 +62,7 @@ def test_places_by_name_cell_state_and_list():
     world = gvfx.gridworld((2, 3), {"G": (1, 2)})
     assert world.where("G").tolist() == [5]
     assert world.where((1, 0)).tolist() == [3]
+    assert world.where((np.int64(1), np.int64(0))).tolist() == [3], "numpy integers make a cell too"
     assert world.where(4).tolist() == [4]
     assert world.where(np.int64(4)).tolist() == [4]
     assert world.where(["G", (0, 1), 2]).tolist() == [5, 1, 2]

@@ -5,8 +5,11 @@ class InputError(ValueError):
     """Bad input: one sentence that names the field and the fix."""
 
 
-class UnknownName(InputError):
+class UnknownName(InputError, KeyError):
     """A name that is not in a list of choices; the sentence offers the nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show its repr
 
     def __init__(self, kind: str, name: str, choices: list[str] | tuple[str, ...]) -> None:
         import difflib

@@ -27,6 +27,7 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+import scipy.sparse.csgraph
 import scipy.sparse.linalg
 
 from gvfx.equations import explorer_square, q_target
@@ -259,14 +260,13 @@ class _Group:
 
     def solver(self, world: MDP, asked: Stacked) -> Solve:
         i = self.members[0]
-        system = sp.eye_array(world.states) - _kernel(world, _policy(world, asked, i), _discount(world, asked, i))
-        try:
-            return _solver(system)
-        except (np.linalg.LinAlgError, RuntimeError):
+        kernel = _kernel(world, _policy(world, asked, i), _discount(world, asked, i))
+        if not _every_state_leaks(kernel):
             raise InputError(
                 f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
                 "gives an endless sum; lower the discount or let episodes end."
-            ) from None
+            )
+        return _solver(sp.eye_array(world.states) - kernel)
 
 
 def _groups(world: MDP, asked: Stacked) -> list[_Group]:
@@ -283,10 +283,11 @@ def _policy(world: MDP, asked: Stacked, i: int) -> np.ndarray:
 
 
 def _discount(world: MDP, asked: Stacked, i: int) -> np.ndarray:
-    """gamma_i of every outcome [state, action, successor]: 0 on arriving in, or leaving, a terminal state."""
+    """gamma_i of every outcome [state, action, successor]: 0 into terminal states and where nobody ever stands."""
     shape = world.next.shape
     gamma = asked.gamma[:, i].reshape(shape) if asked.gamma_stride else np.broadcast_to(asked.gamma[0, i], shape)
-    return np.where(world.terminal[world.next] | world.terminal[:, None, None], 0.0, gamma)
+    nowhere = world.terminal | ~world.reached
+    return np.where(world.terminal[world.next] | nowhere[:, None, None], 0.0, gamma)
 
 
 def _expected_cumulants(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
@@ -320,29 +321,46 @@ def _kernel(world: MDP, weight: np.ndarray, discount: np.ndarray) -> sp.csr_arra
 def _solver(system: sp.sparray) -> Solve:
     """Solves system @ x = b for many b."""
     if system.shape[0] < DENSE_BELOW:
-        dense = system.toarray()
-        factor = scipy.linalg.lu_factor(dense, check_finite=False)
-        if np.abs(np.diag(factor[0])).min() < 1e-12:
-            raise np.linalg.LinAlgError("singular")
+        factor = scipy.linalg.lu_factor(system.toarray(), check_finite=False)
         return lambda b: scipy.linalg.lu_solve(factor, b, check_finite=False)
     return scipy.sparse.linalg.splu(sp.csc_array(system)).solve
 
 
+def _every_state_leaks(kernel: sp.csr_array) -> bool:
+    """Whether I - kernel is invertible, for a non-negative kernel with row sums of at most 1.
+
+    It is when every state can reach one whose row sums to less than 1: there the sum of future cumulants ends.
+    """
+    leaks = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
+    backwards = sp.csr_array(kernel.T)
+    frontier = leaks
+    while frontier.any():
+        found = (backwards[np.flatnonzero(frontier)].sum(axis=0) > 0) & ~leaks
+        leaks = leaks | found
+        frontier = found
+    return bool(leaks.all())
+
+
 def _spectral_radius(matrix: sp.csr_array) -> float:
-    """Spectral radius of a non-negative matrix."""
+    """Spectral radius of a non-negative matrix: the largest over its strongly connected components."""
     if not np.isfinite(matrix.data).all():
         return float("inf")
+    matrix = sp.csr_array(matrix)
+    matrix.eliminate_zeros()
+    count, component = scipy.sparse.csgraph.connected_components(matrix, connection="strong")
+    radius = float(matrix.diagonal().max())
+    sizes = np.bincount(component, minlength=count)
+    for k in np.flatnonzero(sizes > 1):
+        members = np.flatnonzero(component == k)
+        radius = max(radius, _irreducible_radius(matrix[members][:, members]))
+    return radius
+
+
+def _irreducible_radius(matrix: sp.csr_array) -> float:
     if matrix.shape[0] < 500:
         return float(np.abs(np.linalg.eigvals(matrix.toarray())).max())
-    x = np.ones(matrix.shape[0])
-    radius = 0.0
-    for _ in range(2000):  # power iteration; non-negative, so the largest eigenvalue is real
-        y = matrix @ x + x  # shifted: aperiodic
-        norm = float(y.max())
-        if norm == 0 or abs(norm - 1 - radius) < 1e-10 * norm:
-            break
-        radius, x = norm - 1, y / norm
-    return max(radius, 0.0)
+    start = np.ones(matrix.shape[0])
+    return float(np.abs(scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=start, return_eigenvectors=False)).max())
 
 
 def _weighted(weight: np.ndarray, m: np.ndarray) -> np.ndarray:

@@ -169,7 +169,7 @@ class MDP:
                 known = ", ".join(map(repr, self.places)) or "none"
                 raise InputError(f"at: the world has no place called {at!r}; its places are {known}.")
             return np.atleast_1d(self.places[at])
-        if isinstance(at, tuple) and len(at) == 2 and self.layout is not None:
+        if isinstance(at, tuple) and len(at) == 2 and all(isinstance(v, int) for v in at) and self.layout is not None:
             row, column = at
             if not (0 <= row < self.layout.height and 0 <= column < self.layout.width):
                 raise InputError(f"at: cell {at} lies outside the {self.layout.height}x{self.layout.width} map.")
