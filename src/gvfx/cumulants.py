@@ -135,4 +135,7 @@ def table_cumulant(mean: Any, sd: Any = 0.0) -> TableCumulant:
     def frozen(values: Any) -> Any:
         return tuple(map(frozen, values)) if isinstance(values, list) else values
 
-    return TableCumulant(frozen(np.asarray(mean, dtype=float).tolist()), frozen(np.asarray(sd, dtype=float).tolist()))
+    try:
+        return TableCumulant(frozen(np.asarray(mean, dtype=float).tolist()), frozen(np.asarray(sd, dtype=float).tolist()))
+    except (TypeError, ValueError):
+        raise InputError("TableCumulant: mean and sd must be numbers in rows of equal length.") from None

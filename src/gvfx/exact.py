@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import scipy.linalg
@@ -33,6 +33,7 @@ import scipy.sparse.linalg
 from gvfx.equations import explorer_square, q_target
 from gvfx.errors import InputError
 from gvfx.gvf import GVF, Stacked, stack
+from gvfx.policies import checked_rows
 from gvfx.worlds.mdp import MDP
 
 DENSE_BELOW = 1500
@@ -44,7 +45,7 @@ def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = Non
     """True values V [gvf, state]; `levels` [gvf] freezes drifting cumulants (default: their start)."""
     asked = stack(questions, world)
     base, unit = value_parts(world, asked)
-    return base + unit * (asked.level if levels is None else np.asarray(levels))[:, None]
+    return base + unit * _levels(asked, levels)[:, None]
 
 
 def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +69,7 @@ def action_values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | Non
 
 def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray | None) -> np.ndarray:
     mean, carry = _expected_cumulants(world, asked)
-    cumulants = mean + carry * (asked.level if levels is None else levels)
+    cumulants = mean + carry * _levels(asked, levels)
     q = np.empty((world.states, world.actions, len(asked.names)))
     for i in range(q.shape[2]):
         q[:, :, i] = q_target(cumulants[:, :, i], 1.0, (world.prob * _discount(world, asked, i) * v[i][world.next]).sum(axis=2))
@@ -82,7 +83,7 @@ def transition_noise(world: MDP, questions: Sequence[GVF], levels: np.ndarray | 
 
 
 def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray | None) -> np.ndarray:
-    level = asked.level if levels is None else levels
+    level = _levels(asked, levels)
     out = np.empty((world.states, world.actions, len(asked.names)))
     for i in range(out.shape[2]):
         paid = np.append(asked.mean[:, i] + asked.carry[:, i] * level[i], 0.0)[asked.pays]
@@ -90,6 +91,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
         target = q_target(paid, _discount(world, asked, i), v[i][world.next])
         centre = (world.prob * target).sum(axis=2, keepdims=True)
         out[:, :, i] = (world.prob * ((target - centre) ** 2 + spread**2)).sum(axis=2)
+    out[world.terminal] = 0.0
     return out
 
 
@@ -145,33 +147,31 @@ def variance(
     `behaviour` [1 or states, actions] is needed by "importance_sampling" only; where M does not exist it is infinite.
     """
     asked = stack(questions, world)
+    if form not in get_args(VarianceForm):
+        raise InputError(f"form: {form!r} is unknown; choose {', '.join(get_args(VarianceForm))}.")
+    if form == "importance_sampling" and behaviour is None:
+        raise InputError("behaviour: the importance-sampling form needs the behaviour's probabilities [states, actions].")
     v = values(world, questions, levels)
     noise = _transition_noise(world, asked, v, levels)
     q = _action_values(world, asked, v, levels) if form == "return_variance" else None
     out = np.empty_like(noise)
-    for i in range(out.shape[2]):
-        squared = _discount(world, asked, i) ** 2
-        pi = _policy(world, asked, i)
-        if form == "expected_sarsa":
-            weight, own = pi, (pi * noise[:, :, i]).sum(axis=1)  # Eq. 6 (eq:sarsa-m-update)
-        elif form == "return_variance":
-            assert q is not None
-            spread = (pi * (q[:, :, i] - v[i][:, None]) ** 2).sum(axis=1)
-            weight, own = pi, (pi * noise[:, :, i]).sum(axis=1) + spread
-        elif form == "importance_sampling":
-            if behaviour is None:
-                raise InputError("behaviour: the importance-sampling form needs the behaviour's probabilities [states, actions].")
-            weight = _squared_ratio(world, asked, i, behaviour)
-            own = (weight * noise[:, :, i]).sum(axis=1)  # Eq. 4 (eq:var_s_a)
-        else:
-            raise InputError(f"form: {form!r} is unknown; choose expected_sarsa, importance_sampling or return_variance.")
+    for group in _groups(world, asked):
+        first = group.members[0]
+        pi, squared = _policy(world, asked, first), _discount(world, asked, first) ** 2
+        # Eq. 4 (eq:var_s_a) weighs the next action by mu rho^2, Eq. 6 (eq:sarsa-m-update) by pi
+        weight = pi if behaviour is None or form != "importance_sampling" else _squared_ratio(world, asked, first, behaviour)
         system = _kernel(world, weight, squared)
         if form == "importance_sampling" and _spectral_radius(system) >= 1:
-            out[:, :, i] = np.inf
+            out[:, :, group.members] = np.inf
             continue
-        m = _solver(sp.eye_array(world.states) - system)(own)  # Eq. 17 (eq:M_exists), reduced to states
-        out[:, :, i] = noise[:, :, i] + (world.prob * squared * m[world.next]).sum(axis=2)
-        out[world.terminal, :, i] = 0.0
+        solve = _solver(sp.eye_array(world.states) - system)
+        for i in group.members:
+            own = _weighted(weight, noise[:, :, i])
+            if q is not None:
+                own += (pi * (q[:, :, i] - v[i][:, None]) ** 2).sum(axis=1)
+            m = solve(own)  # Eq. 17 (eq:M_exists), reduced to states
+            out[:, :, i] = noise[:, :, i] + (world.prob * squared * m[world.next]).sum(axis=2)
+    out[world.terminal] = 0.0
     return out
 
 
@@ -306,9 +306,22 @@ def _expected_cumulants(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndar
 def _squared_ratio(world: MDP, asked: Stacked, i: int, behaviour: np.ndarray) -> np.ndarray:
     """mu rho^2 = pi^2 / mu [state, action]; 0 where pi is 0, infinite where only mu is."""
     pi = _policy(world, asked, i)
-    mu = np.broadcast_to(behaviour, pi.shape)
+    mu = np.atleast_2d(checked_rows(behaviour, "behaviour", world.actions))
+    if len(mu) not in (1, world.states):
+        raise InputError(
+            f"behaviour: has {len(mu)} rows but the world has {world.states} states; give one row, or one per state."
+        )
+    mu = np.broadcast_to(mu, pi.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(pi > 0, pi * pi / mu, 0.0)
+
+
+def _levels(asked: Stacked, levels: np.ndarray | None) -> np.ndarray:
+    """Levels of the drifting cumulants [gvf]: given, or their start."""
+    level = asked.level if levels is None else np.asarray(levels, dtype=float)
+    if level.shape != asked.level.shape:
+        raise InputError(f"levels: expected one per question, [{len(asked.names)}], but got {list(level.shape)}.")
+    return level
 
 
 def _kernel(world: MDP, weight: np.ndarray, discount: np.ndarray) -> sp.csr_array:

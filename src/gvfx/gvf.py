@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,18 +31,18 @@ class GVF:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", as_policy(self.policy))
-        if isinstance(self.cumulant, int | float):
+        if isinstance(self.cumulant, Real):
             object.__setattr__(self, "cumulant", Constant(float(self.cumulant)))
         if not isinstance(self.cumulant, Cumulant):
             raise InputError(f"cumulant: {self.cumulant!r:.60} is not a cumulant; use Constant, Distractor, Drifter or a number.")
         if not callable(self.discount):
             _check_discount(self.discount, "discount")
-        if not (math.isfinite(self.weight) and self.weight >= 0):
+        if not (isinstance(self.weight, Real) and math.isfinite(self.weight) and self.weight >= 0):
             raise InputError(f"weight: {self.weight!r} must be a finite number of at least 0.")
 
 
-def _check_discount(value: float, field: str) -> float:
-    if not (isinstance(value, int | float) and 0 <= value <= 1):
+def _check_discount(value: Any, field: str) -> float:
+    if not (isinstance(value, Real) and 0 <= float(value) <= 1):
         raise InputError(f"{field}: {value!r} lies outside [0, 1]; give a number between 0 and 1.")
     return float(value)
 
@@ -81,7 +82,7 @@ def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
 
 def stack(questions: Sequence[GVF], world: Any) -> Stacked:
     """The questions as arrays over `world` (an MDP); every mistake in them is found here, before the first step."""
-    questions = list(questions)
+    questions = [questions] if isinstance(questions, GVF) else list(questions)
     if not questions:
         raise InputError("questions: the list is empty; ask at least one GVF.")
     for i, q in enumerate(questions):

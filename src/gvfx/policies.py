@@ -82,7 +82,10 @@ class CallablePolicy(Policy):
     function: Callable[[int], Sequence[float]]
 
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
-        return checked_rows([self.function(s) for s in range(states)], field, actions)
+        table = checked_rows([self.function(s) for s in range(states)], field, actions)
+        if table.ndim != 2:
+            raise InputError(f"{field}: the function must return one probability per action, {actions} numbers.")
+        return table
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,10 @@ class UniformPolicy(Policy):
 
 def constant_policy(probabilities: Sequence[float]) -> ConstantPolicy:
     """The same action probabilities in every state, e.g. ``constant_policy([.25, .25, .25, .25])``."""
-    return ConstantPolicy(tuple(checked_rows(probabilities, "policy").ravel().tolist()))
+    row = checked_rows(probabilities, "policy")
+    if row.ndim != 1:
+        raise InputError(f"policy: expected one row of probabilities, but got shape {list(row.shape)}; use table_policy.")
+    return ConstantPolicy(tuple(row.tolist()))
 
 
 def table_policy(rows: Any) -> TablePolicy:

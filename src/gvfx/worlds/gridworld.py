@@ -123,13 +123,13 @@ def _read_map(
                 elif mark not in ". ":
                     raise InputError(f"size: row {r} of the text map has {mark!r}; use '.', '#' and goal letters.")
     else:
-        height, width = (size, size) if isinstance(size, int) else size
+        height, width = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         if height < 1 or width < 1:
             raise InputError(f"size: {size!r} is no grid; give at least 1 row and 1 column.")
         wall = np.zeros((height, width), dtype=bool)
     for field_name, listed in (("walls", [("", w) for w in walls]), ("goals", list(goals.items()))):
         for name, (r, c) in listed:
-            if not (0 <= r < height and 0 <= c < width):
+            if not (0 <= r < height and 0 <= c < width and int(r) == r and int(c) == c):
                 label = f" {name!r}" if name else ""
                 raise InputError(
                     f"{field_name}:{label} at ({r}, {c}) lies outside the {height}x{width} map; count rows and columns from 0."

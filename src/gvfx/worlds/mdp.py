@@ -53,6 +53,8 @@ class MDP:
     recipe: tuple[str, Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "next", np.asarray(self.next))
+        object.__setattr__(self, "prob", np.asarray(self.prob))
         if self.next.ndim != 3 or self.next.shape != self.prob.shape:
             raise InputError(
                 f"P: next {self.next.shape} and prob {self.prob.shape} must share one shape [states, actions, successors]."
@@ -90,6 +92,9 @@ class MDP:
             raise InputError(f"horizon: {self.horizon} steps per episode is too few; give at least 1, or None for no limit.")
         if self.features is not None and (self.features.shape != (self.states,) or (self.features < 0).any()):
             raise InputError(f"features: expected one table row per state, [{self.states}] integers of at least 0.")
+        for name, place in self.places.items():
+            if np.size(place) and not (np.min(place) >= 0 and np.max(place) < self.states):
+                raise InputError(f"places: {name!r} names a state outside 0 to {self.states - 1}.")
         if (self.start[self.terminal] > 0).any():
             raise InputError("start: an episode would start in a terminal state; give terminal states start probability 0.")
         lost = np.flatnonzero(self.live & ~self.reached)
@@ -116,6 +121,8 @@ class MDP:
                 f"P: a transition probability of state {s}, action {a} is negative or not finite; give probabilities."
             )
         terminal = np.zeros(states, bool) if terminal is None else np.asarray(terminal, bool)
+        if terminal.shape != (states,):
+            raise InputError(f"terminal: expected one entry per state, [{states}], but got {list(terminal.shape)}.")
         if start is None:
             start = np.where(terminal, 0.0, 1.0) / max(1, (~terminal).sum())
         return cls(order, prob, np.asarray(start, float), terminal, horizon, **rest)
@@ -169,7 +176,12 @@ class MDP:
                 known = ", ".join(map(repr, self.places)) or "none"
                 raise InputError(f"at: the world has no place called {at!r}; its places are {known}.")
             return np.atleast_1d(self.places[at])
-        if isinstance(at, tuple) and len(at) == 2 and all(isinstance(v, int) for v in at) and self.layout is not None:
+        if (
+            isinstance(at, tuple)
+            and len(at) == 2
+            and all(isinstance(v, int | np.integer) for v in at)
+            and self.layout is not None
+        ):
             row, column = at
             if not (0 <= row < self.layout.height and 0 <= column < self.layout.width):
                 raise InputError(f"at: cell {at} lies outside the {self.layout.height}x{self.layout.width} map.")
@@ -179,7 +191,7 @@ class MDP:
                 raise InputError(f"at: state {at} does not exist; the world has states 0 to {self.states - 1}.")
             return np.array([int(at)])
         if isinstance(at, list | tuple | np.ndarray):
-            return np.concatenate([self.where(a) for a in at])
+            return np.concatenate([np.empty(0, int), *(self.where(a) for a in at)])
         raise InputError(f"at: {at!r} is no place; give a name, a (row, column) cell or a state index.")
 
     def with_features(self, features: np.ndarray, recipe: tuple[str, Mapping[str, Any]] | None = None) -> MDP:
