@@ -6,6 +6,7 @@ plain functions, so that tests/test_benchmark_reference.py can check that they c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,7 @@ class Problem:
         if asked.gamma_stride or asked.drift_sd.any() or world.features is not None:
             raise ValueError("the reference loops take constant discounts, no drift and no state aggregation")
         self.rng = np.random.default_rng(self.seed)
+        self.horizon = math.inf if world.horizon is None else world.horizon
         self.gvfs = len(asked.names)
         self.cumulative = world.prob.cumsum(axis=2)
         self.cumulative_start = world.start.cumsum()
@@ -62,7 +64,7 @@ class Problem:
         c = self.nothing if paying < 0 else self.rng.normal(self.asked.mean[paying], self.asked.sd[paying])
         ended = bool(self.world.terminal[s_next])
         self.age += 1
-        if ended or self.age >= self.world.horizon:
+        if ended or self.age >= self.horizon:
             self.state, self.age = draw(self.rng, self.cumulative_start), 0
         else:
             self.state = s_next
@@ -117,12 +119,14 @@ class Successor:
     psi: np.ndarray  # [gvf, state, action, state]
     weights: np.ndarray  # [state, action, gvf]
     value: np.ndarray  # [state, action]
-    temperature: float = 1.0
-    discount: float = 0.99
+    temperature: float
+    discount: float
 
     @classmethod
-    def zeros(cls, states: int, actions: int, gvfs: int) -> Successor:
-        return cls(np.zeros((gvfs, states, actions, states)), np.zeros((states, actions, gvfs)), np.zeros((states, actions)))
+    def zeros(cls, states: int, actions: int, gvfs: int, temperature: float = 100.0, discount: float = 0.99) -> Successor:
+        """Nothing learnt yet."""
+        psi = np.zeros((gvfs, states, actions, states))
+        return cls(psi, np.zeros((states, actions, gvfs)), np.zeros((states, actions)), temperature, discount)
 
     def update(
         self,
@@ -216,6 +220,10 @@ class Record:
     next_x: np.ndarray
     alive: np.ndarray
     c: np.ndarray  # [step, gvf]
+
+    def first(self, steps: int) -> Record:
+        """The first so many of them."""
+        return Record(self.x[:steps], self.action[:steps], self.next_x[:steps], self.alive[:steps], self.c[:steps])
 
 
 def record(problem: Problem, steps: int) -> Record:

@@ -1,7 +1,8 @@
 """The tabular benchmark: the compiled loop against hand-written C, against NumPy and against itself.
 
 Every comparison is measured side by side: the contenders take turns in one run and the best time of each counts, so a
-busy machine slows both alike.  Only running is timed; building arrays, compiling and warming up come before.
+busy machine slows both alike.  Only running is timed: each case first builds, compiles and warms up what it compares,
+and returns a function that measures it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import njit
 from rich.console import Console
 from rich.table import Table
 
@@ -32,14 +32,13 @@ from benchmarks import reference
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.cumulants import Constant
-from gvfx.experiments.paper import CARDINAL, DISCOUNT, FORTY_GOALS, Setting, paper
+from gvfx.experiments.paper import CARDINAL, DISCOUNT, Setting, paper
 from gvfx.gvf import GVF, stack
-from gvfx.kernel import FAST, BehaviourRule, Sizes, Transition
+from gvfx.kernel import BehaviourRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
-from gvfx.running.compiled import cursor, dynamics, make_loop
+from gvfx.running.compiled import Monitor, cursor, dynamics, make_loop
 from gvfx.running.evaluate import evaluate
 from gvfx.streams import seed_streams
-from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
 
 FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
@@ -91,6 +90,8 @@ class Run:
         self.dynamics = dynamics(world, asked)
         self.acting, self.learning = behaviour.begin(asked, world), learner.begin(asked, world)
         self.at = cursor(world, asked, seed_streams(seed))
+        nothing = np.zeros((sizes.gvfs, 1))
+        self.watch = Monitor(nothing, nothing, np.zeros(1, dtype=np.int64), nothing.T.copy())
         self(0)  # compiles
 
     @classmethod
@@ -99,7 +100,7 @@ class Run:
         return cls(setting.world, setting.questions, setting.behaviour(behaviour), setting.learner(), seed)
 
     def __call__(self, steps: int) -> None:
-        self.loop(self.dynamics, self.acting, self.learning, self.at, steps)
+        self.loop(self.dynamics, self.acting, self.learning, self.at, self.watch, steps)
 
     def steps_in(self, seconds: float) -> int:
         """About how many steps take so long; warms the tables up."""
@@ -144,7 +145,19 @@ def _rate(steps: float) -> str:
     return f"{steps / 1e6:.3g} M/s" if steps >= 1e5 else f"{steps / 1e3:.3g} k/s"
 
 
+Rows = list[Row]
+Case = Callable[[Effort], Callable[[], Rows]]  # prepares, and returns what measures
+
+
 # --- 1: against C -----------------------------------------------------------------------------------------------------
+
+
+C_TYPES = {  # of the arrays of explorer.c's struct `World`, by name
+    **dict.fromkeys(("next", "other", "pays", "start_other"), "i4"),
+    **dict.fromkeys(("threshold", "start_threshold", "pi", "gamma", "mean", "sd", "weights"), "f8"),
+    "starts": "i8",
+    "terminal": "?",
+}
 
 
 class CWorld(ctypes.Structure):
@@ -161,9 +174,6 @@ class CWorld(ctypes.Structure):
     )
 
 
-C_TYPES = {"next": "i4", "other": "i4", "pays": "i4", "starts": "i8", "start_other": "i4", "terminal": "?"}  # others: f8
-
-
 class CRun:
     """The hand-written C loop on the same arrays, from the same seed; same calls as Run."""
 
@@ -171,9 +181,8 @@ class CRun:
         d, asked = like.dynamics, like.asked
         if asked.pi_stride or asked.gamma_stride or like.world.features is not None or asked.drift_sd.any():
             raise ValueError("explorer.c takes policies and discounts that are the same in every state, and no drift")
-        arrays = {name: getattr(d, name) for name, kind in CWorld._fields_ if kind is ctypes.c_void_p and name != "weights"}
-        arrays["weights"] = asked.weights
-        self.arrays = {name: np.ascontiguousarray(a, dtype=C_TYPES.get(name, "f8")) for name, a in arrays.items()}
+        arrays = {**d._asdict(), "weights": asked.weights}
+        self.arrays = {name: np.ascontiguousarray(arrays[name], dtype=kind) for name, kind in C_TYPES.items()}
         numbers = {
             "n_starts": len(d.starts),
             "horizon": d.horizon,
@@ -194,20 +203,20 @@ class CRun:
         self.run(ctypes.byref(self.world), *self.changed, ctypes.c_int64(steps))
 
 
-@contextmanager
-def c_library(gvfs: int, actions: int, successors: int) -> Iterator[Path | str]:
-    """explorer.c compiled for these sizes into a temporary folder, or a message that says why it could not be."""
+def c_run(like: Run, setting: Setting) -> CRun | str:
+    """explorer.c compiled for the setting's sizes, or a message that says why it could not be."""
     compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
     if compiler is None:
-        yield "no C compiler found (cc, gcc or clang)"
-        return
+        return "no C compiler found (cc, gcc or clang)"
+    sizes = {"GVFS": len(setting.questions), "ACTIONS": setting.world.actions, "SUCCESSORS": setting.world.successors}
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "explorer.so"
-        sizes = (f"-DGVFS={gvfs}", f"-DACTIONS={actions}", f"-DSUCCESSORS={successors}")
-        source = Path(__file__).with_name("explorer.c")
-        command = [compiler, *FLAGS, *sizes, str(source), "-o", str(library), "-lm"]
+        defined = [f"-D{name}={size}" for name, size in sizes.items()]
+        command = [compiler, *FLAGS, *defined, str(Path(__file__).with_name("explorer.c")), "-o", str(library), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        yield library if done.returncode == 0 else f"{compiler} failed: {done.stderr.strip()[:200]}"
+        if done.returncode:
+            return f"{compiler} failed: {done.stderr.strip()[:200]}"
+        return CRun(like, setting, library)
 
 
 def check_same(ours: Run, theirs: CRun) -> None:
@@ -223,56 +232,73 @@ def check_same(ours: Run, theirs: CRun) -> None:
             raise RuntimeError(f"explorer.c and the compiled loop disagree on {name} after {CHECKED_STEPS} steps, by {worst:g}")
 
 
-def against_c(effort: Effort) -> Row:
+def against_c(effort: Effort) -> Callable[[], Rows]:
     """The explorer with 2 GVFs on the 20x20 grid against the same step written in C."""
     case = "GVFExplorer, 2 GVFs, 20x20 : C"
     setting = paper["distinct"]
     ours = Run.of(setting)
-    with c_library(len(setting.questions), setting.world.actions, setting.world.successors) as library:
-        if isinstance(library, str):
-            return Row(case, "skipped", ">= 0.7x", None, library)
-        theirs = CRun(ours, setting, library)
-        ours(CHECKED_STEPS)
-        theirs(CHECKED_STEPS)
-        check_same(ours, theirs)
+    theirs = c_run(ours, setting)
+    if isinstance(theirs, str):
+        skipped = Row(case, "skipped", ">= 0.7x", None, theirs)
+        return lambda: [skipped]
+    ours(CHECKED_STEPS)
+    theirs(CHECKED_STEPS)
+    check_same(ours, theirs)
+
+    def measure() -> Rows:
         steps = ours.steps_in(effort.seconds)
         seconds, in_c = side_by_side(effort, (ours, steps), (theirs, steps))
-    return at_least(case, in_c / seconds, 0.7, rates(compiled=seconds, C=in_c))
+        return [at_least(case, in_c / seconds, 0.7, rates(compiled=seconds, C=in_c))]
+
+    return measure
 
 
 # --- 2 to 5: against NumPy and against itself -------------------------------------------------------------------------
 
 
-def against_numpy(effort: Effort) -> Row:
+def against_numpy(effort: Effort) -> Callable[[], Rows]:
     """The explorer against the same step in NumPy."""
     ours = Run.of(paper["distinct"])
     theirs = reference.ExplorerLoop(reference.Problem(ours.world, ours.asked))
     theirs.run(600)
-    seconds, in_numpy = side_by_side(effort, (ours, ours.steps_in(effort.seconds)), (theirs.run, 1_500))
-    return at_least("GVFExplorer, 2 GVFs, 20x20 : NumPy", in_numpy / seconds, 300, rates(compiled=seconds, NumPy=in_numpy))
+
+    def measure() -> Rows:
+        seconds, in_numpy = side_by_side(effort, (ours, ours.steps_in(effort.seconds)), (theirs.run, 1_500))
+        note = rates(compiled=seconds, NumPy=in_numpy)
+        return [at_least("GVFExplorer, 2 GVFs, 20x20 : NumPy", in_numpy / seconds, 300, note)]
+
+    return measure
 
 
-def against_explorer(effort: Effort) -> list[Row]:
+def against_explorer(effort: Effort) -> Callable[[], Rows]:
     """The simpler behaviours' rates relative to the explorer's, all wrapped as the paper runs them."""
-    names = ("GVFExplorer", "RoundRobin", "Mixture", "Uniform")
-    runs = [Run.of(paper["distinct"], name) for name in names]
-    explorer, *others = side_by_side(effort, *[(run, run.steps_in(effort.seconds)) for run in runs])
-    return [
-        at_least(f"{name} : GVFExplorer", explorer / seconds, 1.2, rates(**{name: seconds, "GVFExplorer": explorer}))
-        for name, seconds in zip(names[1:], others)
-    ]
+    names = ("RoundRobin", "Mixture", "Uniform")
+    runs = [Run.of(paper["distinct"], name) for name in ("GVFExplorer", *names)]
+
+    def measure() -> Rows:
+        explorer, *others = side_by_side(effort, *[(run, run.steps_in(effort.seconds)) for run in runs])
+        return [
+            at_least(f"{name} : GVFExplorer", explorer / seconds, 1.2, rates(**{name: seconds, "GVFExplorer": explorer}))
+            for name, seconds in zip(names, others)
+        ]
+
+    return measure
 
 
-def forty(effort: Effort) -> Row:
+def forty(effort: Effort) -> Callable[[], Rows]:
     """What a step costs with 40 GVFs, relative to 2."""
-    few, many = Run.of(paper["distinct"]), Run.of(paper["forty"])
-    two, forty = side_by_side(effort, *[(run, run.steps_in(effort.seconds)) for run in (few, many)])
-    return at_most("cost of a step, 40 GVFs : 2 GVFs", forty / two, 5, "x", rates(forty=forty, two=two))
+    runs = Run.of(paper["distinct"]), Run.of(paper["forty"])
+
+    def measure() -> Rows:
+        few, many = side_by_side(effort, *[(run, run.steps_in(effort.seconds)) for run in runs])
+        return [at_most("cost of a step, 40 GVFs : 2 GVFs", many / few, 5, "x", rates(forty=many, two=few))]
+
+    return measure
 
 
 def thousand_questions() -> tuple[MDP, list[GVF]]:
     """4 cardinal policies times 250 cumulants, each paid in its own cell of the 20x20 grid."""
-    world = gridworld(20, {f"goal{s}": divmod(s, 20) for s in FORTY_GOALS})
+    world = paper["forty"].world
     cells = np.linspace(0, 399, 250).astype(int).tolist()
     return world, [
         GVF(pi, Constant(1.0 + cell % 7, at=cell), DISCOUNT, name=f"{direction}-{cell}")
@@ -281,13 +307,17 @@ def thousand_questions() -> tuple[MDP, list[GVF]]:
     ]
 
 
-def thousand(effort: Effort) -> Row:
+def thousand(effort: Effort) -> Callable[[], Rows]:
     """What a GVF costs per step when there are 1,000."""
     setting = paper["forty"]
     run = Run(*thousand_questions(), setting.behaviour("GVFExplorer"), setting.learner())
-    (seconds,) = side_by_side(effort, (run, run.steps_in(2 * effort.seconds)))
-    gvfs = len(run.asked.names)
-    return at_most("1,000 GVFs, per GVF and step", seconds / gvfs * 1e9, 6, " ns", rates(compiled=seconds))
+
+    def measure() -> Rows:
+        (seconds,) = side_by_side(effort, (run, run.steps_in(2 * effort.seconds)))
+        each = seconds / len(run.asked.names) * 1e9
+        return [at_most("1,000 GVFs, per GVF and step", each, 6, " ns", rates(compiled=seconds))]
+
+    return measure
 
 
 # --- 6: the successor representation ----------------------------------------------------------------------------------
@@ -297,7 +327,7 @@ def make_replay(rule: BehaviourRule) -> Callable[..., None]:
     """A compiled loop that calls a behaviour's observe alone, over recorded transitions."""
     observe = rule.observe
 
-    @njit(fastmath=FAST, _nrt=False)
+    @whole
     def replay(state, x, action, next_x, alive, c, gamma, pi, stride):
         for n in range(x.shape[0]):
             row, next_row = x[n] * stride, next_x[n] * stride
@@ -307,7 +337,7 @@ def make_replay(rule: BehaviourRule) -> Callable[..., None]:
     return replay
 
 
-def successor_update(effort: Effort) -> Row:
+def successor_update(effort: Effort) -> Callable[[], Rows]:
     """The representation's update alone against NumPy's, on the same recorded transitions."""
     setting = paper["distinct"]
     world, asked = setting.world, stack(setting.questions, setting.world)
@@ -315,34 +345,41 @@ def successor_update(effort: Effort) -> Row:
     state = behaviour.begin(asked, world)
     compiled = make_replay(behaviour.rule(Sizes(len(asked.names), world.actions)))
     problem = reference.Problem(world, asked)
-    seen = reference.record(problem, 30_000)
+    seen = reference.record(problem, 20_000)
     tables = reference.Successor.zeros(*problem.pi.shape)
-
-    def first(steps: int) -> reference.Record:
-        return reference.Record(seen.x[:steps], seen.action[:steps], seen.next_x[:steps], seen.alive[:steps], seen.c[:steps])
+    tables.temperature, tables.discount = behaviour.temperature, behaviour.discount
 
     def ours(steps: int) -> None:
-        r = first(steps)
+        r = seen.first(steps)
         compiled(state, r.x, r.action, r.next_x, r.alive, r.c, asked.gamma, asked.pi, asked.pi_stride)
 
     def theirs(steps: int) -> None:
-        reference.replay(tables, problem, first(steps), setting.rate("SR"))
+        reference.replay(tables, problem, seen.first(steps), setting.rate("SR"))
 
     ours(len(seen.x))
     theirs(100)
-    seconds, in_numpy = side_by_side(effort, (ours, len(seen.x)), (theirs, 1_500))
-    note = f"compiled {seconds * 1e9:.0f} ns, NumPy {in_numpy * 1e6:.1f} us per update"
-    return at_least("SR update alone, 400 states : NumPy", in_numpy / seconds, 12, note)
+
+    def measure() -> Rows:
+        seconds, in_numpy = side_by_side(effort, (ours, len(seen.x)), (theirs, 1_500))
+        note = f"compiled {seconds * 1e9:.0f} ns, NumPy {in_numpy * 1e6:.1f} us per update"
+        return [at_least("SR update alone, 400 states : NumPy", in_numpy / seconds, 12, note)]
+
+    return measure
 
 
-def successor_step(effort: Effort) -> Row:
+def successor_step(effort: Effort) -> Callable[[], Rows]:
     """The whole step of the successor-representation behaviour against NumPy's."""
     setting = paper["distinct"]
     ours = Run.of(setting, "SR")
     theirs = reference.SuccessorLoop(reference.Problem(ours.world, ours.asked), rate=setting.rate("SR"))
     theirs.run(600)
-    seconds, in_numpy = side_by_side(effort, (ours, ours.steps_in(effort.seconds)), (theirs.run, 1_000))
-    return at_least("SR whole step, 400 states : NumPy", in_numpy / seconds, 25, rates(compiled=seconds, NumPy=in_numpy))
+
+    def measure() -> Rows:
+        seconds, in_numpy = side_by_side(effort, (ours, ours.steps_in(effort.seconds)), (theirs.run, 1_000))
+        note = rates(compiled=seconds, NumPy=in_numpy)
+        return [at_least("SR whole step, 400 states : NumPy", in_numpy / seconds, 25, note)]
+
+    return measure
 
 
 # --- 7 and 8: processes and memory ------------------------------------------------------------------------------------
@@ -386,17 +423,16 @@ def _growth(steps: int) -> tuple[int, int]:
     return short, _peak(10 * steps) - short
 
 
-def processes(effort: Effort) -> list[Row]:
-    """Two seeds on two processes against one on one, and what ten times the steps add to a process's memory."""
+@contextmanager
+def two_workers() -> Iterator[tuple[ProcessPoolExecutor, list[Future]]]:
+    """Two processes and what to wait for until both have compiled."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, context, initializer=_join, initargs=(context.Barrier(2),)) as pool:
-        for met in [pool.submit(_meet) for _ in range(2)]:
-            met.result()
-        return [two_processes(effort, pool), memory(pool)]
+        yield pool, [pool.submit(_meet) for _ in range(2)]
 
 
 def two_processes(effort: Effort, pool: ProcessPoolExecutor) -> Row:
-    """Twice the steps in how much less than twice the time; the workers have compiled and run before."""
+    """Two seeds on two processes against one on one; the workers have compiled and run before."""
     case = "two processes : one"
     if (os.cpu_count() or 1) < 2:
         return Row(case, "skipped", ">= 1.8x", None, "this machine has one core")
@@ -425,7 +461,7 @@ def memory(pool: ProcessPoolExecutor) -> Row:
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-CASES: tuple[Callable[[Effort], Row | list[Row]], ...] = (
+CASES: tuple[Case, ...] = (
     against_c,
     against_numpy,
     against_explorer,
@@ -433,7 +469,6 @@ CASES: tuple[Callable[[Effort], Row | list[Row]], ...] = (
     thousand,
     successor_update,
     successor_step,
-    processes,
 )
 
 
@@ -449,15 +484,21 @@ def machine() -> str:
     )
 
 
-def run(console: Console, quick: bool = False) -> list[Row]:
+def run(console: Console, quick: bool = False) -> Rows:
     """Measure every case, print them with the machine they were measured on, and return them."""
     begun = time.perf_counter()
+    effort = QUICK if quick else FULL
     console.print(machine(), highlight=False)
-    rows: list[Row] = []
-    for case in CASES:
-        with console.status(str(case.__doc__)):
-            measured = case(QUICK if quick else FULL)
-        rows += measured if isinstance(measured, list) else [measured]
+    rows: Rows = []
+    with two_workers() as (pool, coming_up), console.status("compiling") as status:
+        measures = [(case.__doc__, case(effort)) for case in CASES]
+        for worker in coming_up:
+            worker.result()
+        for what, measure in measures:
+            status.update(str(what))
+            rows += measure()
+        status.update(str(two_processes.__doc__))
+        rows += [two_processes(effort, pool), memory(pool)]
     console.print(as_table(rows))
     console.print(f"measured in {time.perf_counter() - begun:.0f} s", highlight=False)
     return rows

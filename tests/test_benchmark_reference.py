@@ -10,12 +10,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import reference
+from benchmarks import reference, tabular
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
 from gvfx.cumulants import Distractor
 from gvfx.exact import values
+from gvfx.experiments.paper import paper
 from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import Sizes, Transition
 from gvfx.learners.tabular import ExpectedSarsa
@@ -65,11 +66,11 @@ def as_transition(x: int, action: int, next_x: int, alive: float, stride: int) -
 
 
 def test_successor_update(world, asked, transitions):
-    behaviour = SuccessorRepresentation(rate=0.5)
+    behaviour = SuccessorRepresentation(rate=0.5, temperature=3.0)
     state = behaviour.begin(asked, world)
     rule = behaviour.rule(Sizes(len(asked.names), world.actions))
     problem = reference.Problem(world, asked)
-    tables = reference.Successor.zeros(*problem.pi.shape)
+    tables = reference.Successor.zeros(*problem.pi.shape, behaviour.temperature, behaviour.discount)
     assert any(x == next_x for x, _, next_x, _, _ in transitions)
     assert any(alive == 0 for *_, alive, _ in transitions)
     mu = np.empty(world.actions)
@@ -106,6 +107,28 @@ def test_explorer_step(world, asked, transitions):
         reference.expected_sarsa(q, m, p.pi[next_x], x, action, next_x, c, alive * p.gamma, rate_q, rate_m)
         np.testing.assert_allclose(learning.q, q, **CLOSE)
         np.testing.assert_allclose(learning.m, m, **CLOSE)
+
+
+def test_explorer_in_c():
+    """explorer.c, which the benchmark compares speeds with, learns what the compiled loop learns."""
+    setting = paper["distinct"]
+    ours = tabular.Run.of(setting)
+    theirs = tabular.c_run(ours, setting)
+    if isinstance(theirs, str):
+        pytest.skip(theirs)
+    for steps in (1, 499, tabular.CHECKED_STEPS):
+        ours(steps)
+        theirs(steps)
+        tabular.check_same(ours, theirs)
+    ours(1)
+    with pytest.raises(RuntimeError, match="disagree"):
+        tabular.check_same(ours, theirs)
+
+
+def test_without_a_c_compiler_the_comparison_is_skipped(monkeypatch):
+    monkeypatch.setattr(tabular.shutil, "which", lambda name: None)
+    (row,) = tabular.against_c(tabular.QUICK)()
+    assert row.passed is None and "no C compiler" in row.note
 
 
 def test_explorer_is_uniform_without_variance_and_keeps_the_floor():

@@ -9,7 +9,7 @@ import reference
 import gvfx
 from gvfx.gvf import stack
 from gvfx.kernel import Sizes
-from gvfx.running.compiled import cursor, dynamics, make_loop
+from gvfx.running.compiled import Monitor, cursor, dynamics, make_loop
 from gvfx.schedules import Fixed, Geometric, Linear
 from gvfx.streams import seed_streams
 
@@ -44,8 +44,9 @@ def compiled_run(world, questions, behaviour, learner, steps=STEPS, seed=3, vari
         bool(asked.carry.any()),
     )
     w = dynamics(world, asked)
+    nothing = np.zeros((1, 1))
     for part in (1, 7, steps - 8):  # stopping and going on changes nothing
-        loop(w, acting, learning, at, part)
+        loop(w, acting, learning, at, Monitor(nothing, nothing, np.zeros(1, np.int64), nothing), part)
     return asked, acting, learning, at
 
 

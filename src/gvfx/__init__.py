@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
     from gvfx.behaviours.fixed import Follow as Follow
     from gvfx.behaviours.fixed import Mixture as Mixture
+    from gvfx.behaviours.fixed import RandomPolicies as RandomPolicies
     from gvfx.behaviours.fixed import RoundRobin as RoundRobin
     from gvfx.behaviours.fixed import Uniform as Uniform
     from gvfx.behaviours.search import BehaviourPolicySearch as BehaviourPolicySearch
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gvfx.errors import InputError as InputError
     from gvfx.experiments.paper import paper as paper
     from gvfx.gvf import GVF as GVF
+    from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
     from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
     from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
     from gvfx.policies import callable_policy as callable_policy
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "behaviours.explorer": ["GVFExplorer"],
-    "behaviours.fixed": ["Follow", "Mixture", "RoundRobin", "Uniform"],
+    "behaviours.fixed": ["Follow", "Mixture", "RandomPolicies", "RoundRobin", "Uniform"],
     "behaviours.search": ["BehaviourPolicySearch"],
     "behaviours.successor": ["SuccessorRepresentation"],
     "behaviours.wrappers": ["Epsilon", "Floor"],
@@ -54,6 +56,7 @@ _HOMES = {
     "errors": ["InputError"],
     "experiments.paper": ["paper"],
     "gvf": ["GVF"],
+    "learners.episodic": ["EpisodicExpectedSarsa"],
     "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
     "policies": ["callable_policy", "constant_policy", "mixture_policy", "table_policy", "uniform_policy"],
     "running.evaluate": ["evaluate"],

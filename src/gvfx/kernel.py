@@ -55,7 +55,7 @@ class BehaviourRule:
 
     probabilities(state, t, s, x, pi, m, mu)     writes mu[action] for state s from its pi, m [action, gvf]
     observe(state, t, transition, c, gamma, pi)  sees every transition, after the learner did
-    episode_end(state, t)                        is called after termination and truncation
+    episode_end(state, t, rng)                   is called after termination and truncation
     """
 
     probabilities: Callable[..., None]
@@ -77,7 +77,7 @@ def observe_nothing(state: Any, t: Any, transition: Any, c: Any, gamma: Any, pi:
 
 
 @piece
-def end_nothing(state: Any, t: Any) -> None:
+def end_nothing(state: Any, t: Any, rng: Any) -> None:
     """A behaviour to which episodes do not matter."""
 
 

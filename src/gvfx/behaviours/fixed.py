@@ -10,8 +10,9 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.gvf import Stacked
-from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
+from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.policies import Policy, as_policy
+from gvfx.streams import BEHAVIOUR, uniform
 
 
 class FixedState(NamedTuple):
@@ -63,6 +64,17 @@ class Follow(Behaviour):
 
 
 @dataclass(frozen=True)
+class RandomPolicies(Behaviour):
+    """A fresh random policy every episode, each row uniform numbers scaled to sum to one (the authors' "Uniform")."""
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _random_policies(sizes.actions)
+
+    def begin(self, asked: Stacked, world: Any) -> FixedState:
+        return FixedState(np.full((world.states, world.actions), 1 / world.actions), 1)
+
+
+@dataclass(frozen=True)
 class RoundRobin(Behaviour):
     """The target policies in turn, one episode each (paper, App. B.1)."""
 
@@ -84,6 +96,18 @@ def _fixed(actions: int) -> BehaviourRule:
 
 
 @cache
+def _random_policies(actions: int) -> BehaviourRule:
+    @piece
+    def episode_end(state, t, rng):
+        for s in range(state.table.shape[0]):
+            for a in range(actions):
+                state.table[s, a] = uniform(rng, BEHAVIOUR)
+            normalise(state.table[s], actions)
+
+    return BehaviourRule(_fixed(actions).probabilities, observe_nothing, episode_end)
+
+
+@cache
 def _round_robin(gvfs: int, actions: int) -> BehaviourRule:
     @piece
     def probabilities(state, t, s, x, pi, m, mu):
@@ -91,7 +115,7 @@ def _round_robin(gvfs: int, actions: int) -> BehaviourRule:
             mu[a] = pi[a, state.turn[0]]
 
     @piece
-    def episode_end(state, t):
+    def episode_end(state, t, rng):
         state.turn[0] = (state.turn[0] + 1) % gvfs
 
     return BehaviourRule(probabilities, observe_nothing, episode_end)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class BehaviourPolicySearch(Behaviour):
     scale:        a typical return.
     largest_step: bound of alpha * sum_i IS^2 for one episode.
     ratio_low, ratio_high: clip of each pi/mu.
+    parameters:   "softmax" (theta are logits), or "ratio" (mu = theta / sum theta, each visit of (s, a) adding
+                  step * (1 - mu(a|s)) to theta, as in the authors' code).
     """
 
     step_size: float = 0.5
@@ -53,9 +55,10 @@ class BehaviourPolicySearch(Behaviour):
     largest_step: float = 1.0
     ratio_low: float = 1e-3
     ratio_high: float = 10.0
+    parameters: Literal["softmax", "ratio"] = "softmax"
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _rule(*sizes)
+        return _rule(*sizes, self.parameters == "ratio")
 
     def begin(self, asked: Stacked, world: Any) -> SearchState:
         if world.horizon is None:
@@ -65,7 +68,9 @@ class BehaviourPolicySearch(Behaviour):
         gvfs = len(asked.names)
         mixture = np.broadcast_to(asked.pi.mean(axis=2), (world.states, world.actions))
         theta = np.zeros((world.rows, world.actions))
-        theta[world.feature] = np.log(np.maximum(mixture, 1e-8))  # starts at the mixture
+        theta[world.feature] = np.maximum(mixture, 1e-8)  # starts at the mixture
+        if self.parameters == "softmax":
+            theta = np.log(np.where(theta > 0, theta, 1.0))
         return SearchState(
             theta=theta,
             path_x=np.zeros(world.horizon, dtype=np.int64),
@@ -83,19 +88,20 @@ class BehaviourPolicySearch(Behaviour):
 
 
 @cache
-def _rule(gvfs: int, actions: int) -> BehaviourRule:
+def _rule(gvfs: int, actions: int, ratio: bool) -> BehaviourRule:
     @piece
-    def softmax(theta, mu):
+    def chosen(theta, mu):
+        """mu_theta at one state."""
         best = theta[0]
         for a in range(1, actions):
             best = max(best, theta[a])
         for a in range(actions):
-            mu[a] = math.exp(theta[a] - best)
+            mu[a] = theta[a] / best if ratio else math.exp(theta[a] - best)
         normalise(mu, actions)
 
     @piece
     def probabilities(state, t, s, x, pi, m, mu):
-        softmax(state.theta[x], mu)
+        chosen(state.theta[x], mu)
 
     @piece
     def observe(state, t, tr, c, gamma, pi):
@@ -106,11 +112,11 @@ def _rule(gvfs: int, actions: int) -> BehaviourRule:
         for i in range(gvfs):
             state.returns[i] += state.discount[i] * c[i]
             state.discount[i] *= gamma[tr.g, i]
-            ratio = math.log(max(pi[tr.row, tr.action, i] / tr.prob, 1e-300))
-            state.log_ratio[i] += min(max(ratio, state.log_low), state.log_high)
+            rho = math.log(max(pi[tr.row, tr.action, i] / tr.prob, 1e-300))
+            state.log_ratio[i] += min(max(rho, state.log_low), state.log_high)
 
     @piece
-    def episode_end(state, t):
+    def episode_end(state, t, rng):
         total = 0.0
         for i in range(gvfs):
             total += state.returns[i] ** 2 * math.exp(2.0 * min(state.log_ratio[i], 200.0))  # IS(tau, pi_i)^2
@@ -121,9 +127,12 @@ def _rule(gvfs: int, actions: int) -> BehaviourRule:
         if step > 0.0:
             for n in range(state.length[0]):
                 theta = state.theta[state.path_x[n]]
-                softmax(theta, state.scratch)
-                for a in range(actions):  # grad log mu_theta = indicator - mu_theta
-                    theta[a] += step * ((a == state.path_a[n]) - state.scratch[a])
+                chosen(theta, state.scratch)
+                for a in range(actions):  # grad log mu_theta = indicator - mu_theta for a softmax
+                    if a == state.path_a[n]:
+                        theta[a] += step * (1.0 - state.scratch[a])
+                    elif not ratio:
+                        theta[a] -= step * state.scratch[a]
         state.length[0] = 0
 
     return BehaviourRule(probabilities, observe, episode_end)

@@ -6,6 +6,9 @@ the total absolute change of both, an Expected-Sarsa action value is learnt from
 (or greedy) in that action value.  One learning rate serves all three.
 
 The policy mean of psi at each state is kept beside psi, so an update is one pass over a row instead of one per action.
+
+`update="entries"` is the form in the authors' code: only the visited entry psi(s, a, s') moves, towards
+1 + gamma * sum_a' pi(a'|s') * mean_f psi(s', a', f); `mean` then holds the row means [policy, row, action].
 """
 
 from __future__ import annotations
@@ -47,21 +50,25 @@ class SuccessorRepresentation(Behaviour):
                  minimum of a linear one from 1 over 500,000 steps.
     choice:      "boltzmann" with `temperature`, or "greedy".
     discount:    of the intrinsic value.
+    update:      "rows" (the whole successor vector) or "entries" (the visited entry alone, as in the authors' code).
     """
 
     rate: float | Schedule = 0.25
     choice: Literal["boltzmann", "greedy"] = "boltzmann"
-    temperature: float = 1.0
+    temperature: float = 100.0
     discount: float = 0.99
+    update: Literal["rows", "entries"] = "rows"
 
     def __post_init__(self) -> None:
         if self.choice not in ("boltzmann", "greedy"):
             raise InputError(f"choice: {self.choice!r} is unknown; choose 'boltzmann' or 'greedy'.")
+        if self.update not in ("rows", "entries"):
+            raise InputError(f"update: {self.update!r} is unknown; choose 'rows' or 'entries'.")
         if self.temperature <= 0:
             raise InputError(f"temperature: {self.temperature} must be positive; use choice='greedy' for the limit of 0.")
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _rule(*sizes)
+        return _rule(*sizes, self.update == "entries")
 
     def begin(self, asked: Stacked, world: Any) -> SuccessorState:
         member = _distinct_policies(asked)
@@ -74,7 +81,7 @@ class SuccessorRepresentation(Behaviour):
             )
         return SuccessorState(
             psi=np.zeros((len(member), rows, actions, rows)),
-            mean=np.zeros((len(member), rows, rows)),
+            mean=np.zeros((len(member), rows, rows if self.update == "rows" else actions)),
             member=np.array(member, dtype=np.int64),
             weights=np.zeros((rows, actions, len(asked.names))),
             value=np.zeros((rows, actions)),
@@ -94,7 +101,7 @@ def _distinct_policies(asked: Stacked) -> list[int]:
 
 
 @cache
-def _rule(gvfs: int, actions: int) -> BehaviourRule:
+def _rule(gvfs: int, actions: int, entries: bool) -> BehaviourRule:
     @piece
     def softmax(value, temperature, mu):
         """Boltzmann probabilities of value[action], or greedy (ties alike) at temperature 0."""
@@ -110,25 +117,43 @@ def _rule(gvfs: int, actions: int) -> BehaviourRule:
         softmax(state.value[x], state.temperature, mu)
 
     @piece
+    def move_row(state, j, rate, tr, gamma, pi):
+        """psi_j(s, a) towards indicator(s) + gamma * policy mean of psi_j(s'); returns the total absolute change."""
+        i = state.member[j]
+        discount = tr.alive * gamma[tr.g, i]
+        weight = pi[tr.row, tr.action, i]
+        psi = state.psi[j, tr.x, tr.action]
+        mean = state.mean[j, tr.x]
+        onward = state.mean[j, tr.next_x]
+        own = rate * (discount * onward[tr.x] - psi[tr.x])  # at the visited state, the indicator still missing
+        change = abs(own + rate) - abs(own)
+        for f in range(psi.shape[0]):
+            delta = rate * (discount * onward[f] - psi[f])
+            change += abs(delta)
+            psi[f] += delta
+            mean[f] += weight * delta
+        psi[tr.x] += rate
+        mean[tr.x] += weight * rate
+        return change
+
+    @piece
+    def move_entry(state, j, rate, tr, gamma, pi):
+        """psi_j(s, a, s') towards 1 + gamma * the mean of psi_j(s'); returns the absolute change."""
+        i = state.member[j]
+        onward = 0.0
+        for a in range(actions):
+            onward += pi[tr.next_row, a, i] * state.mean[j, tr.next_x, a]
+        delta = rate * (1.0 + tr.alive * gamma[tr.g, i] * onward - state.psi[j, tr.x, tr.action, tr.next_x])
+        state.psi[j, tr.x, tr.action, tr.next_x] += delta
+        state.mean[j, tr.x, tr.action] += delta / state.psi.shape[3]
+        return abs(delta)
+
+    @piece
     def observe(state, t, tr, c, gamma, pi):
         rate = schedules.at(state.rate, t)
         change = 0.0
         for j in range(state.member.shape[0]):
-            i = state.member[j]
-            discount = tr.alive * gamma[tr.g, i]
-            weight = pi[tr.row, tr.action, i]
-            psi = state.psi[j, tr.x, tr.action]
-            mean = state.mean[j, tr.x]
-            onward = state.mean[j, tr.next_x]
-            own = rate * (discount * onward[tr.x] - psi[tr.x])  # at the visited state, the indicator still missing
-            for f in range(psi.shape[0]):
-                delta = rate * (discount * onward[f] - psi[f])
-                change += abs(delta)
-                psi[f] += delta
-                mean[f] += weight * delta
-            change += abs(own + rate) - abs(own)
-            psi[tr.x] += rate
-            mean[tr.x] += weight * rate
+            change += move_entry(state, j, rate, tr, gamma, pi) if entries else move_row(state, j, rate, tr, gamma, pi)
         for i in range(gvfs):
             delta = rate * (c[i] - state.weights[tr.x, tr.action, i])
             change += abs(delta)

@@ -75,8 +75,8 @@ def _passing_on(inner: BehaviourRule, probabilities: Any) -> BehaviourRule:
         inner_observe(state.inner, t, tr, c, gamma, pi)
 
     @piece
-    def episode_end(state, t):
-        inner_end(state.inner, t)
+    def episode_end(state, t, rng):
+        inner_end(state.inner, t, rng)
 
     return BehaviourRule(probabilities, observe, episode_end)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gvfx.equations import squared_error
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, uniform
@@ -48,6 +49,19 @@ class Cursor(NamedTuple):
     rng: np.ndarray  # uint64 [stream, 2]
     visits: np.ndarray  # int64 [states, actions]
     c: np.ndarray  # [gvf] scratch: the transition's cumulants, zero between transitions
+
+
+class Monitor(NamedTuple):
+    """Squared errors of the last episodes, for the error that the authors' code reports."""
+
+    base: np.ndarray  # [gvf, state] truth at drift level 0
+    unit: np.ndarray  # [gvf, state] truth per unit of drift
+    points: np.ndarray  # [point] states at which errors count
+    ring: np.ndarray  # [window, gvf] mean squared errors at the end of the last `window` episodes
+
+    def mean(self, episodes: int) -> np.ndarray:
+        """The average over the episodes seen so far, at most the window, [gvf]."""
+        return self.ring[: max(1, min(episodes, len(self.ring)))].mean(axis=0)
 
 
 NEVER = np.iinfo(np.int64).max
@@ -95,7 +109,7 @@ def cursor(world: MDP, asked: Stacked, streams: np.ndarray) -> Cursor:
     )
 
 
-Loop = Callable[[Dynamics, Any, Any, Cursor, int], None]
+Loop = Callable[[Dynamics, Any, Any, Cursor, Monitor, int], None]
 
 
 @cache
@@ -107,8 +121,9 @@ def make_loop(
     needs_next_action: bool,
     aggregated: bool,
     drifting: bool,
+    monitored: bool = False,
 ) -> Loop:
-    """A loop run(dynamics, behaviour state, learner state, cursor, steps); sizes and flags are compiled in."""
+    """A loop run(dynamics, behaviour state, learner state, cursor, monitor, steps); sizes and flags are compiled in."""
     gvfs, actions = sizes
     probabilities, observe, behaviour_end = behaviour.probabilities, behaviour.observe, behaviour.episode_end
     update, learner_end = learner.update, learner.episode_end
@@ -133,8 +148,22 @@ def make_loop(
             if drifting:
                 c[i] += w.carry[row, i] * level[i]
 
+    @piece
+    def record(w, lrn, level, watch, episodes):
+        """The squared error at the end of an episode."""
+        slot = episodes % watch.ring.shape[0]
+        for i in range(gvfs):
+            total = 0.0
+            for k in range(watch.points.shape[0]):
+                s = watch.points[k]
+                estimate = 0.0
+                for a in range(actions):
+                    estimate += w.pi[s * w.pi_stride, a, i] * lrn.q[w.feature[s], a, i]
+                total += squared_error(watch.base[i, s] + level[i] * watch.unit[i, s], estimate)
+            watch.ring[slot, i] = total / watch.points.shape[0]
+
     @whole
-    def run(w, b, lrn, cur, steps):
+    def run(w, b, lrn, cur, watch, steps):
         rng = cur.rng
         pi = w.pi
         gamma = w.gamma
@@ -197,7 +226,9 @@ def make_loop(
             action = next_action
             if ended or age >= w.horizon:
                 learner_end(lrn, t, rng, pi, gamma)
-                behaviour_end(b, t)
+                behaviour_end(b, t, rng)
+                if monitored:
+                    record(w, lrn, level, watch, episodes)
                 age = 0
                 episodes += 1
                 action = -1

@@ -17,7 +17,7 @@ from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
 from gvfx.learners.tabular import ExpectedSarsa
-from gvfx.running.compiled import Dynamics, Loop, cursor, dynamics, make_loop, make_table
+from gvfx.running.compiled import Cursor, Dynamics, Loop, Monitor, cursor, dynamics, make_loop, make_table
 from gvfx.running.result import Result, Snapshot
 from gvfx.streams import seed_streams
 from gvfx.truth import GroundTruth, predicted_values
@@ -36,6 +36,7 @@ def evaluate(
     seeds: int | Iterable[int] = 1,
     evaluate_every: int | None = None,
     snapshots: Iterable[int] = (),
+    average_episodes: int = 0,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Result:
@@ -44,23 +45,25 @@ def evaluate(
     seeds:          how many (0, 1, ...), or the seeds themselves.
     evaluate_every: steps between error measurements (default: twenty over the run).
     snapshots:      further times at which to keep values, variances, visits and behaviour; the end is always kept.
+    average_episodes: 0 measures the error of the present estimates; k averages the squared error over the estimates
+                    at the end of the last k episodes (what the authors' code reports, with k = 500).
     workers:        seeds run side by side; results do not depend on it.
     progress:       called as progress(seed, steps done, current error) after each measurement.
     """
     if not isinstance(world, MDP):
         raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
     asked = stack(questions, world)
-    plan = _Plan.checked(steps, evaluate_every, snapshots)
+    plan = Plan.checked(steps, evaluate_every, snapshots, average_episodes)
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
-    run = _Run(world, asked, behaviour or GVFExplorer(), learner or ExpectedSarsa(), plan)
+    run = Runner(world, asked, behaviour or GVFExplorer(), learner or ExpectedSarsa(), plan)
     if workers == 1 or len(seed_list) == 1:
         parts = [run(seed, progress) for seed in seed_list]
     else:
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
-    return _gather(run, seed_list, parts)
+    return gather(run, seed_list, parts)
 
 
 def checked_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
@@ -74,15 +77,16 @@ def checked_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """When to stop and look."""
 
     steps: int
     evaluations: tuple[int, ...]
     snapshots: tuple[int, ...]
+    average_episodes: int = 0
 
     @classmethod
-    def checked(cls, steps: int, every: int | None, snapshots: Iterable[int]) -> _Plan:
+    def checked(cls, steps: int, every: int | None, snapshots: Iterable[int], average_episodes: int = 0) -> Plan:
         if steps < 1:
             raise InputError(f"steps: {steps} is too few; give at least 1.")
         every = max(1, steps // 20) if every is None else every
@@ -91,7 +95,12 @@ class _Plan:
         wanted = sorted(set(snapshots))
         if wanted and not (wanted[0] >= 1 and wanted[-1] <= steps):
             raise InputError(f"snapshots: {wanted} must lie between 1 and the {steps} steps of the run.")
-        return cls(steps, tuple(sorted({*range(every, steps + 1, every), steps})), tuple(sorted({*wanted, steps})))
+        if average_episodes < 0:
+            raise InputError(
+                f"average_episodes: {average_episodes} is negative; give 0 for the present error, or a number of episodes."
+            )
+        evaluations = tuple(sorted({*range(every, steps + 1, every), steps}))
+        return cls(steps, evaluations, tuple(sorted({*wanted, steps})), average_episodes)
 
     @property
     def stops(self) -> list[int]:
@@ -99,7 +108,7 @@ class _Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class Part:
     """One seed's share of a result."""
 
     mse: np.ndarray
@@ -110,10 +119,10 @@ class _Part:
     seconds: float
 
 
-class _Run:
+class Runner:
     """Everything that seeds share: arrays, compiled loop, truth.  Calling it with a seed runs that seed."""
 
-    def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: _Plan) -> None:
+    def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
         self.sizes = Sizes(len(asked.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
@@ -128,36 +137,39 @@ class _Run:
             learner.needs_next_action,
             world.features is not None,
             bool(asked.drift_sd.any() or asked.carry.any()),
+            plan.average_episodes > 0,
         )
-        warm = self._begin(0)
-        self.loop(self.dynamics, *warm, 0)  # compile before seeds run side by side
+        self.loop(self.dynamics, *self._begin(0), 0)  # compile before seeds run side by side
 
-    def _begin(self, seed: int) -> tuple[Any, Any, Any]:
+    def _begin(self, seed: int) -> tuple[Any, Any, Cursor, Monitor]:
+        ring = np.zeros((max(1, self.plan.average_episodes), self.sizes.gvfs))
         return (
             self.behaviour.begin(self.asked, self.world),
             self.learner.begin(self.asked, self.world),
             cursor(self.world, self.asked, seed_streams(seed)),
+            Monitor(self.truth.base, self.truth.unit, self.truth.points, ring),
         )
 
-    def __call__(self, seed: int, progress: Progress | None) -> _Part:
-        acting, learning, at = self._begin(seed)
+    def __call__(self, seed: int, progress: Progress | None) -> Part:
+        acting, learning, at, watch = self._begin(seed)
         mse, levels, episodes, snapshots = [], [], [], []
         seconds, done = 0.0, 0
         for stop in self.plan.stops:
             begun = time.perf_counter()
-            self.loop(self.dynamics, acting, learning, at, stop - done)
+            self.loop(self.dynamics, acting, learning, at, watch, stop - done)
             seconds += time.perf_counter() - begun
             done = stop
             estimates = predicted_values(self.world, self.asked, learning.q)
             if stop in self.plan.evaluations:
-                mse.append(self.truth.mse(estimates, at.level))
+                averaged = self.plan.average_episodes and at.at[3]
+                mse.append(watch.mean(int(at.at[3])) if averaged else self.truth.mse(estimates, at.level))
                 levels.append(at.level.copy())
                 episodes.append(int(at.at[3]))
                 if progress:
                     progress(seed, done, float(mse[-1] @ self.asked.weights / self.asked.weights.sum()))
             if stop in self.plan.snapshots:
                 snapshots.append(self._snapshot(acting, learning, at, estimates))
-        return _Part(np.array(mse), np.array(levels), np.array(episodes), snapshots, self.truth.values(at.level), seconds)
+        return Part(np.array(mse), np.array(levels), np.array(episodes), snapshots, self.truth.values(at.level), seconds)
 
     def _snapshot(self, acting: Any, learning: Any, at: Any, estimates: np.ndarray) -> dict[str, Any]:
         mu = np.empty((self.world.states, self.world.actions))
@@ -166,7 +178,7 @@ class _Run:
         return {"values": estimates, "variances": kept, "visits": at.visits.copy(), "behaviour": mu, "levels": at.level.copy()}
 
 
-def _gather(run: _Run, seeds: tuple[int, ...], parts: list[_Part]) -> Result:
+def gather(run: Runner, seeds: tuple[int, ...], parts: list[Part]) -> Result:
     def stacked(index: int, field: str) -> Any:
         arrays = [part.snapshots[index][field] for part in parts]
         return None if arrays[0] is None else np.stack(arrays)

@@ -1,0 +1,123 @@
+"""Expected Sarsa applied after each episode, as the authors' code does it (preset `authors`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gvfx import schedules
+from gvfx.equations import m_target, q_target
+from gvfx.errors import InputError
+from gvfx.gvf import Stacked
+from gvfx.kernel import LearnerRule, Sizes, piece
+from gvfx.learners.base import Learner
+from gvfx.learners.tabular import ExpectedSarsa
+from gvfx.schedules import Schedule, ScheduleState
+from gvfx.streams import REPLAY, uniform
+
+
+class EpisodeTables(NamedTuple):
+    """Action values and variances [row, action, gvf], and the transitions of the episode so far."""
+
+    q: np.ndarray
+    m: np.ndarray
+    rate_q: ScheduleState
+    rate_m: ScheduleState
+    smallest_m: float
+    path: np.ndarray  # int64 [horizon, 5]: x, action, next row, next x, discount row
+    alive: np.ndarray  # [horizon]
+    cumulants: np.ndarray  # [horizon, gvf]
+    order: np.ndarray  # int64 [horizon]
+    length: np.ndarray  # int64 [1]
+
+
+@dataclass(frozen=True)
+class EpisodicExpectedSarsa(Learner):
+    """Eqs. 5 and 6 after each episode: a pass for Q in order, then a pass for M in shuffled order with the new Q.
+
+    smallest_m: variances are kept at or above it.
+    """
+
+    rate_q: float | Schedule = 0.1
+    rate_m: float | Schedule = 0.8
+    initial_q: float = 1.0
+    initial_m: float = 5.0
+    smallest_m: float = 1e-4
+
+    def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
+        return _rule(*sizes, variance)
+
+    def begin(self, asked: Stacked, world: Any) -> EpisodeTables:
+        if world.horizon is None:
+            raise InputError("horizon: EpisodicExpectedSarsa learns from whole episodes; give the world a horizon.")
+        plain = ExpectedSarsa(self.rate_q, self.rate_m, self.initial_q, self.initial_m).begin(asked, world)
+        horizon = world.horizon
+        return EpisodeTables(
+            q=plain.q,
+            m=plain.m,
+            rate_q=plain.rate_q,
+            rate_m=plain.rate_m,
+            smallest_m=self.smallest_m,
+            path=np.zeros((horizon, 5), dtype=np.int64),
+            alive=np.zeros(horizon),
+            cumulants=np.zeros((horizon, len(asked.names))),
+            order=np.zeros(horizon, dtype=np.int64),
+            length=np.zeros(1, dtype=np.int64),
+        )
+
+
+@cache
+def _rule(gvfs: int, actions: int, variance: bool) -> LearnerRule:
+    @piece
+    def update(state, t, tr, c, gamma, pi):
+        n = state.length[0]
+        state.path[n, 0] = tr.x
+        state.path[n, 1] = tr.action
+        state.path[n, 2] = tr.next_row
+        state.path[n, 3] = tr.next_x
+        state.path[n, 4] = tr.g
+        state.alive[n] = tr.alive
+        for i in range(gvfs):
+            state.cumulants[n, i] = c[i]
+        state.length[0] = n + 1
+
+    @piece
+    def expected(table, pi, i):
+        """sum_a pi(a|s') table(s', a) of one GVF."""
+        v = 0.0
+        for a in range(actions):
+            v += pi[a, i] * table[a, i]
+        return v
+
+    @piece
+    def episode_end(state, t, rng, pi, gamma):
+        q, m, path = state.q, state.m, state.path
+        rate_q = schedules.at(state.rate_q, t)
+        rate_m = schedules.at(state.rate_m, t)
+        length = state.length[0]
+        for n in range(length):
+            x, action, row, x_next, g = path[n, 0], path[n, 1], path[n, 2], path[n, 3], path[n, 4]
+            for i in range(gvfs):
+                discount = state.alive[n] * gamma[g, i]
+                target = q_target(state.cumulants[n, i], discount, expected(q[x_next], pi[row], i))  # Eq. 5
+                q[x, action, i] += rate_q * (target - q[x, action, i])
+        if variance:
+            for n in range(length):  # Fisher-Yates, from the inside out
+                k = int(uniform(rng, REPLAY) * (n + 1))
+                state.order[n] = state.order[k]
+                state.order[k] = n
+            for j in range(length):
+                n = state.order[j]
+                x, action, row, x_next, g = path[n, 0], path[n, 1], path[n, 2], path[n, 3], path[n, 4]
+                for i in range(gvfs):
+                    discount = state.alive[n] * gamma[g, i]
+                    target = q_target(state.cumulants[n, i], discount, expected(q[x_next], pi[row], i))
+                    delta = target - q[x, action, i]
+                    goal = m_target(delta, discount, expected(m[x_next], pi[row], i))  # Eq. 6
+                    m[x, action, i] = max(m[x, action, i] + rate_m * (goal - m[x, action, i]), state.smallest_m)
+        state.length[0] = 0
+
+    return LearnerRule(update, episode_end)

@@ -1,0 +1,243 @@
+"""The interactive report: one HTML file that needs no network, no server and no other file.
+
+`write_page` puts style, script and data into one document. The data are JSON inside the page; the script
+in `assets/page.js` draws them and sets every string as text, so a name can hold any character.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Numbers: TypeAlias = Sequence[float] | Sequence[float | None] | np.ndarray  # NaN, infinity and None are gaps
+COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}|[a-zA-Z]+")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a figure comes from: the command that makes it again, its seeds, versions and the hash of its data."""
+
+    command: str
+    seeds: str
+    versions: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One method's line: mean[t] with a confidence band low[t]..high[t]."""
+
+    name: str
+    mean: Numbers
+    low: Numbers
+    high: Numbers
+    colour: str
+    dashed: bool = False
+
+    def __post_init__(self) -> None:
+        if not COLOUR.fullmatch(self.colour):
+            raise ValueError(f"colour: {self.colour!r} of series {self.name!r} is no colour; write '#rrggbb'.")
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves over steps[t]; `reference` holds (name, value) of dashed horizontal lines."""
+
+    id: str
+    title: str
+    label: str
+    steps: Numbers
+    series: Sequence[Series]
+    y_label: str
+    provenance: Provenance
+    note: str = ""
+    reference: Sequence[tuple[str, float]] = ()
+
+    def __post_init__(self) -> None:
+        for series in self.series:
+            for name, values in (("mean", series.mean), ("low", series.low), ("high", series.high)):
+                same(f"{name} of series {series.name!r} in {self.id!r}", len(values), len(self.steps))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One map over time: frames[t] holds height * width values, row by row.
+
+    arrows[t], if given, holds one (dx, dy) per cell, dx to the right and dy down; the longest arrow of a figure spans a cell.
+    """
+
+    title: str
+    frames: Sequence[Numbers]
+    arrows: Sequence[Sequence[Sequence[float]] | np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Maps of a grid side by side on one colour scale, with one slider over times[t] if there are several."""
+
+    id: str
+    title: str
+    label: str
+    height: int
+    width: int
+    walls: Sequence[int]
+    goals: Sequence[tuple[int, int]]
+    times: Sequence[int]
+    panels: Sequence[Panel]
+    log: bool
+    unit: str
+    provenance: Provenance
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        cells = self.height * self.width
+        for panel in self.panels:
+            where = f"of panel {panel.title!r} in {self.id!r}"
+            same(f"frames {where}", len(panel.frames), len(self.times))
+            for frame in panel.frames:
+                same(f"a frame {where}", np.size(np.asarray(frame, dtype=float)), cells)
+            if panel.arrows is not None:
+                same(f"arrows {where}", len(panel.arrows), len(self.times))
+                for arrows in panel.arrows:
+                    same(f"numbers in the arrows {where}", np.size(np.asarray(arrows, dtype=float)), 2 * cells)
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """A table of ready-made strings; `best` lists the (row, column) to emphasise."""
+
+    id: str
+    title: str
+    label: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    provenance: Provenance
+    best: Sequence[tuple[int, int]] | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for k, row in enumerate(self.rows):
+            same(f"row {k} of {self.id!r}", len(row), len(self.columns))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a text (paragraphs parted by empty lines) and its figures and tables."""
+
+    id: str
+    title: str
+    text: str
+    items: tuple[Curves | Maps | DataTable, ...] = ()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was asked, who wins and how surely, and what failed to reproduce: to be read in a minute."""
+
+    asked: str
+    headline: str
+    bullets: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """The whole report; `facts` (versions, seeds, time) close it."""
+
+    title: str
+    subtitle: str
+    summary: Summary
+    sections: tuple[Section, ...]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for name in self.ids():
+            if not name or name in seen:
+                raise ValueError(f"id: {name!r} names two parts of the page or none; give every section and figure its own.")
+            seen.add(name)
+
+    def ids(self) -> Iterator[str]:
+        """The anchors of the page, in order."""
+        yield "summary"
+        for section in self.sections:
+            yield section.id
+            yield from (item.id for item in section.items)
+
+
+def write_page(path: Path, data: Page) -> None:
+    """Write the report as one HTML file, whole or not at all."""
+    text = render(data)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        scratch.write_text(text, encoding="utf-8")
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def render(data: Page) -> str:
+    """The document as text."""
+    assets = resources.files("gvfx.report") / "assets"
+    css, script, template = ((assets / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html"))
+    return Template(template).substitute(title=html.escape(data.title), css=css, script=script, data=to_json(data))
+
+
+def to_json(data: Page) -> str:
+    """The page's data as ASCII JSON that can stand inside a script element: no `<`, `>`, `&`, NaN or infinity."""
+    text = json.dumps(plain(data), allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, arrays and numbers as JSON's own types; what isn't finite becomes None."""
+    if isinstance(value, str | bool | int | None):
+        return value
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return number(value)
+    if dataclasses.is_dataclass(value):
+        parts = {part.name: plain(getattr(value, part.name)) for part in dataclasses.fields(value)}
+        if isinstance(value, Maps):
+            for panel in parts["panels"]:
+                panel["frames"] = [flat(frame) for frame in panel["frames"]]
+                panel["arrows"] = panel["arrows"] and [flat(arrows) for arrows in panel["arrows"]]
+        return {"kind": type(value).__name__, **parts}
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, Iterable):
+        return [plain(part) for part in value]
+    raise TypeError(f"{type(value).__name__} cannot stand in a page")
+
+
+def number(value: float) -> float | int | None:
+    """A finite number, short: whole ones as they are, others to seven digits, which no screen can tell apart."""
+    if not math.isfinite(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else float(f"{value:.7g}")
+
+
+def flat(values: list[Any]) -> list[Any]:
+    """Nested lists as one list."""
+    return [part for value in values for part in (flat(value) if isinstance(value, list) else [value])]
+
+
+def same(what: str, length: int, wanted: int) -> None:
+    if length != wanted:
+        raise ValueError(f"{what}: has length {length}, but {wanted} is needed.")
