@@ -16,10 +16,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Effort:
 
 
 FULL = Effort(seconds=0.06, repetitions=25, process_seconds=3.0, process_repetitions=4)
-QUICK = Effort(seconds=0.03, repetitions=7, process_seconds=0.6, process_repetitions=2)
+QUICK = Effort(seconds=0.03, repetitions=6, process_seconds=0.3, process_repetitions=5)
 
 
 class Run:
@@ -382,31 +383,21 @@ def successor_step(effort: Effort) -> Callable[[], Rows]:
     return measure
 
 
-# --- 7 and 8: processes and memory ------------------------------------------------------------------------------------
-
-_ready: dict[str, Any] = {}  # in a worker: its compiled run and the barrier where workers meet
+# --- 7: memory --------------------------------------------------------------------------------------------------------
 
 
-def _join(barrier: Any) -> None:
-    """Begin a worker: compile its run."""
-    _ready["run"], _ready["barrier"] = Run.of(paper["distinct"], seed=os.getpid()), barrier
+def memory(effort: Effort) -> Callable[[], Rows]:
+    """Growth of the resident set between a run of 1 M steps and one of 10 M."""
+    case = "memory, 10 M steps over 1 M"
+    if not Path("/proc/self/clear_refs").exists():
+        return lambda: [Row(case, "skipped", "<= 5 MB", None, "needs Linux's /proc to measure the resident set")]
+    peak_memory(1_000)  # compiles
+    short, long = peak_memory(1_000_000), peak_memory(10_000_000)
+    note = f"the shorter run's process holds {short / MEGABYTE:.0f} MB"
+    return lambda: [at_most(case, max(long - short, 0) / MEGABYTE, 5, " MB", note)]
 
 
-def _meet() -> None:
-    """Wait for the other worker, so that both have come up, and warm up together."""
-    _ready["barrier"].wait(timeout=120)
-    _ready["run"](1_000_000)
-
-
-def _steps_in(seconds: float) -> int:
-    return _ready["run"].steps_in(seconds)
-
-
-def _go_on(steps: int) -> None:
-    _ready["run"](steps)
-
-
-def _peak(steps: int) -> int:
+def peak_memory(steps: int) -> int:
     """Bytes that this process holds at most while it runs so many steps and keeps the result."""
     setting = paper["distinct"]
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is held now
@@ -416,52 +407,54 @@ def _peak(steps: int) -> int:
     return int(held.split()[1]) * 1024
 
 
-def _growth(steps: int) -> tuple[int, int]:
-    """Peak memory of a run of `steps`, compiled before, and how much higher that of one ten times as long is."""
-    _peak(1_000)
-    short = _peak(steps)
-    return short, _peak(10 * steps) - short
+# --- 8: two processes -------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def two_workers() -> Iterator[tuple[ProcessPoolExecutor, list[Future]]]:
-    """Two processes and what to wait for until both have compiled."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, context, initializer=_join, initargs=(context.Barrier(2),)) as pool:
-        yield pool, [pool.submit(_meet) for _ in range(2)]
+@cache
+def _own() -> Run:
+    """The seed that this process runs."""
+    return Run.of(paper["distinct"], seed=os.getpid())
 
 
-def two_processes(effort: Effort, pool: ProcessPoolExecutor) -> Row:
-    """Two seeds on two processes against one on one; the workers have compiled and run before."""
+def _steps_in(seconds: float) -> int:
+    return _own().steps_in(seconds)
+
+
+def _go_on(steps: int) -> None:
+    _own()(steps)
+
+
+def two_processes(effort: Effort, workers: Sequence[ProcessPoolExecutor]) -> Rows:
+    """Two seeds on two processes against one on one; both have compiled before."""
     case = "two processes : one"
     if (os.cpu_count() or 1) < 2:
-        return Row(case, "skipped", ">= 1.8x", None, "this machine has one core")
+        return [Row(case, "skipped", ">= 1.8x", None, "this machine has one core")]
+    steps = min(worker.submit(_steps_in, effort.process_seconds).result() for worker in workers)
 
-    steps = pool.submit(_steps_in, effort.process_seconds).result()
-
-    def seeds(count: int) -> None:
-        list(pool.map(_go_on, [steps] * count))
+    def together(count: int) -> None:
+        wait_for([worker.submit(_go_on, steps) for worker in workers[:count]])
 
     best = {1: math.inf, 2: math.inf}
     for _ in range(effort.process_repetitions):
         for count in best:
-            best[count] = min(best[count], timed(seeds, count))
+            best[count] = min(best[count], timed(together, count))
     note = f"{steps / 1e6:.0f} M steps each: one alone {best[1]:.2f} s, two together {best[2]:.2f} s"
-    return at_least(case, 2 * best[1] / best[2], 1.8, note)
+    return [at_least(case, 2 * best[1] / best[2], 1.8, note)]
 
 
-def memory(pool: ProcessPoolExecutor) -> Row:
-    """Growth of the resident set between a run of 1 M steps and one of 10 M."""
-    case = "memory, 10 M steps over 1 M"
-    if not Path("/proc/self/clear_refs").exists():
-        return Row(case, "skipped", "<= 5 MB", None, "needs Linux's /proc to measure the resident set")
-    held, growth = pool.submit(_growth, 1_000_000).result()
-    return at_most(case, max(growth, 0) / MEGABYTE, 5, " MB", f"the shorter run's process holds {held / MEGABYTE:.0f} MB")
+def wait_for(futures: Sequence[Future]) -> list[Any]:
+    """The results of all."""
+    return [future.result() for future in futures]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-CASES: tuple[Case, ...] = (
+# The cases of each of two processes: they prepare side by side (compiling is most of the work), then measure in turn.
+SHARES: tuple[tuple[Case, ...], ...] = (
+    (against_c, against_numpy, against_explorer, successor_step),
+    (memory, forty, thousand, successor_update),  # memory first: what others have freed would hide a growth
+)
+ORDER: tuple[Case, ...] = (
     against_c,
     against_numpy,
     against_explorer,
@@ -469,7 +462,20 @@ CASES: tuple[Case, ...] = (
     thousand,
     successor_update,
     successor_step,
+    memory,
 )
+
+_prepared: dict[str, Callable[[], Rows]] = {}  # in a worker: its cases, ready to be measured
+
+
+def _prepare(cases: tuple[Case, ...], effort: Effort) -> None:
+    _own()
+    for case in cases:
+        _prepared[case.__name__] = case(effort)
+
+
+def _measure(case: Case) -> Rows:
+    return _prepared[case.__name__]()
 
 
 def machine() -> str:
@@ -490,15 +496,16 @@ def run(console: Console, quick: bool = False) -> Rows:
     effort = QUICK if quick else FULL
     console.print(machine(), highlight=False)
     rows: Rows = []
-    with two_workers() as (pool, coming_up), console.status("compiling") as status:
-        measures = [(case.__doc__, case(effort)) for case in CASES]
-        for worker in coming_up:
-            worker.result()
-        for what, measure in measures:
-            status.update(str(what))
-            rows += measure()
+    with ExitStack() as open_pools, console.status("compiling") as status:
+        context = multiprocessing.get_context("spawn")
+        workers = [open_pools.enter_context(ProcessPoolExecutor(1, context)) for _ in SHARES]
+        wait_for([worker.submit(_prepare, cases, effort) for worker, cases in zip(workers, SHARES)])
+        home = {case: worker for worker, cases in zip(workers, SHARES) for case in cases}
+        for case in ORDER:
+            status.update(str(case.__doc__))
+            rows += home[case].submit(_measure, case).result()
         status.update(str(two_processes.__doc__))
-        rows += [two_processes(effort, pool), memory(pool)]
+        rows += two_processes(effort, workers)
     console.print(as_table(rows))
     console.print(f"measured in {time.perf_counter() - begun:.0f} s", highlight=False)
     return rows

@@ -16,8 +16,19 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
---disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars --remote-debugging-pipe""".split()
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+]
 KEYS = {"Enter": (13, "\r"), " ": (32, " "), "Tab": (9, ""), "Escape": (27, ""), "Home": (36, ""), "End": (35, "")}
 KEYS |= {"ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, "")}
 
@@ -45,8 +56,10 @@ class Browser:
         self.size, self.patience = (width, height), patience
         self.buffer, self.count, self.loaded, self.session = b"", 0, False, ""
         program, self.profile = chromium(), tempfile.mkdtemp(prefix="gvfx-chromium-")
-        pipes = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for pair in (os.pipe(), os.pipe()) for end in self.closing(pair)]
-        theirs, self.out, self.inp, answers = pipes  # above 9, so that 3 and 4 are free in the child
+        ends = [*os.pipe(), *os.pipe()]
+        theirs, self.out, self.inp, answers = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)  # 3 and 4 stay free
+        for end in ends:
+            os.close(end)
 
         def connect() -> None:
             os.dup2(theirs, 3)
@@ -58,17 +71,15 @@ class Browser:
         )
         os.close(theirs)
         os.close(answers)
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
-        self.look()
-
-    @staticmethod
-    def closing(pair: tuple[int, int]) -> Any:
-        for end in pair:
-            yield end
-            os.close(end)
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+            self.look()
+        except BaseException:
+            self.close()
+            raise
 
     def call(self, method: str, **parameters: Any) -> Any:
         """Send one command and return its answer."""

@@ -25,6 +25,8 @@ app = typer.Typer(
 
 Setting = Annotated[str, typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty.")]
 Seeds = Annotated[int, typer.Option("--seeds", help="Independent runs.")]
+Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.")]
+Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Dask scheduler, tcp://host:port.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Seeds run side by side (default: the number of cores).")]
 
 
@@ -51,7 +53,7 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 @app.command("list")
 def list_() -> None:
-    """What there is: settings, behaviours, learners."""
+    """What there is: settings, behaviours, learners, and the paper's tables and figures."""
     from rich.console import Console
 
     from gvfx.experiments.paper import BEHAVIOURS, LEARNERS, paper
@@ -69,6 +71,13 @@ def list_() -> None:
     for name, kind in LEARNERS.items():
         learners.add_row(name, _first_line(kind))
     console.print(learners)
+    from gvfx.experiments.items import ITEMS
+
+    items = _table("item", "what", "paper's label")
+    for name, item in ITEMS.items():
+        items.add_row(name, item.title, item.label)
+    console.print(items)
+    console.print("gvfx reproduce tabular makes all items; gvfx report turns them into one page.")
 
 
 @app.command()
@@ -137,7 +146,7 @@ def demo(
     from rich.console import Console
 
     from gvfx.experiments.compare import compare
-    from gvfx.experiments.paper import BEHAVIOURS, paper
+    from gvfx.experiments.paper import METHODS, paper
 
     begun = time.perf_counter()
     console = Console()
@@ -146,7 +155,7 @@ def demo(
     console.print(
         f"[bold]{chosen.title}[/]: {len(chosen.questions)} GVFs, {chosen.world.states} states, {steps:,} steps, {seeds} seeds"
     )
-    with _progress(dict.fromkeys(BEHAVIOURS, steps * max(seeds, 1))) as report:
+    with _progress(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
         results = compare(chosen, steps=steps, seeds=seeds, workers=workers or os.cpu_count() or 1, progress=report)
     from gvfx.report.demo import verdict, write_figures
 
@@ -159,6 +168,100 @@ def demo(
     for path in write_figures(chosen, results, out):
         console.print(f"wrote {path}")
     console.print(f"{time.perf_counter() - begun:.0f} s in all. Learning rates are the paper's; `gvfx run --help` changes them.")
+
+
+@app.command()
+def sweep(
+    setting: Annotated[list[str], typer.Argument(help="Settings to tune on (default: the paper's five).")] = [],  # noqa: B006
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs per learning rate.")] = 10,
+    results: Results = Path("results"),
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> None:
+    """The paper's tuning protocol for every method alike: the minimum learning rate by MSE after 800,000 steps."""
+    from rich.console import Console
+
+    from gvfx.experiments.items import ITEMS, load_tuned, sweep_curves
+    from gvfx.experiments.paper import MAIN, RATES, paper
+    from gvfx.experiments.store import Store
+    from gvfx.report.exhibits import Source, choose_rates, sweep_errors
+
+    names = [paper[name].name for name in setting] or list(MAIN)
+    store = Store(results)
+    _run_all(store, [(c.experiment, seeds) for name in names for c in sweep_curves(name)], workers, cluster)
+    console = Console()
+    tuned = {s: {m: list(rates) for m, rates in methods.items()} for s, methods in load_tuned(results).items()}
+    for name in names:
+        surface = sweep_errors(Source(store, seeds, {}), name, ITEMS["table2"])
+        chosen = choose_rates(surface)
+        tuned[name] = {m: list(rates) for m, rates in chosen.items()}
+        table = _table("method", *(f"{q:g}" for q in RATES), "chosen", "published")
+        for method, errors in surface.items():
+            line = errors if errors.ndim == 1 else errors.min(axis=1)
+            both = errors.ndim == 2
+            q, m = chosen[method]
+            published = f"{paper[name].rate(method):g}" + (f", {paper[name].rate_m:g}" if both else "")
+            table.add_row(method, *(f"{e:.3g}" for e in line), f"{q:g}, {m:g}" if both else f"{q:g}", published)
+        console.print(f"\n[bold]{name}[/]: MSE after 800,000 steps by minimum learning rate (GVFExplorer: at its best rate of M)")
+        console.print(table)
+    _write_json(results / "tuned.json", tuned)
+    console.print(f"wrote {results / 'tuned.json'}; `gvfx reproduce` now shows every method at these rates too.")
+
+
+@app.command()
+def reproduce(
+    items: Annotated[list[str], typer.Argument(help="Items of `gvfx list`, e.g. table1 same drift, or `tabular` for all.")],
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per curve (default: as in the paper).")] = None,
+    results: Results = Path("results"),
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for tables and figures (default: RESULTS/items).")] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
+) -> None:
+    """Make tables and figures of the paper: runs what is missing, prints tables, writes Markdown and PNG files."""
+    from rich.console import Console
+
+    from gvfx.experiments.items import chosen_items, curves_with_seeds, load_tuned
+    from gvfx.experiments.store import Store
+    from gvfx.report.exhibits import Source, build
+    from gvfx.report.output import print_table, write_exhibits
+
+    chosen = chosen_items(items)
+    if seeds is not None and seeds < 1:
+        raise InputError(f"--seeds: {seeds} gives no run at all; ask for at least 1.")
+    folder = out or results / "items"
+    _check_writable(folder / "table1.md", "--out")
+    tuned = load_tuned(results)
+    store = Store(results)
+    _run_all(store, [(c.experiment, n) for c, n in curves_with_seeds(chosen, tuned, seeds)], workers, cluster)
+    console = Console()
+    for item in chosen:
+        exhibits = build(item, Source(store, seeds, tuned))
+        for exhibit in exhibits:
+            print_table(console, exhibit)
+        for path in write_exhibits(folder, item, exhibits):
+            console.print(f"wrote {path}")
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder, made by `gvfx reproduce` or `gvfx sweep`.")] = Path("results"),
+    out: Annotated[Path | None, typer.Option("--out", help="The page (default: FOLDER/report.html).")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Use the first so many seeds (default: each item's own).")] = None,
+) -> None:
+    """Write one self-contained HTML page of everything in a results folder."""
+    from gvfx.experiments.items import load_tuned
+    from gvfx.experiments.store import Store
+    from gvfx.report.exhibits import Source
+    from gvfx.report.summary import write_report
+
+    if not folder.is_dir():
+        raise InputError(f"folder: {folder} does not exist; run `gvfx reproduce tabular` first.")
+    path = out or folder / "report.html"
+    _check_writable(path, "--out")
+    missing = write_report(path, Source(Store(folder), seeds, load_tuned(folder)))
+    print(f"wrote {path}")
+    if missing:
+        print(f"not yet run, so left out: {', '.join(missing)}")
 
 
 @app.command()
@@ -244,6 +347,33 @@ def _progress(totals: dict[str, int]) -> Iterator[Any]:
             bars.update(tasks[name], completed=so_far, rate=rate, error=f"{error:.4g}")
 
         yield report
+
+
+def _run_all(store: Any, runs: list[Any], workers: int | None, cluster: str | None) -> None:
+    """Run what is missing with one progress display: done of total, steps per second, time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from gvfx.experiments.sweep import Tally, run_all
+
+    columns = (
+        TextColumn("runs"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, transient=not sys.stdout.isatty()) as bars:
+        task = bars.add_task("runs", total=None, speed="looking for what is missing")
+
+        def show(tally: Tally) -> None:
+            rate = tally.steps / max(tally.seconds, 1e-9)
+            left = tally.steps_left / max(rate, 1e-9)
+            speed = f"{rate / 1e6:.1f} M steps/s, {left / 60:.0f} min {left % 60:.0f} s left"
+            bars.update(task, total=tally.total, completed=tally.done + tally.found, speed=speed)
+
+        tally = run_all(store, runs, workers=workers or os.cpu_count() or 1, cluster=cluster, report=show)
+    words = f"{tally.done} runs in {tally.seconds:.0f} s" if tally.done else "nothing to run"
+    print(f"{words}, {tally.found} found in {store.folder}")
 
 
 def _check_writable(path: Path, field: str) -> None:

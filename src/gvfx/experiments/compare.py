@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gvfx.experiments.paper import BEHAVIOURS, Setting, checked
+from gvfx.experiments.paper import BEHAVIOURS, METHODS, Setting, checked
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 
@@ -32,7 +32,7 @@ def run_behaviour(
         setting.world,
         setting.questions,
         setting.behaviour(behaviour, rate),
-        setting.learner(learner, rate, rate_m),
+        setting.learner(learner, rate, rate_m, behaviour),
         steps=setting.steps if steps is None else steps,
         seeds=seeds,
         evaluate_every=evaluate_every,
@@ -44,7 +44,7 @@ def run_behaviour(
 
 def compare(
     setting: Setting,
-    behaviours: Sequence[str] = tuple(BEHAVIOURS),
+    behaviours: Sequence[str] = METHODS,
     *,
     steps: int,
     seeds: int,

@@ -6,21 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
+from gvfx.behaviours.fixed import Mixture, RandomPolicies, RoundRobin, Uniform
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
 from gvfx.cumulants import Constant, Distractor, Drifter
 from gvfx.errors import InputError, UnknownName
+from gvfx.experiments.specification import Experiment
 from gvfx.gvf import GVF
 from gvfx.learners.base import Learner
+from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.learners.tabular import ExpectedSarsa, ImportanceSampling
 from gvfx.policies import constant_policy
+from gvfx.schedules import Linear
 from gvfx.worlds.gridworld import four_rooms, gridworld
 from gvfx.worlds.mdp import MDP
 
@@ -38,6 +41,10 @@ CARDINAL = {  # App. B.3.5 (eq:target_policies_distinct_GVFs)
 FORTY_GOALS = {1: 50, 24: 69, 45: 70, 130: 80, 206: 65, 287: 31, 303: 78, 378: 85, 384: 92, 399: 100}  # state -> value
 LEFT, RIGHT = (0, 0), (0, 19)
 
+PRESETS = ("paper", "authors")  # as the text says; as the authors' code does where it differs (docs/presets.md)
+RATES = (0.1, 0.25, 0.5, 0.8, 0.9, 0.95)  # App. B.3, "Hyperparameter Tuning"
+AVERAGE_EPISODES = 500  # the authors' error is a mean over the estimates of that many episodes
+
 BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, given the method's learning rate
     "BPS": lambda rate: BehaviourPolicySearch(step_size=rate),
     "SR": lambda rate: SuccessorRepresentation(rate=rate),
@@ -45,6 +52,14 @@ BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, gi
     "RoundRobin": lambda rate: RoundRobin(),
     "Mixture": lambda rate: Mixture(),
     "GVFExplorer": lambda rate: GVFExplorer(),
+    "SR-greedy": lambda rate: SuccessorRepresentation(rate=rate, choice="greedy"),
+}
+METHODS = ("BPS", "SR", "Uniform", "RoundRobin", "Mixture", "GVFExplorer")  # the columns of Table 1
+AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code has another behaviour
+    "BPS": lambda rate: BehaviourPolicySearch(rate, 1.0, 1e300, 1e-3, 1.0, "ratio"),
+    "SR": lambda rate: SuccessorRepresentation(rate, temperature=1.0, update="entries"),
+    "SR-greedy": lambda rate: SuccessorRepresentation(rate, choice="greedy", update="entries"),
+    "Uniform": lambda rate: RandomPolicies(),
 }
 LEARNERS: dict[str, type[ExpectedSarsa] | type[ImportanceSampling]] = {
     "ExpectedSarsa": ExpectedSarsa,
@@ -64,7 +79,9 @@ class Setting:
     rates: Mapping[str, float]  # minimum learning rate alpha_Q per method, Table 2 (tab:hyperparameters)
     rate_m: float = 0.8  # alpha_M of GVFExplorer
     initial_q: float = 1.0
+    explorer_q: float = 1.0  # what GVFExplorer's Q starts at
     initial_m: float = 5.0
+    published: Mapping[str, float] = field(default_factory=dict)  # MSE in Table 1 (tab:summary_tabular_perf)
 
     @cached_property
     def _built(self) -> tuple[MDP, list[GVF]]:
@@ -78,18 +95,57 @@ class Setting:
     def questions(self) -> list[GVF]:
         return self._built[1]
 
-    def behaviour(self, name: str, rate: float | None = None) -> Behaviour:
+    def behaviour(self, name: str, rate: float | None = None, preset: str = "paper") -> Behaviour:
         """A method's behaviour as the paper runs it: explored at random early on, never below a floor of 0.001."""
-        return Floor(Epsilon(BEHAVIOURS[checked("behaviour", name, BEHAVIOURS)](rate or self.rate(name))))
+        name = checked("behaviour", name, BEHAVIOURS)
+        make = AUTHORS.get(name, BEHAVIOURS[name]) if preset == "authors" else BEHAVIOURS[name]
+        last = 0.1 if preset == "authors" and name.startswith("SR") else 0.0
+        return Floor(Epsilon(make(rate or self.rate(name)), Linear(1.0, last, 500)))
 
-    def learner(self, name: str = "ExpectedSarsa", rate_q: float | None = None, rate_m: float | None = None) -> Learner:
-        """A learner with this setting's initial tables; rates default to GVFExplorer's."""
+    def learner(
+        self,
+        name: str = "ExpectedSarsa",
+        rate_q: float | None = None,
+        rate_m: float | None = None,
+        behaviour: str = "GVFExplorer",
+        preset: str = "paper",
+    ) -> Learner:
+        """A learner with this setting's initial tables; rates default to the behaviour's published ones."""
         kind = LEARNERS[checked("learner", name, LEARNERS)]
-        return kind(rate_q or self.rate("GVFExplorer"), rate_m or self.rate_m, self.initial_q, self.initial_m)
+        q = self.explorer_q if behaviour == "GVFExplorer" else self.initial_q
+        options = (rate_q or self.rate(behaviour), rate_m or self.rate_m, q, self.initial_m)
+        if preset == "paper":
+            return kind(*options)
+        return ImportanceSampling(*options, 1e-3, 1.0) if kind is ImportanceSampling else EpisodicExpectedSarsa(*options)
 
     def rate(self, behaviour: str) -> float:
         """The published learning rate of a method (the explorer's where none is published)."""
-        return self.rates.get(behaviour, self.rates["GVFExplorer"])
+        return self.rates.get(behaviour.removesuffix("-greedy"), self.rates["GVFExplorer"])
+
+    def experiment(
+        self,
+        behaviour: str,
+        preset: str = "paper",
+        learner: str = "ExpectedSarsa",
+        rate_q: float | None = None,
+        rate_m: float | None = None,
+        steps: int | None = None,
+        measurements: int = 100,
+        snapshots: int = 0,
+    ) -> Experiment:
+        """One curve of this setting as data; `snapshots` keeps so many equally spaced pictures of the tables."""
+        checked("preset", preset, dict.fromkeys(PRESETS))
+        steps = steps or self.steps
+        return Experiment(
+            world=self.world,
+            questions=tuple(self.questions),
+            behaviour=self.behaviour(behaviour, rate_q, preset),
+            learner=self.learner(learner, rate_q, rate_m, behaviour, preset),
+            steps=steps,
+            evaluate_every=steps // measurements,
+            snapshots=tuple(steps * k // snapshots for k in range(1, snapshots + 1)),
+            average_episodes=AVERAGE_EPISODES if preset == "authors" else 0,
+        )
 
 
 def checked(kind: str, name: str, choices: Mapping[str, object]) -> str:
@@ -105,8 +161,8 @@ def _same() -> tuple[MDP, list[GVF]]:
     return world, [GVF(pi, Distractor(100, 5, at="left"), DISCOUNT, name=n) for n, pi in (("pi1", PI_1), ("pi2", PI_2))]
 
 
-def _distinct() -> tuple[MDP, list[GVF]]:
-    world = gridworld(20, {"left": LEFT, "right": RIGHT})
+def _distinct(grouping: int = 1) -> tuple[MDP, list[GVF]]:
+    world = gridworld(20, {"left": LEFT, "right": RIGHT}, grouping=grouping)
     return world, _left_right(PI_1, PI_2)
 
 
@@ -156,53 +212,80 @@ class Settings(Mapping[str, Setting]):
         return len(self._by_name)
 
 
-def _all_but_explorer(rate: float, **others: float) -> dict[str, float]:
-    return {"RoundRobin": rate, "Mixture": rate, "Uniform": rate, **others}
+def _rates(baselines: float, **others: float) -> dict[str, float]:
+    return {"RoundRobin": baselines, "Mixture": baselines, "Uniform": baselines, **others}
 
 
-paper = Settings(
-    [
+def _published(*row: float | None) -> dict[str, float]:
+    return {method: value for method, value in zip(METHODS, row, strict=True) if value is not None}
+
+
+DISTINCT_RATES = _rates(0.8, GVFExplorer=0.1, SR=0.5, BPS=0.8)
+FOUR_ROOMS_RATES = _rates(0.8, GVFExplorer=0.5, SR=0.8, BPS=0.8)
+GROUPINGS = (1, 2, 4)
+DRIFTS = (0.1, 0.5, 1.0, 2.0)
+
+_MAIN = [
+    Setting(
+        "same",
+        "Two distinct policies, identical cumulant",
+        "Sec. 6.1, App. B.3.1",
+        _same,
+        2_000_000,
+        _rates(0.95, GVFExplorer=0.25, SR=0.25, BPS=0.5),
+        published=_published(26.13, 2.76, 1.22, 1.15, 1.15, 0.24),
+    ),
+    Setting(
+        "distinct",
+        "Two distinct policies, distinct cumulants",
+        "Sec. 6.1, App. B.3.2",
+        _distinct,
+        2_000_000,
+        DISTINCT_RATES,
+        published=_published(8.2, 4.1, 0.54, 0.47, 0.44, 0.04),
+    ),
+    Setting(
+        "semi-greedy",
+        "Semi-greedy policies, distinct cumulants",
+        "App. B.3.2",
+        _semi_greedy,
+        2_000_000,
+        _rates(0.95, GVFExplorer=0.5, SR=0.8, BPS=0.9),
+    ),
+    Setting(
+        "fourrooms",
+        "FourRooms with a drifting cumulant",
+        "Sec. 6.1, App. B.3.4",
+        _four_rooms,
+        4_000_000,
+        FOUR_ROOMS_RATES,
+        published=_published(18.57, 1.78, 0.9, 1.28, 1.08, 0.46),
+    ),
+    Setting(
+        "forty",
+        "Forty GVFs: four policies times ten cumulants",
+        "Sec. 6.1, App. B.3.5",
+        _forty,
+        2_000_000,
+        _rates(0.8, GVFExplorer=0.5, SR=0.25, BPS=0.8),
+        rate_m=0.95,
+        explorer_q=2.0,
+        initial_m=0.5,
+        published=_published(None, 53.3, 2.66, 2.35, 2.64, 1.66),
+    ),
+]
+_ABLATIONS = [
+    *(
+        Setting(f"distinct-x{k}", f"States grouped by {k}", "App. B.3.3", partial(_distinct, k), 2_000_000, DISTINCT_RATES)
+        for k in GROUPINGS[1:]
+    ),
+    *(
         Setting(
-            "same",
-            "Two distinct policies, identical cumulant",
-            "Sec. 6.1, App. B.3.1",
-            _same,
-            2_000_000,
-            _all_but_explorer(0.95, GVFExplorer=0.25, SR=0.25, BPS=0.5),
-        ),
-        Setting(
-            "distinct",
-            "Two distinct policies, distinct cumulants",
-            "Sec. 6.1, App. B.3.2",
-            _distinct,
-            2_000_000,
-            _all_but_explorer(0.8, GVFExplorer=0.1, SR=0.5, BPS=0.8),
-        ),
-        Setting(
-            "semi-greedy",
-            "Semi-greedy policies, distinct cumulants",
-            "App. B.3.2",
-            _semi_greedy,
-            2_000_000,
-            _all_but_explorer(0.95, GVFExplorer=0.5, SR=0.8, BPS=0.9),
-        ),
-        Setting(
-            "fourrooms",
-            "FourRooms with a drifting cumulant",
-            "Sec. 6.1, App. B.3.4",
-            _four_rooms,
-            4_000_000,
-            _all_but_explorer(0.8, GVFExplorer=0.5, SR=0.8, BPS=0.8),
-        ),
-        Setting(
-            "forty",
-            "Forty GVFs: four policies times ten cumulants",
-            "Sec. 6.1, App. B.3.5",
-            _forty,
-            2_000_000,
-            _all_but_explorer(0.8, GVFExplorer=0.5, SR=0.25, BPS=0.8),
-            rate_m=0.95,
-            initial_m=0.5,
-        ),
-    ]
-)
+            f"fourrooms-{sd:g}", f"Drift of {sd:g} per step", "App. B.3.4", partial(_four_rooms, sd), 4_000_000, FOUR_ROOMS_RATES
+        )
+        for sd in DRIFTS
+        if sd != 0.5
+    ),
+]
+paper = Settings([*_MAIN, *_ABLATIONS])
+MAIN = tuple(setting.name for setting in _MAIN)

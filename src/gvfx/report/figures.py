@@ -9,7 +9,9 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 
+from gvfx.report.page import Curves, Maps
 from gvfx.report.style import GOAL, LABELS, MAP, colour, figure, steps_label, styled
+from gvfx.running.result import standard_error
 from gvfx.worlds.mdp import MDP
 
 
@@ -19,7 +21,7 @@ def learning_curves(steps: np.ndarray, errors: Mapping[str, np.ndarray], title: 
     fig, (ax,) = (axis.figure, (axis,)) if axis is not None else figure()
     for k, (name, error) in enumerate(errors.items()):
         mean = error.mean(axis=0)
-        spread = error.std(axis=0, ddof=1) / len(error) ** 0.5 if len(error) > 1 else np.zeros_like(mean)
+        spread = standard_error(error)
         hue = colour(name, k)
         ax.plot(steps, mean, color=hue, label=LABELS.get(name, name), zorder=3 if name == "GVFExplorer" else 2)
         ax.fill_between(steps, np.maximum(mean - spread, mean * 0.05), mean + spread, color=hue, alpha=0.16, linewidth=0)
@@ -32,6 +34,59 @@ def learning_curves(steps: np.ndarray, errors: Mapping[str, np.ndarray], title: 
     return fig
 
 
+@styled
+def draw(exhibit: Curves | Maps) -> Any:
+    """A figure of an exhibit: curves with their bands, or maps at the last time."""
+    return _draw_curves(exhibit) if isinstance(exhibit, Curves) else _draw_maps(exhibit)
+
+
+def _draw_curves(exhibit: Curves) -> Any:
+    fig, (ax,) = figure(width=6.2, height=4.0)
+    top = 0.0
+    for line in exhibit.series:
+        mean, low, high = (np.asarray(v, dtype=float) for v in (line.mean, line.low, line.high))
+        ax.plot(
+            exhibit.steps, mean, color=line.colour, label=LABELS.get(line.name, line.name), linestyle="--" if line.dashed else "-"
+        )
+        ax.fill_between(exhibit.steps, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.16, linewidth=0)
+        top = max(top, float(mean.max() / max(mean.min(), 1e-300)))
+    if top > 20:
+        ax.set_yscale("log")
+    ax.xaxis.set_major_formatter(FuncFormatter(steps_label))
+    ax.set_xlabel("environment steps")
+    ax.set_ylabel(exhibit.y_label)
+    ax.set_title(exhibit.title, loc="left", fontsize=10)
+    ax.legend(fontsize=8)
+    return fig
+
+
+def _draw_maps(exhibit: Maps) -> Any:
+    images = [np.array(panel.frames[-1], dtype=float).reshape(exhibit.height, exhibit.width) for panel in exhibit.panels]
+    for image in images:
+        image.ravel()[list(exhibit.walls)] = np.nan
+    fig, axes = figure(columns=len(images), width=3.6, height=3.5)
+    shown = _shared_scale(axes, images, [p.title for p in exhibit.panels], exhibit.goals, exhibit.log)
+    fig.colorbar(shown, ax=axes, label=exhibit.unit, shrink=0.85)
+    if exhibit.times[-1]:
+        fig.suptitle(f"{exhibit.title}, step {exhibit.times[-1]:,}", fontsize=10)
+    return fig
+
+
+def _shared_scale(axes: Sequence[Any], images: list[np.ndarray], titles: Sequence[str], goals: Any, log: bool) -> Any:
+    """Images on one colour scale; returns the last, for the colour bar."""
+    everything = np.concatenate([image[np.isfinite(image)] for image in images])
+    norm: Any = None
+    if log:
+        top = max(float(everything.max()), 1e-12)
+        positive = everything[everything > 0]
+        bottom = float(np.quantile(positive, 0.02)) if positive.size else top / 10
+        norm = LogNorm(min(bottom, top / 10), top)
+        images = [np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin)) for image in images]
+    for ax, image, title in zip(axes, images, titles, strict=True):
+        shown = draw_map(ax, goals, image, title, norm)
+    return shown
+
+
 def cells(world: MDP, per_state: np.ndarray) -> np.ndarray:
     """Values per state as an image [height, width], NaN in walls."""
     layout = world.layout
@@ -42,31 +97,21 @@ def cells(world: MDP, per_state: np.ndarray) -> np.ndarray:
 
 
 @styled
-def maps(world: MDP, panels: Sequence[tuple[str, np.ndarray]], label: str, log: bool = True, low: float | None = None) -> Any:
-    """Maps side by side on one colour scale; panels are (title, value per state)."""
-    images = [cells(world, values) for _, values in panels]
-    everything = np.concatenate([image[np.isfinite(image)] for image in images])
+def maps(world: MDP, panels: Sequence[tuple[str, np.ndarray]], label: str) -> Any:
+    """Maps side by side on one logarithmic colour scale; panels are (title, value per state)."""
+    assert world.layout is not None
     fig, axes = figure(columns=len(panels), width=3.6, height=3.4)
-    if log:
-        top = max(float(everything.max()), 1e-12)
-        positive = everything[everything > 0]
-        bottom = low if low is not None else float(np.quantile(positive, 0.02)) if positive.size else top / 10
-        norm: Any = LogNorm(min(bottom, top / 10), top)
-        images = [np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin)) for image in images]
-    else:
-        norm = None
-    for ax, image, (title, _) in zip(axes, images, panels, strict=True):
-        shown = draw_map(ax, world, image, title, norm)
+    images = [cells(world, values) for _, values in panels]
+    shown = _shared_scale(axes, images, [title for title, _ in panels], world.layout.goals.values(), log=True)
     fig.colorbar(shown, ax=axes, label=label, shrink=0.85)
     return fig
 
 
-def draw_map(ax: Any, world: MDP, image: np.ndarray, title: str, norm: Any = None, cmap: str = MAP) -> Any:
+def draw_map(ax: Any, goals: Any, image: np.ndarray, title: str, norm: Any = None, cmap: str = MAP) -> Any:
     """One map: the image, walls in grey, goals as green dots."""
     ax.set_facecolor("#adb5bd")
     shown = ax.imshow(image, norm=norm, cmap=cmap, interpolation="nearest")
-    assert world.layout is not None
-    for row, column in world.layout.goals.values():
+    for row, column in goals:
         ax.plot(column, row, "o", color=GOAL, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -92,7 +137,9 @@ def behaviour_arrows(world: MDP, panels: Sequence[tuple[str, np.ndarray, np.ndar
     for row, column in layout.goals.values():
         free[row, column] = False
     for ax, share, (title, mu, _) in zip(axes, shares, panels, strict=True):
-        shown = draw_map(ax, world, np.where(np.isnan(share), np.nan, np.maximum(share, norm.vmin)), title, norm, "Blues")
+        shown = draw_map(
+            ax, layout.goals.values(), np.where(np.isnan(share), np.nan, np.maximum(share, norm.vmin)), title, norm, "Blues"
+        )
         moves = mu[: layout.height * layout.width] @ np.array(layout.arrows, dtype=float)
         size = np.linalg.norm(moves, axis=1, keepdims=True)
         moves *= np.sqrt(size / max(size[free.ravel()].max(), 1e-12)) / np.maximum(size, 1e-12)  # the longest spans a cell

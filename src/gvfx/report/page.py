@@ -35,6 +35,9 @@ class Provenance:
     hash: str
 
 
+UNKNOWN = Provenance("", "", "", "")
+
+
 @dataclass(frozen=True)
 class Series:
     """One method's line: mean[t] with a confidence band low[t]..high[t]."""
@@ -123,11 +126,13 @@ class DataTable:
     label: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    provenance: Provenance
     best: Sequence[tuple[int, int]] | None = None
+    provenance: Provenance = UNKNOWN
     note: str = ""
 
     def __post_init__(self) -> None:
+        if self.provenance is UNKNOWN:
+            raise ValueError(f"provenance: table {self.id!r} has none; say which command, seeds and data it comes from.")
         for k, row in enumerate(self.rows):
             same(f"row {k} of {self.id!r}", len(row), len(self.columns))
 
@@ -166,12 +171,12 @@ class Page:
         seen: set[str] = set()
         for name in self.ids():
             if not name or name in seen:
-                raise ValueError(f"id: {name!r} names two parts of the page or none; give every section and figure its own.")
+                raise ValueError(f"id: {name!r} is empty or already taken; give every section and figure an id of its own.")
             seen.add(name)
 
     def ids(self) -> Iterator[str]:
-        """The anchors of the page, in order."""
-        yield "summary"
+        """The anchors of the page, its own first."""
+        yield from ("summary", "main", "data")
         for section in self.sections:
             yield section.id
             yield from (item.id for item in section.items)

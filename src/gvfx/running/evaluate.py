@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ def evaluate(
     else:
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
-    return gather(run, seed_list, parts)
+    described = {"behaviour": repr(run.behaviour), "learner": repr(run.learner), "steps": steps, "states": world.states}
+    return gather(asked.names, asked.weights, seed_list, parts, described)
 
 
 def checked_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
@@ -109,14 +110,31 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One seed's share of a result."""
+    """One seed's share of a result, as plain arrays."""
 
-    mse: np.ndarray
-    levels: np.ndarray
-    episodes: np.ndarray
-    snapshots: list[dict[str, Any]]
-    truth: np.ndarray
-    seconds: float
+    steps: np.ndarray  # [t] evaluation times
+    mse: np.ndarray  # [t, gvf]
+    levels: np.ndarray  # [t, gvf]
+    episodes: np.ndarray  # [t]
+    snapshot_steps: np.ndarray  # [k]
+    values: np.ndarray  # [k, gvf, state]
+    variances: np.ndarray  # [k, gvf, state], or empty where the learner kept none
+    visits: np.ndarray  # [k, state, action]
+    behaviour: np.ndarray  # [k, state, action]
+    snapshot_levels: np.ndarray  # [k, gvf]
+    truth: np.ndarray  # [gvf, state] at the end
+    seconds: float = 0.0
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is stored: everything but the time it took; tables in single precision."""
+        small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
+        tables = ("values", "variances", "visits", "behaviour", "truth")
+        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
+        return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Part:
+        return cls(**arrays)
 
 
 class Runner:
@@ -126,14 +144,13 @@ class Runner:
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
         self.sizes = Sizes(len(asked.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
-        self.learner_rule = learner.rule(self.sizes, behaviour.needs_variance)
         self.dynamics: Dynamics = dynamics(world, asked)
         self.truth = GroundTruth.exact(world, asked)
         self.loop: Loop = make_loop(
             self.sizes,
             world.successors,
             self.rule,
-            self.learner_rule,
+            learner.rule(self.sizes, behaviour.needs_variance),
             learner.needs_next_action,
             world.features is not None,
             bool(asked.drift_sd.any() or asked.carry.any()),
@@ -150,7 +167,7 @@ class Runner:
             Monitor(self.truth.base, self.truth.unit, self.truth.points, ring),
         )
 
-    def __call__(self, seed: int, progress: Progress | None) -> Part:
+    def __call__(self, seed: int, progress: Progress | None = None) -> Part:
         acting, learning, at, watch = self._begin(seed)
         mse, levels, episodes, snapshots = [], [], [], []
         seconds, done = 0.0, 0
@@ -168,38 +185,60 @@ class Runner:
                 if progress:
                     progress(seed, done, float(mse[-1] @ self.asked.weights / self.asked.weights.sum()))
             if stop in self.plan.snapshots:
-                snapshots.append(self._snapshot(acting, learning, at, estimates))
-        return Part(np.array(mse), np.array(levels), np.array(episodes), snapshots, self.truth.values(at.level), seconds)
+                snapshots.append((estimates, *self._tables(acting, learning, at)))
+        values, variances, visits, behaviour, at_levels = (np.stack(column) for column in zip(*snapshots, strict=True))
+        return Part(
+            steps=np.array(self.plan.evaluations),
+            mse=np.array(mse),
+            levels=np.array(levels),
+            episodes=np.array(episodes),
+            snapshot_steps=np.array(self.plan.snapshots),
+            values=values,
+            variances=variances,
+            visits=visits,
+            behaviour=behaviour,
+            snapshot_levels=at_levels,
+            truth=self.truth.values(at.level),
+            seconds=seconds,
+        )
 
-    def _snapshot(self, acting: Any, learning: Any, at: Any, estimates: np.ndarray) -> dict[str, Any]:
+    def _tables(self, acting: Any, learning: Any, at: Cursor) -> tuple[np.ndarray, ...]:
+        """Variances, visits, behaviour and drift levels now."""
         mu = np.empty((self.world.states, self.world.actions))
         make_table(self.sizes, self.rule)(self.dynamics, acting, learning, int(at.at[0]), mu)
-        kept = predicted_values(self.world, self.asked, learning.m) if self.behaviour.needs_variance else None
-        return {"values": estimates, "variances": kept, "visits": at.visits.copy(), "behaviour": mu, "levels": at.level.copy()}
+        kept = predicted_values(self.world, self.asked, learning.m) if self.behaviour.needs_variance else np.empty(0)
+        return kept, at.visits.copy(), mu, at.level.copy()
 
 
-def gather(run: Runner, seeds: tuple[int, ...], parts: list[Part]) -> Result:
-    def stacked(index: int, field: str) -> Any:
-        arrays = [part.snapshots[index][field] for part in parts]
-        return None if arrays[0] is None else np.stack(arrays)
+def gather(
+    names: tuple[str, ...], weights: np.ndarray, seeds: tuple[int, ...], parts: list[Part], described: dict[str, Any]
+) -> Result:
+    """One result from the parts of its seeds."""
 
-    fields = ("values", "variances", "visits", "behaviour", "levels")
+    def stacked(field: str, k: int) -> np.ndarray:
+        return np.stack([getattr(part, field)[k] for part in parts])
+
+    first = parts[0]
     return Result(
-        names=run.asked.names,
-        weights=run.asked.weights,
+        names=names,
+        weights=weights,
         seeds=seeds,
-        steps=np.array(run.plan.evaluations),
+        steps=first.steps,
         mse=np.stack([part.mse for part in parts]),
         levels=np.stack([part.levels for part in parts]),
         episodes=np.stack([part.episodes for part in parts]),
-        snapshots=tuple(Snapshot(step, **{f: stacked(k, f) for f in fields}) for k, step in enumerate(run.plan.snapshots)),
+        snapshots=tuple(
+            Snapshot(
+                step=int(step),
+                values=stacked("values", k),
+                variances=stacked("variances", k) if first.variances.size else None,
+                visits=stacked("visits", k),
+                behaviour=stacked("behaviour", k),
+                levels=stacked("snapshot_levels", k),
+            )
+            for k, step in enumerate(first.snapshot_steps)
+        ),
         truth=np.stack([part.truth for part in parts]),
         seconds=np.array([part.seconds for part in parts]),
-        experiment={
-            "behaviour": repr(run.behaviour),
-            "learner": repr(run.learner),
-            "steps": run.plan.steps,
-            "states": run.world.states,
-            "actions": run.world.actions,
-        },
+        experiment=described,
     )

@@ -80,12 +80,14 @@ class Result:
             "seconds": self.seconds.tolist(),
             "final": {
                 "error": error[:, -1].mean(),
-                "standard_error": standard_error(error[:, -1]),
+                "standard_error": float(standard_error(error[:, -1])),
                 "mse": dict(zip(self.names, self.mse[:, -1].mean(axis=0).tolist(), strict=True)),
             },
         }
 
 
-def standard_error(samples: np.ndarray) -> float:
-    """Standard error of the mean over seeds (NaN-free: 0 for a single seed)."""
-    return float(samples.std(ddof=1) / len(samples) ** 0.5) if len(samples) > 1 else 0.0
+def standard_error(samples: np.ndarray) -> Any:
+    """Standard error of the mean over seeds (axis 0); 0 for a single seed."""
+    if len(samples) < 2:
+        return np.zeros(samples.shape[1:])[()]
+    return samples.std(axis=0, ddof=1) / len(samples) ** 0.5

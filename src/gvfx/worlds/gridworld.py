@@ -39,7 +39,8 @@ def gridworld(
         "horizon": horizon,
         "grouping": grouping,
     }
-    height, width, goals, wall = _read_map(size, dict(goals or {}), recipe["walls"])
+    drawn = {name: (cell[0], cell[1]) for name, cell in (goals or {}).items()}
+    height, width, goals, wall = _read_map(size, drawn, recipe["walls"])
     if not 0 <= slip < 1:
         raise InputError(f"slip: {slip!r} lies outside [0, 1); give the probability of a random move.")
     if grouping < 1 or height % grouping:

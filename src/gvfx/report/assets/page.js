@@ -17,15 +17,23 @@
       else if (name === "own") element.style.setProperty("--own", value);
       else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
     }
-    element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
     return element;
   }
   const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
   const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+  const numbered = new Map(); // elements that point at each other need ids that hold no odd characters
+  function title(part) {
+    if (!numbered.has(part)) numbered.set(part, `gvfx-${numbered.size}`);
+    return numbered.get(part);
+  }
+
   // ---------- numbers
 
   const finite = (v) => typeof v === "number" && Number.isFinite(v);
+  const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+  const most = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
   const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
   const tidy = (v) => String(parseFloat(v.toPrecision(6))).replace("-", "\u2212");
   const raised = (n) => String(n).replace(/./g, (c) => (c === "-" ? "\u207b" : "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[c]));
@@ -83,13 +91,15 @@
   // ---------- one tooltip for the page
 
   const tip = h("div", { class: "tip", role: "status", hidden: true });
-  function showTip(x, y, ...children) { // x, y in the window
+  function showTip(x, y, under, ...children) { // beside (x, y) in the window, or below `under` where neither side has room
     tip.replaceChildren(...children);
     tip.hidden = false;
-    const box = tip.getBoundingClientRect();
-    const right = x + 16 + box.width <= document.documentElement.clientWidth - 8;
-    tip.style.left = `${Math.max(8, right ? x + 16 : x - 16 - box.width)}px`;
-    tip.style.top = `${clamp(y - box.height / 2, 8, Math.max(8, window.innerHeight - box.height - 8))}px`;
+    const { width, height } = tip.getBoundingClientRect();
+    const room = document.documentElement.clientWidth - 8;
+    const [right, left] = [x + 16 + width <= room, x - 16 - width >= 8];
+    const top = right || left ? y - height / 2 : under + 8;
+    tip.style.left = `${right ? x + 16 : left ? x - 16 - width : clamp(x - width / 2, 8, Math.max(8, room - width))}px`;
+    tip.style.top = `${clamp(top, 8, Math.max(8, window.innerHeight - height - 8))}px`;
   }
   const hideTip = () => { tip.hidden = true; };
 
@@ -133,9 +143,9 @@
   function frame(item, tools, ...body) {
     const from = item.provenance;
     const line = (name, value) => [h("dt", null, name), h("dd", null, h("code", null, value))];
-    return h("figure", { class: "card", id: item.id, "aria-labelledby": `${item.id}-title` },
+    return h("figure", { class: "card", id: item.id, "aria-labelledby": title(item) },
       h("div", { class: "top" },
-        h("h3", { id: `${item.id}-title` }, item.title, item.label ? h("span", { class: "label" }, item.label) : null),
+        h("h3", { id: title(item) }, item.title, item.label ? h("span", { class: "label" }, item.label) : null),
         h("div", { class: "tools" }, tools)),
       ...body,
       item.note ? h("p", { class: "note" }, item.note) : null,
@@ -161,7 +171,7 @@
     const steps = item.steps;
     const references = item.reference || [];
     const means = item.series.flatMap((series) => series.mean).filter(finite);
-    let log = means.length > 0 && Math.min(...means) > 0 && Math.max(...means) / Math.min(...means) > 20;
+    let log = means.length > 0 && least(means) > 0 && most(means) / least(means) > 20;
     let at = null; // index of the step under the pointer
     let view = null; // scales of the last drawing
 
@@ -188,10 +198,10 @@
       const lines = list.flatMap((series) => series.mean).concat(references.map((r) => r[1])).filter(usable);
       const edges = list.flatMap((series) => series.low.concat(series.high)).filter(usable);
       if (!lines.length) return null;
-      let low = Math.min(...lines, ...edges);
-      let high = Math.max(...lines, ...edges);
+      let low = least(lines.concat(edges));
+      let high = most(lines.concat(edges));
       if (log) {
-        low = Math.max(low, Math.min(...lines) / 8); // a band that nearly reaches zero must not flatten the rest
+        low = Math.max(low, least(lines) / 8); // a band that nearly reaches zero must not flatten the rest
         const room = Math.max((high / low) ** 0.04, 1.05);
         return [low / room, high * room];
       }
@@ -213,12 +223,13 @@
       }
       const up = log ? Math.log : (v) => v;
       const yTicks = (log ? logTicks : linearTicks)(ys[0], ys[1], Math.round(height / 55));
-      const left = 14 + 7 * Math.max(...yTicks.map((v) => short(v).length), 2);
+      const left = 14 + 7 * most([2, ...yTicks.map((v) => short(v).length)]);
       const area = { left, right: width - 16, top: 26, bottom: height - 40 };
-      const [x0, x1] = [Math.min(...xs), Math.max(...xs)];
+      const x1 = most(xs);
+      const x0 = least(xs) > 0 && least(xs) <= 0.1 * x1 ? 0 : least(xs); // a run seen nearly from its start begins at zero
       const x = (v) => (x1 > x0 ? area.left + ((v - x0) / (x1 - x0)) * (area.right - area.left) : (area.left + area.right) / 2);
       const y = (v) => area.bottom - ((up(v) - up(ys[0])) / (up(ys[1]) - up(ys[0]))) * (area.bottom - area.top);
-      const clip = `${item.id}-clip`;
+      const clip = `${title(item)}-clip`;
       const two = (v) => v.toFixed(2);
 
       const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" },
@@ -236,8 +247,8 @@
       }
       svg.append(s("text", { x: (area.left + area.right) / 2, y: height - 4, "text-anchor": "middle" }, "steps"));
 
-      const bands = s("g", { "clip-path": `url(#${CSS.escape(clip)})` });
-      const lines = s("g", { "clip-path": `url(#${CSS.escape(clip)})` });
+      const bands = s("g", { "clip-path": `url(#${clip})` });
+      const lines = s("g", { "clip-path": `url(#${clip})` });
       item.series.forEach((series, k) => {
         if (hidden.has(k)) return;
         const runs = (ok) => { // unbroken stretches of steps
@@ -288,12 +299,12 @@
       const box = plot.getBoundingClientRect();
       const interval = (series) => (finite(series.low[at]) && finite(series.high[at])
         ? `${precise(series.low[at])} to ${precise(series.high[at])}` : "");
-      showTip(box.left + (px * box.width) / width, box.top + (area.top + area.bottom) / 2,
-        h("b", null, `Step ${whole(steps[at])}`),
-        ...list.map((series) => h("div", { class: "row" },
+      showTip(box.left + (px * box.width) / width, box.top + (area.top + area.bottom) / 2, box.bottom,
+        h("strong", null, `Step ${whole(steps[at])}`),
+        h("div", { class: "rows" }, list.map((series) => h("div", { class: "row" },
           swatch(series), h("span", null, series.name), h("span", { class: "value" }, precise(series.mean[at])), h("em", null, interval(series)))),
-        ...references.map(([name, value]) => h("div", { class: "row faint" },
-          h("span"), h("span", null, name), h("span", { class: "value" }, precise(value)), h("em"))));
+        references.map(([name, value]) => h("div", { class: "row faint" },
+          h("span"), h("span", null, name), h("span", { class: "value" }, precise(value)), h("em")))));
     }
     function leave() {
       at = null;
@@ -341,7 +352,7 @@
   function mapScale(item, walls) { // one scale over all panels and all times
     const values = item.panels.flatMap((panel) => panel.frames.flatMap((values) => values.filter((v, k) => finite(v) && !walls.has(k))));
     const used = (item.log ? values.filter((v) => v > 0) : values).sort((a, b) => a - b);
-    const smallest = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const smallest = least(values);
     if (!used.length) return { low: 0, high: 1, share: () => 0, log: false, clipped: false };
     let low = used[0];
     let high = used[used.length - 1];
@@ -373,6 +384,7 @@
 
   function maps(item) {
     const walls = new Set(item.walls);
+    const goals = new Set(item.goals.map(([row, column]) => row * item.width + column));
     const scale = mapScale(item, walls);
     const cells = item.height * item.width;
     let time = item.times.length - 1;
@@ -381,7 +393,7 @@
     let longest = 0;
     for (const panel of item.panels) {
       for (const arrows of panel.arrows || []) {
-        for (let k = 0; k < cells; k++) if (!walls.has(k)) longest = Math.max(longest, Math.hypot(arrows[2 * k] ?? 0, arrows[2 * k + 1] ?? 0));
+        for (let k = 0; k < cells; k++) if (!walls.has(k) && !goals.has(k)) longest = Math.max(longest, Math.hypot(arrows[2 * k] ?? 0, arrows[2 * k + 1] ?? 0));
       }
     }
 
@@ -414,9 +426,9 @@
       const box = canvases[p].getBoundingClientRect();
       const [row, column] = [Math.floor(chosen / item.width), chosen % item.width];
       const list = item.panels.length <= 8 ? item.panels : [item.panels[p]];
-      showTip(box.left + ((column + 1) / item.width) * box.width, box.top + ((row + 0.5) / item.height) * box.height,
-        h("b", null, `Row ${row}, column ${column}${walls.has(chosen) ? ": wall" : ""}`),
-        ...(walls.has(chosen) ? [] : list.map((panel) => h("div", { class: panel === item.panels[p] ? "row plain" : "row plain faint" },
+      showTip(box.left + ((column + 1) / item.width) * box.width, box.top + ((row + 0.5) / item.height) * box.height, box.bottom,
+        h("strong", null, `Row ${row}, column ${column}${walls.has(chosen) ? ": wall" : ""}`),
+        h("div", { class: "rows plain" }, walls.has(chosen) ? [] : list.map((panel) => h("div", { class: panel === item.panels[p] ? "row" : "row faint" },
           h("span", null, panel.title), h("span", { class: "value" }, precise(panel.frames[time][chosen]))))));
     }
 
@@ -439,11 +451,19 @@
           const [row, column] = [Math.floor(k / item.width), k % item.width];
           pen.fillStyle = walls.has(k) ? wall : finite(values[k]) ? colourAt(scale.share(values[k])) : empty;
           pen.fillRect(left(column), top(row), left(column + 1) - left(column), top(row + 1) - top(row));
+          if (!walls.has(k) && !finite(values[k])) {
+            pen.strokeStyle = wall;
+            pen.lineWidth = Math.max(1, 0.08 * size);
+            pen.beginPath();
+            pen.moveTo(left(column), top(row + 1));
+            pen.lineTo(left(column + 1), top(row));
+            pen.stroke();
+          }
         }
         const arrows = panel.arrows && panel.arrows[time];
         if (arrows && longest > 0) {
           for (let k = 0; k < cells; k++) {
-            if (!walls.has(k) && finite(arrows[2 * k]) && finite(arrows[2 * k + 1])) {
+            if (!walls.has(k) && !goals.has(k) && finite(arrows[2 * k]) && finite(arrows[2 * k + 1])) {
               arrow(pen, ((k % item.width) + 0.5) * size, (Math.floor(k / item.width) + 0.5) * size, arrows[2 * k] / longest, arrows[2 * k + 1] / longest, size);
             }
           }
@@ -496,7 +516,7 @@
     const panels = h("div", { class: "panels" }, item.panels.map((panel, p) => h("div", { class: "panel" }, h("h4", null, panel.title), canvases[p])));
     const below = h("div", { class: "below" }, colourBar(item, scale));
     if (item.times.length > 1) {
-      const name = `${item.id}-time`;
+      const name = `${title(item)}-time`;
       const output = h("output", { for: name });
       const slider = h("input", { type: "range", id: name, min: 0, max: item.times.length - 1, step: 1, value: time });
       const tellTime = () => {
@@ -512,7 +532,9 @@
       below.append(h("div", { class: "time" }, h("div", null, h("label", { for: name }, "Step"), output), slider));
     }
     const keys = h("p", { class: "keys" },
-      item.walls.length ? h("span", null, h("i"), "wall") : null, item.goals.length ? h("span", null, h("i", { class: "goal" }), "goal") : null);
+      item.walls.length ? h("span", null, h("i"), "wall") : null, item.goals.length ? h("span", null, h("i", { class: "goal" }), "goal") : null,
+      item.panels.some((panel) => panel.frames.some((values) => values.some((v, k) => !finite(v) && !walls.has(k))))
+        ? h("span", null, h("i", { class: "gap" }), "no value") : null);
     onResize(panels, draw);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     return frame(item, [], panels, below, keys.childElementCount ? keys : null);
@@ -523,7 +545,7 @@
   function table(item) {
     const numeric = item.columns.map((_, c) => {
       const filled = item.rows.map((row) => row[c].trim()).filter((cell) => /[^\s\u2013\u2014-]/.test(cell));
-      return filled.length > 0 && filled.every((cell) => /^[<>\u2264\u2265\u2248~(]*\s*[+\-\u2212\u00b1]?(\.?\d|inf|nan)/i.test(cell));
+      return 2 * filled.filter((cell) => /^[<>\u2264\u2265\u2248~(]*\s*[+\-\u2212\u00b1]?(\.?\d|inf|nan)/i.test(cell)).length > filled.length;
     });
     const best = new Set((item.best || []).map(([row, column]) => `${row},${column}`));
     const kind = (c) => (numeric[c] ? "number" : "");
@@ -532,10 +554,10 @@
       const attributes = { class: `${kind(c)} ${top ? "best" : ""}`.trim() || null, scope: c === 0 && !numeric[0] ? "row" : null };
       return h(attributes.scope ? "th" : "td", attributes, top ? h("strong", null, text) : text);
     };
-    const grid = h("table", { "aria-labelledby": `${item.id}-title` },
+    const grid = h("table", { "aria-labelledby": title(item) },
       h("thead", null, h("tr", null, item.columns.map((name, c) => h("th", { scope: "col", class: kind(c) || null }, name)))),
       h("tbody", null, item.rows.map((row, r) => h("tr", null, row.map((text, c) => cell(text, r, c))))));
-    const scroll = h("div", { class: "scroll", role: "region", "aria-labelledby": `${item.id}-title` }, grid);
+    const scroll = h("div", { class: "scroll", role: "region", "aria-labelledby": title(item) }, grid);
     onResize(scroll, () => { // only a table that scrolls needs a place in the tab order
       if (scroll.scrollWidth > scroll.clientWidth) scroll.tabIndex = 0;
       else scroll.removeAttribute("tabindex");
@@ -552,8 +574,8 @@
   const { asked, headline, bullets, failed } = page.summary;
 
   const link = (id, title) => h("li", null, h("a", { href: anchor(id) }, title));
-  const sections = page.sections.map((section) => h("section", { id: section.id, "aria-labelledby": `${section.id}-title` },
-    h("h2", { id: `${section.id}-title` }, section.title), paragraphs(section.text), section.items.map((item) => draw[item.kind](item))));
+  const sections = page.sections.map((section) => h("section", { id: section.id, "aria-labelledby": title(section) },
+    h("h2", { id: title(section) }, section.title), paragraphs(section.text), section.items.map((item) => draw[item.kind](item))));
   const contents = h("nav", { "aria-label": "Contents" },
     h("p", { class: "eyebrow" }, "Contents"), h("ol", null, link("summary", "Summary"), page.sections.map((section) => link(section.id, section.title))));
   const summary = h("div", { class: "card summary", id: "summary", role: "region", "aria-label": "Summary" },

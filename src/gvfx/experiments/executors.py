@@ -1,0 +1,72 @@
+"""Where runs happen: here, in local processes, on a Dask cluster, or in any concurrent.futures executor of yours."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from gvfx.errors import InputError
+from gvfx.experiments.specification import Experiment
+from gvfx.experiments.tensors import pack
+from gvfx.gvf import stack
+from gvfx.running.evaluate import Plan, Runner
+
+
+def run_task(specification: str, seed: int) -> tuple[bytes, float]:
+    """One run, from data to data: the packed result, and the seconds it took (compilation excluded)."""
+    part = _runner(specification)(seed)
+    experiment = Experiment.from_json(specification)
+    return pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds
+
+
+@lru_cache(maxsize=4)
+def _runner(specification: str) -> Runner:
+    """The shared part of an experiment's seeds, kept for the next seed."""
+    e = Experiment.from_json(specification)
+    plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
+    return Runner(e.world, stack(e.questions, e.world), e.behaviour, e.learner, plan)
+
+
+class Serial(Executor):
+    """Runs each task at once, in this process."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@contextmanager
+def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executor, int]]:
+    """An executor and how many tasks to keep under way: a Dask cluster, local processes, or this process."""
+    if cluster is not None:
+        with _dask(cluster) as (pool, size):
+            yield pool, 2 * size
+    elif workers == 1:
+        yield Serial(), 1
+    else:
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield pool, workers + 1
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[tuple[Executor, int]]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("cluster: Dask is not installed; run `pip install gvfx[cluster]`.") from None
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(
+            f"cluster: no Dask scheduler answers at {address} ({error}); give its address, tcp://host:port."
+        ) from None
+    with client:
+        yield client.get_executor(retries=3), max(1, len(client.scheduler_info()["workers"]))

@@ -1,0 +1,110 @@
+"""A folder of results: one file per (experiment hash, seed), written whole or not at all, claimed while it is run.
+
+results/<hash>/experiment.json   what was run
+results/<hash>/seed-0007.safetensors
+results/<hash>/seed-0007.claim   locked by the process that is running it; the lock ends with the process
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from gvfx.errors import InputError
+from gvfx.experiments.specification import Experiment
+from gvfx.experiments.tensors import CorruptFile, unpack
+from gvfx.running.evaluate import Part
+
+
+class StorageError(InputError):
+    """The results folder cannot be written: no space, or no permission."""
+
+
+class Claim:
+    """A run that this process, and no other, may do; ends with `release` or with the process."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self.path, self._handle = path, handle
+
+    def release(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+        os.close(self._handle)
+
+
+class Store:
+    """Results of experiments in a folder."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+
+    def path(self, experiment: Experiment, seed: int) -> Path:
+        return self.folder / experiment.hash / f"seed-{seed:04d}.safetensors"
+
+    def prepare(self, experiments: Iterable[Experiment]) -> None:
+        """Make the folders and write what is to be run, so that a full or read-only disk is noticed before the first step."""
+        for experiment in experiments:
+            described = self.folder / experiment.hash / "experiment.json"
+            if not described.exists():
+                self._write(described, experiment.json.encode())
+
+    def has(self, experiment: Experiment, seed: int) -> bool:
+        """Whether a whole, undamaged result is there; a damaged one is set aside so that it is run again."""
+        try:
+            self.load(experiment, seed)
+        except FileNotFoundError:
+            return False
+        except CorruptFile:
+            path = self.path(experiment, seed)
+            with contextlib.suppress(FileNotFoundError):
+                path.replace(path.with_suffix(".damaged"))
+            return False
+        return True
+
+    def load(self, experiment: Experiment, seed: int) -> Part:
+        """One seed's result; CorruptFile names a damaged file."""
+        path = self.path(experiment, seed)
+        return Part.from_arrays(unpack(path.read_bytes(), str(path))[0])
+
+    def save(self, experiment: Experiment, seed: int, raw: bytes) -> None:
+        self._write(self.path(experiment, seed), raw)
+
+    def claim(self, experiment: Experiment, seed: int) -> Claim | None:
+        """The right to run this seed, or None while another living process has it."""
+        path = self.path(experiment, seed).with_suffix(".claim")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise self._sentence(error) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_nlink == 0:  # released by another process between our open and our lock
+                raise BlockingIOError
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        return Claim(path, handle)
+
+    def _write(self, path: Path, raw: bytes) -> None:
+        scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with scratch.open("wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+            scratch.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                scratch.unlink()
+            raise self._sentence(error) from None
+
+    def _sentence(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"results: cannot write to {self.folder} ({error.strerror}); free some space or choose another folder. "
+            "Every finished result is kept, and running again does only what is missing."
+        )

@@ -1,0 +1,152 @@
+"""Run many (experiment, seed) pairs: only what is missing, side by side, surviving crashes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.experiments.executors import executor as default_executor
+from gvfx.experiments.executors import run_task
+from gvfx.experiments.specification import Experiment
+from gvfx.experiments.store import Claim, Store
+from gvfx.gvf import question_names
+from gvfx.running.evaluate import checked_seeds, gather
+from gvfx.running.result import Result
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How far a sweep is."""
+
+    done: int  # runs finished by this call
+    found: int  # runs that were there already
+    total: int
+    steps: int  # environment steps made by this call
+    steps_left: int
+    seconds: float
+
+
+Report = Callable[[Tally], None]
+
+
+def run_all(
+    store: Store,
+    runs: Iterable[tuple[Experiment, int | Iterable[int]]],
+    *,
+    workers: int = 1,
+    cluster: str | None = None,
+    executor: Executor | None = None,
+    report: Report | None = None,
+    patience: float = 0.2,
+) -> Tally:
+    """Make sure every seed of every (experiment, seeds) pair is in the store.
+
+    executor: anything with the concurrent.futures.Executor interface; else a Dask cluster, or `workers` processes.
+    A worker that dies is replaced and its runs are done again; two processes on one store share the work.
+    """
+    listed = list(runs)
+    store.prepare(e for e, _ in listed)
+    pairs = list({(e.hash, seed): (e, seed) for e, seeds in listed for seed in checked_seeds(seeds)}.values())
+    missing = [(e, seed) for e, seed in pairs if not store.has(e, seed)]
+    work = _Work(store, missing, len(pairs), report)
+    for attempt in range(4):
+        try:
+            if executor is not None:
+                work.run(executor, 8, patience)
+            else:
+                with default_executor(workers, cluster) as (pool, window):
+                    work.run(pool, window, patience)
+            break
+        except BrokenExecutor:
+            if attempt == 3:
+                raise InputError("workers: processes keep dying (out of memory?); try again with fewer workers.") from None
+        finally:
+            work.release()
+    return work.tally()
+
+
+class _Work:
+    """The runs still to do, those under way, and those that another process is doing."""
+
+    def __init__(self, store: Store, missing: Sequence[tuple[Experiment, int]], total: int, report: Report | None) -> None:
+        self.store, self.total, self.report = store, total, report
+        self.queue = deque(missing)
+        self.found = total - len(missing)
+        self.elsewhere: deque[tuple[Experiment, int]] = deque()
+        self.under_way: dict[Future, tuple[Experiment, int, Claim]] = {}
+        self.done = self.steps = 0
+        self.begun = time.perf_counter()
+
+    def run(self, pool: Executor, window: int, patience: float) -> None:
+        while self.queue or self.under_way or self.elsewhere:
+            while self.queue and len(self.under_way) < window:
+                self._start(pool, *self.queue.popleft())
+            if self.under_way:
+                finished, _ = wait(self.under_way, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    self._finish(future)
+            elif self.elsewhere:  # wait for the other process, and take over what it drops
+                time.sleep(patience)
+                self.queue, self.elsewhere = self.elsewhere, deque()
+
+    def _start(self, pool: Executor, experiment: Experiment, seed: int) -> None:
+        claim = self.store.claim(experiment, seed)
+        if claim is None:
+            self.elsewhere.append((experiment, seed))
+            return
+        if self.store.has(experiment, seed):
+            claim.release()
+            self.found += 1
+            return
+        try:
+            future = pool.submit(run_task, experiment.json, seed)
+        except BaseException:
+            self.queue.appendleft((experiment, seed))
+            claim.release()
+            raise
+        self.under_way[future] = (experiment, seed, claim)
+
+    def _finish(self, future: Future) -> None:
+        experiment, seed, claim = self.under_way[future]
+        raw, seconds = future.result()  # a dead worker raises here and the run is queued again by release()
+        self.store.save(experiment, seed, raw)
+        del self.under_way[future]
+        claim.release()
+        self.done += 1
+        self.steps += experiment.steps
+        self._log(experiment, seed, seconds)
+        if self.report:
+            self.report(self.tally())
+
+    def _log(self, experiment: Experiment, seed: int, seconds: float) -> None:
+        line = json.dumps({"experiment": experiment.hash, "seed": seed, "steps": experiment.steps, "seconds": round(seconds, 4)})
+        with (self.store.folder / "runs.jsonl").open("a") as file:
+            file.write(line + "\n")
+
+    def release(self) -> None:
+        """Give back what was under way; it is queued again."""
+        for future, (experiment, seed, claim) in self.under_way.items():
+            future.cancel()
+            claim.release()
+            self.queue.appendleft((experiment, seed))
+        self.under_way = {}
+
+    def tally(self) -> Tally:
+        left = [e.steps for e, _ in self.queue] + [e.steps for e, _, _ in self.under_way.values()]
+        return Tally(self.done, self.found, self.total, self.steps, sum(left), time.perf_counter() - self.begun)
+
+
+def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> Result:
+    """The result of an experiment from the store alone; FileNotFoundError names what has not been run."""
+    listed = checked_seeds(seeds)
+    parts = [store.load(experiment, seed) for seed in listed]
+    weights = np.array([q.weight for q in experiment.questions])
+    described = {"hash": experiment.hash, "behaviour": repr(experiment.behaviour), "learner": repr(experiment.learner)}
+    return gather(question_names(experiment.questions), weights, listed, parts, described)
