@@ -1,0 +1,244 @@
+"""Stored results: the same bytes however they were run, damage noticed, work shared, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_specification import small
+
+import gvfx
+from gvfx.experiments import store as store_module
+from gvfx.experiments.store import StorageError, Store
+from gvfx.experiments.sweep import run_all, stored_result
+from gvfx.experiments.tensors import CorruptFile, pack, unpack
+
+EXPERIMENTS = [small(), small(behaviour=gvfx.Uniform())]
+RUNS = [(e, 3) for e in EXPERIMENTS]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The bytes of a serial run."""
+    folder = tmp_path_factory.mktemp("serial")
+    tally = run_all(Store(folder), RUNS, workers=1)
+    assert (tally.done, tally.found, tally.total) == (6, 0, 6)
+    return contents(folder)
+
+
+def test_running_again_runs_nothing(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    run_all(store, RUNS[:1], workers=1)
+    tally = run_all(store, RUNS, workers=1)
+    assert (tally.done, tally.found) == (3, 3)
+    assert contents(tmp_path) == undisturbed
+    assert run_all(store, RUNS).done == 0
+    assert not list(tmp_path.rglob("*.claim")) and not list(tmp_path.rglob("*.tmp"))
+
+
+def test_processes_give_the_bytes_of_a_serial_run(tmp_path, undisturbed):
+    run_all(Store(tmp_path), RUNS, workers=2)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_any_executor_will_do(tmp_path, undisturbed):
+    with ThreadPoolExecutor(2) as pool:
+        run_all(Store(tmp_path), RUNS, executor=pool)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_the_stored_result_is_the_result(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    run_all(store, RUNS, workers=1)
+    e = EXPERIMENTS[0]
+    stored = stored_result(store, e, 3)
+    direct = gvfx.evaluate(e.world, e.questions, e.behaviour, e.learner, steps=e.steps, seeds=3, evaluate_every=e.evaluate_every)
+    assert stored.mse.tobytes() == direct.mse.tobytes()
+    np.testing.assert_allclose(stored.values, direct.values, rtol=1e-6)
+    np.testing.assert_array_equal(stored.visits, direct.visits)
+    with pytest.raises(FileNotFoundError):
+        stored_result(store, e, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(position=st.integers(0, 10**6), bit=st.integers(0, 7))
+def test_any_flipped_bit_is_noticed(position, bit):
+    raw = bytearray(pack({"a": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], dtype=np.int32)}, {"seed": "3"}))
+    raw[position % len(raw)] ^= 1 << bit
+    with pytest.raises(CorruptFile, match="name.gvfx"):
+        unpack(bytes(raw), "name.gvfx")
+
+
+def test_pack_round_trip_and_truncation():
+    arrays = {"a": np.arange(6.0).reshape(2, 3), "none": np.empty((0,)), "flag": np.array([True, False])}
+    raw = pack(arrays, {"seed": "3"})
+    again, metadata = unpack(raw)
+    assert metadata == {"seed": "3"}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(again[name], array)
+        assert again[name].dtype == array.dtype
+    for size in (0, 5, 20, len(raw) - 1):
+        with pytest.raises(CorruptFile):
+            unpack(raw[:size])
+
+
+def test_a_damaged_file_is_set_aside_and_run_again(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    run_all(store, RUNS, workers=1)
+    path = store.path(EXPERIMENTS[0], 1)
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 4
+    path.write_bytes(raw)
+    with pytest.raises(CorruptFile, match="seed-0001"):
+        store.load(EXPERIMENTS[0], 1)
+    assert run_all(store, RUNS, workers=1).done == 1
+    assert contents(tmp_path) == undisturbed
+    assert path.with_suffix(".damaged").exists()
+
+
+def test_a_claim_keeps_others_away_and_ends_with_its_process(tmp_path):
+    store = Store(tmp_path)
+    claim = store.claim(EXPERIMENTS[0], 0)
+    assert claim is not None and store.claim(EXPERIMENTS[0], 0) is None
+    claim.release()
+    code = (
+        "import sys, time; sys.path.insert(0, sys.argv[2])\n"
+        "from test_specification import small\nfrom gvfx.experiments.store import Store\n"
+        "assert Store(sys.argv[1]).claim(small(), 0)\nprint('claimed', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "claimed\n"
+    assert store.claim(EXPERIMENTS[0], 0) is None
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    assert store.claim(EXPERIMENTS[0], 0) is not None
+
+
+SWEEP = """
+import sys; sys.path.insert(0, sys.argv[2])
+if __name__ == "__main__":
+    from test_store import RUNS
+    from gvfx.experiments.store import Store
+    from gvfx.experiments.sweep import run_all
+    print("go", flush=True)
+    tally = run_all(Store(sys.argv[1]), RUNS, workers=int(sys.argv[3]))
+    print(tally.done, flush=True)
+"""
+
+
+def start_sweep(folder, workers, script):
+    script.write_text(SWEEP)
+    arguments = [sys.executable, str(script), str(folder), str(Path(__file__).parent), str(workers)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_kill_9_midway_loses_only_what_was_under_way(tmp_path, undisturbed):
+    folder = tmp_path / "results"
+    child = start_sweep(folder, 2, tmp_path / "sweep.py")
+    deadline = time.time() + 60
+    while not contents(folder) and time.time() < deadline:
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+    kept = contents(folder)
+    assert kept and all(undisturbed[name] == raw for name, raw in kept.items())
+    tally = run_all(Store(folder), RUNS, workers=1)
+    assert tally.found == len(kept)
+    assert contents(folder) == undisturbed
+
+
+def test_two_processes_on_one_folder_share_the_work(tmp_path, undisturbed):
+    folder = tmp_path / "results"
+    children = [start_sweep(folder, 1, tmp_path / f"sweep{k}.py") for k in range(2)]
+    done = [int(child.communicate()[0].split()[-1]) for child in children]
+    assert sum(done) == 6
+    assert contents(folder) == undisturbed
+
+
+class DyingOnce(ThreadPoolExecutor):
+    """An executor whose worker dies in its third task."""
+
+    tasks = 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        from concurrent.futures.process import BrokenProcessPool
+
+        DyingOnce.tasks += 1
+        if DyingOnce.tasks == 3:
+            raise BrokenProcessPool("a worker died")
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_a_dead_worker_is_replaced(tmp_path, undisturbed):
+    with DyingOnce(1) as pool:
+        run_all(Store(tmp_path), RUNS, executor=pool)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(tmp_path, undisturbed, monkeypatch):
+    store = Store(tmp_path)
+    run_all(store, RUNS[:1], workers=1)
+    real = os.fsync
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store_module.os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        run_all(store, RUNS, workers=1)
+    monkeypatch.setattr(store_module.os, "fsync", real)
+    assert not list(tmp_path.rglob("*.tmp")) and not list(tmp_path.rglob("*.claim"))
+    assert run_all(store, RUNS, workers=1).found == 3
+    assert contents(tmp_path) == undisturbed
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    with pytest.raises(StorageError, match="/proc/nowhere"):
+        run_all(Store("/proc/nowhere"), RUNS, workers=1)
+
+
+def test_an_error_in_a_run_is_raised_and_releases_its_claim(tmp_path):
+    world = gvfx.gridworld(3, {"left": (0, 0)}, horizon=None)
+    broken = small(world=world, behaviour=gvfx.BehaviourPolicySearch())
+    with pytest.raises(gvfx.InputError, match="horizon"):
+        run_all(Store(tmp_path), [(broken, 1)], workers=1)
+    assert not list(tmp_path.rglob("*.claim"))
+
+
+def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bytes(tmp_path, undisturbed):
+    """Two real worker processes; one is killed while the sweep runs."""
+    from distributed import LocalCluster
+
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(**options) as cluster:
+        pids = [worker.process.pid for worker in cluster.workers.values()]
+
+        def kill_one(tally):
+            if tally.done == 1 and pids:
+                os.kill(pids.pop(), signal.SIGKILL)
+
+        tally = run_all(Store(tmp_path), RUNS, cluster=cluster.scheduler_address, report=kill_one)
+    assert tally.done == 6 and len(pids) == 1
+    assert contents(tmp_path) == undisturbed
+
+
+def test_no_scheduler_at_the_address_is_one_sentence(tmp_path):
+    with pytest.raises(gvfx.InputError, match="cluster: no Dask scheduler answers"):
+        run_all(Store(tmp_path), RUNS, cluster="tcp://127.0.0.1:9")
