@@ -394,13 +394,13 @@ def choose_rates(surface: dict[str, np.ndarray]) -> dict[str, tuple[float, float
 
 
 def _table2(b: _Build) -> list[Exhibit]:
+    surfaces = {setting: sweep_errors(b.source, setting, b.item) for setting in MAIN}
     rows = []
     for method in METHODS:
         row = [method]
-        for setting in MAIN:
+        for setting, surface in surfaces.items():
             s = paper[setting]
             published = f"{s.rates[method]:g}" if method in s.rates and not (setting == "forty" and method == "BPS") else "-"
-            surface = sweep_errors(b.source, setting, b.item)
             if method not in surface:
                 row += [published, "-"]
                 continue
@@ -410,12 +410,11 @@ def _table2(b: _Build) -> list[Exhibit]:
         rows.append(row)
     columns = ["method", *(f"{name}: {who}" for name in MAIN for who in ("paper", "ours"))]
     note = "GVFExplorer: minimum rates of Q, M. Ours: lowest MSE after 800,000 steps, one protocol for every method."
-    return [b.table("table2", b.item.title, columns, rows, note), *(_surface_table(b, name) for name in MAIN)]
+    return [b.table("table2", b.item.title, columns, rows, note), *(_surface_table(b, *pair) for pair in surfaces.items())]
 
 
-def _surface_table(b: _Build, setting: str) -> DataTable:
+def _surface_table(b: _Build, setting: str, surface: dict[str, np.ndarray]) -> DataTable:
     """The whole sensitivity surface of a setting."""
-    surface = sweep_errors(b.source, setting, b.item)
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
     for method, errors in surface.items():
@@ -438,7 +437,7 @@ def _sensitivity(b: _Build) -> list[Exhibit]:
     steps = np.array(RATES) * 1000
     return [
         b.curves("sensitivity", b.item.title, steps, series, "MSE after 800,000 steps", note),
-        _surface_table(b, "same"),
+        _surface_table(b, "same", surface),
     ]
 
 
