@@ -13,12 +13,12 @@ import gvfx
 from gvfx.experiments.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
 from gvfx.experiments.paper import METHODS
 from gvfx.experiments.store import Store
-from gvfx.experiments.tensors import pack
 from gvfx.report.exhibits import Source, build, choose_rates, ranking, sweep_errors, verdict
 from gvfx.report.output import markdown
 from gvfx.report.page import DataTable
 from gvfx.report.statistics import Estimate
 from gvfx.running.evaluate import Part
+from gvfx.tensors import pack
 
 SEEDS = 2
 TUNED = {"same": {"Uniform": [0.1, 0.8], "GVFExplorer": [0.1, 0.8]}}

@@ -21,7 +21,7 @@ import gvfx
 from gvfx.experiments import store as store_module
 from gvfx.experiments.store import StorageError, Store
 from gvfx.experiments.sweep import run_all, stored_result
-from gvfx.experiments.tensors import CorruptFile, pack, unpack
+from gvfx.tensors import CorruptFile, pack, unpack
 
 EXPERIMENTS = [small(), small(behaviour=gvfx.Uniform())]
 RUNS = [(e, 3) for e in EXPERIMENTS]

@@ -11,9 +11,9 @@ from typing import Any
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
-from gvfx.experiments.tensors import pack
 from gvfx.gvf import stack
 from gvfx.running.evaluate import Plan, Runner
+from gvfx.tensors import pack
 
 
 def run_task(specification: str, seed: int) -> tuple[bytes, float]:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
-from gvfx.experiments.tensors import CorruptFile, unpack
 from gvfx.running.evaluate import Part
+from gvfx.tensors import CorruptFile, unpack
 
 
 class StorageError(InputError):
