@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from gvfx.behaviours.fixed import Uniform as Uniform
     from gvfx.behaviours.search import BehaviourPolicySearch as BehaviourPolicySearch
     from gvfx.behaviours.successor import SuccessorRepresentation as SuccessorRepresentation
+    from gvfx.behaviours.wrappers import Blend as Blend
     from gvfx.behaviours.wrappers import Epsilon as Epsilon
     from gvfx.behaviours.wrappers import Floor as Floor
     from gvfx.cumulants import Constant as Constant
     from gvfx.cumulants import Distractor as Distractor
     from gvfx.cumulants import Drifter as Drifter
+    from gvfx.cumulants import Signal as Signal
     from gvfx.cumulants import table_cumulant as table_cumulant
     from gvfx.errors import InputError as InputError
     from gvfx.experiments.paper import paper as paper
     from gvfx.gvf import GVF as GVF
+    from gvfx.learners.deep import Deep as Deep
     from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
     from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
     from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
@@ -51,11 +54,12 @@ _HOMES = {
     "behaviours.fixed": ["Follow", "Mixture", "RandomPolicies", "RoundRobin", "Uniform"],
     "behaviours.search": ["BehaviourPolicySearch"],
     "behaviours.successor": ["SuccessorRepresentation"],
-    "behaviours.wrappers": ["Epsilon", "Floor"],
-    "cumulants": ["Constant", "Distractor", "Drifter", "table_cumulant"],
+    "behaviours.wrappers": ["Blend", "Epsilon", "Floor"],
+    "cumulants": ["Constant", "Distractor", "Drifter", "Signal", "table_cumulant"],
     "errors": ["InputError"],
     "experiments.paper": ["paper"],
     "gvf": ["GVF"],
+    "learners.deep": ["Deep"],
     "learners.episodic": ["EpisodicExpectedSarsa"],
     "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
     "policies": ["callable_policy", "constant_policy", "mixture_policy", "table_policy", "uniform_policy"],

@@ -104,6 +104,16 @@ class Drifter(Cumulant):
 
 
 @dataclass(frozen=True)
+class Signal(Cumulant):
+    """A signal that the world itself gives, by its name (worlds with networks: the goals of the continuous grid)."""
+
+    name: str
+
+    def tables(self, world: Any) -> OutcomeTables:
+        raise InputError(f"cumulant: an MDP has no signal called {self.name!r}; use Constant, Distractor, Drifter or a table.")
+
+
+@dataclass(frozen=True)
 class TableCumulant(Cumulant):
     """Mean (and standard deviation) per state, [states], or per state and action, [states, actions]."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gvfx.errors import InputError
 from gvfx.kernel import piece
@@ -75,3 +75,11 @@ def at(schedule, t):
     if schedule.decay != 1.0:
         value = schedule.start * schedule.decay**t
     return max(value, schedule.minimum)
+
+
+def in_jax(schedule: ScheduleState, t: Any) -> Any:
+    """The schedule's value at step t, for a traced t."""
+    import jax.numpy as jnp
+
+    value = schedule.start * schedule.decay**t if schedule.decay != 1.0 else schedule.start + schedule.slope * t
+    return jnp.maximum(value, schedule.minimum)

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
+from gvfx.errors import InputError
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes
+
+
+class NetworkRule(NamedTuple):
+    """The same rule as pure JAX functions, for learners with networks.
+
+    begin(weights)                            a fresh state (a pytree), given the GVFs' weights
+    probabilities(state, t, pi, m, value)     mu[action] from pi, m [action, gvf]; `value` [action] is an intrinsic value
+    episode_end(state)                        the state after an episode
+    """
+
+    begin: Callable[[Any], Any]
+    probabilities: Callable[..., Any]
+    episode_end: Callable[[Any], Any]
 
 
 class Behaviour(ABC):
     """How to act while learning: probabilities at one state from pi[action, gvf] and m[action, gvf]."""
 
     needs_variance: ClassVar[bool] = False  # whether the learner must keep the variance function M
+    needs_intrinsic: ClassVar[bool] = False  # whether a learner with networks must keep an intrinsic value
 
     @abstractmethod
     def rule(self, sizes: Sizes) -> BehaviourRule:
@@ -21,3 +37,7 @@ class Behaviour(ABC):
     @abstractmethod
     def begin(self, asked: Stacked, world: Any) -> Any:
         """A fresh state: a named tuple of arrays."""
+
+    def network_rule(self) -> NetworkRule:
+        """The rule for learners with networks."""
+        raise InputError(f"behaviour: {type(self).__name__} runs on tables only; choose another for networks.")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.equations import explorer_square
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
@@ -30,6 +30,16 @@ class GVFExplorer(Behaviour):
 
     def begin(self, asked: Stacked, world: Any) -> ExplorerState:
         return ExplorerState(asked.weights)
+
+    def network_rule(self) -> NetworkRule:
+        import jax.numpy as jnp
+
+        def probabilities(weights, t, pi, m, value):
+            score = jnp.sqrt(explorer_square(weights, pi, m).sum(axis=-1))  # Eq. 3 (eq:behavior_update)
+            total = score.sum()
+            return jnp.where(total > 0, score / jnp.where(total > 0, total, 1.0), 1 / pi.shape[0])
+
+        return NetworkRule(lambda weights: weights, probabilities, lambda state: state)
 
 
 @cache

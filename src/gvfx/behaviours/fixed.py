@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.policies import Policy, as_policy
@@ -34,6 +35,9 @@ class Uniform(Behaviour):
     def begin(self, asked: Stacked, world: Any) -> FixedState:
         return FixedState(np.full((1, world.actions), 1 / world.actions), 0)
 
+    def network_rule(self) -> NetworkRule:
+        return _stateless(lambda pi: pi.mean(axis=1) * 0 + 1 / pi.shape[0])
+
 
 @dataclass(frozen=True)
 class Mixture(Behaviour):
@@ -44,6 +48,9 @@ class Mixture(Behaviour):
 
     def begin(self, asked: Stacked, world: Any) -> FixedState:
         return FixedState(np.ascontiguousarray(asked.pi.mean(axis=2)), asked.pi_stride)
+
+    def network_rule(self) -> NetworkRule:
+        return _stateless(lambda pi: pi.mean(axis=1))
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,20 @@ class RoundRobin(Behaviour):
 
     def begin(self, asked: Stacked, world: Any) -> TurnState:
         return TurnState(np.zeros(1, dtype=np.int64))
+
+    def network_rule(self) -> NetworkRule:
+        import jax.numpy as jnp
+
+        return NetworkRule(
+            begin=lambda weights: (jnp.zeros((), jnp.int32), jnp.asarray(len(weights), jnp.int32)),
+            probabilities=lambda state, t, pi, m, value: pi[:, state[0]],
+            episode_end=lambda state: ((state[0] + 1) % state[1], state[1]),
+        )
+
+
+def _stateless(choose: Callable[[Any], Any]) -> NetworkRule:
+    """A rule that looks at the target policies alone."""
+    return NetworkRule(lambda weights: (), lambda state, t, pi, m, value: choose(pi), lambda state: state)
 
 
 @cache

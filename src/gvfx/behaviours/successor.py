@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from gvfx import schedules
-from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
@@ -59,6 +59,8 @@ class SuccessorRepresentation(Behaviour):
     discount: float = 0.99
     update: Literal["rows", "entries"] = "rows"
 
+    needs_intrinsic: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.choice not in ("boltzmann", "greedy"):
             raise InputError(f"choice: {self.choice!r} is unknown; choose 'boltzmann' or 'greedy'.")
@@ -90,6 +92,16 @@ class SuccessorRepresentation(Behaviour):
             temperature=self.temperature if self.choice == "boltzmann" else 0.0,
             discount=self.discount,
         )
+
+    def network_rule(self) -> NetworkRule:
+        import jax
+        import jax.numpy as jnp
+
+        def probabilities(state, t, pi, m, value):
+            greedy = 1.0 * (value == value.max())
+            return jax.nn.softmax(value / self.temperature) if self.choice == "boltzmann" else greedy / jnp.sum(greedy)
+
+        return NetworkRule(lambda weights: (), probabilities, lambda state: state)
 
 
 def _distinct_policies(asked: Stacked) -> list[int]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gvfx import schedules
-from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, piece
@@ -33,6 +35,10 @@ class _Wrapper(Behaviour):
     def needs_variance(self) -> bool:  # type: ignore[override]
         return self.behaviour.needs_variance
 
+    @property
+    def needs_intrinsic(self) -> bool:  # type: ignore[override]
+        return self.behaviour.needs_intrinsic
+
 
 @dataclass(frozen=True)
 class Epsilon(_Wrapper):
@@ -50,6 +56,15 @@ class Epsilon(_Wrapper):
             raise InputError(f"schedule: epsilon must stay within [0, 1], but is {self.schedule}.")
         return EpsilonState(self.behaviour.begin(asked, world), state)
 
+    def network_rule(self) -> NetworkRule:
+        inner, schedule = self.behaviour.network_rule(), self.schedule.state()
+
+        def probabilities(state, t, pi, m, value):
+            epsilon = schedules.in_jax(schedule, t)
+            return (1 - epsilon) * inner.probabilities(state, t, pi, m, value) + epsilon / pi.shape[0]
+
+        return inner._replace(probabilities=probabilities)
+
 
 @dataclass(frozen=True)
 class Floor(_Wrapper):
@@ -65,6 +80,16 @@ class Floor(_Wrapper):
         if not 0 <= self.floor < 1 / world.actions:
             raise InputError(f"floor: {self.floor} must lie in [0, {1 / world.actions:g}), as there are {world.actions} actions.")
         return FloorState(self.behaviour.begin(asked, world), self.floor)
+
+    def network_rule(self) -> NetworkRule:
+        inner = self.behaviour.network_rule()
+
+        def probabilities(state, t, pi, m, value):
+            above = inner.probabilities(state, t, pi, m, value) - self.floor
+            above = above * (above > 0)
+            return self.floor + (1 - pi.shape[0] * self.floor) * above / above.sum()
+
+        return inner._replace(probabilities=probabilities)
 
 
 def _passing_on(inner: BehaviourRule, probabilities: Any) -> BehaviourRule:
@@ -111,3 +136,75 @@ def _floor(inner: BehaviourRule, actions: int) -> BehaviourRule:
             mu[a] = state.floor + scale * mu[a]
 
     return _passing_on(inner, probabilities)
+
+
+class BlendState(NamedTuple):
+    first: Any
+    second: Any
+    share: float
+    scratch: Any  # [action]
+
+
+@dataclass(frozen=True)
+class Blend(Behaviour):
+    """Two behaviours mixed at every step: share * first + (1 - share) * second."""
+
+    first: Behaviour
+    second: Behaviour
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise InputError(f"share: {self.share} lies outside [0, 1].")
+
+    @property
+    def needs_variance(self) -> bool:  # type: ignore[override]
+        return self.first.needs_variance or self.second.needs_variance
+
+    @property
+    def needs_intrinsic(self) -> bool:  # type: ignore[override]
+        return self.first.needs_intrinsic or self.second.needs_intrinsic
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _blend(self.first.rule(sizes), self.second.rule(sizes), sizes.actions)
+
+    def begin(self, asked: Stacked, world: Any) -> BlendState:
+        return BlendState(self.first.begin(asked, world), self.second.begin(asked, world), self.share, np.zeros(world.actions))
+
+    def network_rule(self) -> NetworkRule:
+        first, second = self.first.network_rule(), self.second.network_rule()
+
+        def probabilities(state, t, pi, m, value):
+            one = first.probabilities(state[0], t, pi, m, value)
+            return self.share * one + (1 - self.share) * second.probabilities(state[1], t, pi, m, value)
+
+        return NetworkRule(
+            begin=lambda weights: (first.begin(weights), second.begin(weights)),
+            probabilities=probabilities,
+            episode_end=lambda state: (first.episode_end(state[0]), second.episode_end(state[1])),
+        )
+
+
+@cache
+def _blend(first: BehaviourRule, second: BehaviourRule, actions: int) -> BehaviourRule:
+    first_probabilities, first_observe, first_end = first.probabilities, first.observe, first.episode_end
+    second_probabilities, second_observe, second_end = second.probabilities, second.observe, second.episode_end
+
+    @piece
+    def probabilities(state, t, s, x, pi, m, mu):
+        first_probabilities(state.first, t, s, x, pi, m, mu)
+        second_probabilities(state.second, t, s, x, pi, m, state.scratch)
+        for a in range(actions):
+            mu[a] = state.share * mu[a] + (1.0 - state.share) * state.scratch[a]
+
+    @piece
+    def observe(state, t, tr, c, gamma, pi):
+        first_observe(state.first, t, tr, c, gamma, pi)
+        second_observe(state.second, t, tr, c, gamma, pi)
+
+    @piece
+    def episode_end(state, t, rng):
+        first_end(state.first, t, rng)
+        second_end(state.second, t, rng)
+
+    return BehaviourRule(probabilities, observe, episode_end)

@@ -54,8 +54,8 @@ class Cursor(NamedTuple):
 class Monitor(NamedTuple):
     """Squared errors of the last episodes, for the error that the authors' code reports."""
 
-    base: np.ndarray  # [gvf, state] truth at drift level 0
-    unit: np.ndarray  # [gvf, state] truth per unit of drift
+    base: np.ndarray  # [state, gvf] truth at drift level 0
+    unit: np.ndarray  # [state, gvf] truth per unit of drift
     points: np.ndarray  # [point] states at which errors count
     ring: np.ndarray  # [window, gvf] mean squared errors at the end of the last `window` episodes
 
@@ -151,16 +151,21 @@ def make_loop(
     @piece
     def record(w, lrn, level, watch, episodes):
         """The squared error at the end of an episode."""
-        slot = episodes % watch.ring.shape[0]
+        row = watch.ring[episodes % watch.ring.shape[0]]
         for i in range(gvfs):
-            total = 0.0
-            for k in range(watch.points.shape[0]):
-                s = watch.points[k]
+            row[i] = 0.0
+        share = 1.0 / watch.points.shape[0]
+        for k in range(watch.points.shape[0]):
+            s = watch.points[k]
+            pi = w.pi[s * w.pi_stride]
+            q = lrn.q[w.feature[s]]
+            base = watch.base[s]
+            unit = watch.unit[s]
+            for i in range(gvfs):
                 estimate = 0.0
                 for a in range(actions):
-                    estimate += w.pi[s * w.pi_stride, a, i] * lrn.q[w.feature[s], a, i]
-                total += squared_error(watch.base[i, s] + level[i] * watch.unit[i, s], estimate)
-            watch.ring[slot, i] = total / watch.points.shape[0]
+                    estimate += pi[a, i] * q[a, i]
+                row[i] += share * squared_error(base[i] + level[i] * unit[i], estimate)
 
     @whole
     def run(w, b, lrn, cur, watch, steps):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,7 @@ class Part:
     behaviour: np.ndarray  # [k, state, action]
     snapshot_levels: np.ndarray  # [k, gvf]
     truth: np.ndarray  # [gvf, state] at the end
+    mse_outside: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] continuous grid: goals' discs left out
     seconds: float = 0.0
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -130,6 +131,8 @@ class Part:
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth")
         kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
+        if not self.mse_outside.size:
+            del kept["mse_outside"]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 
     @classmethod
@@ -164,7 +167,7 @@ class Runner:
             self.behaviour.begin(self.asked, self.world),
             self.learner.begin(self.asked, self.world),
             cursor(self.world, self.asked, seed_streams(seed)),
-            Monitor(self.truth.base, self.truth.unit, self.truth.points, ring),
+            Monitor(np.ascontiguousarray(self.truth.base.T), np.ascontiguousarray(self.truth.unit.T), self.truth.points, ring),
         )
 
     def __call__(self, seed: int, progress: Progress | None = None) -> Part:

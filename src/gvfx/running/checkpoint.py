@@ -1,0 +1,89 @@
+"""Checkpoints of a run on networks: everything it needs to go on, so that a resumed run gives the same bytes.
+
+Two files take turns, so that a damaged newest one leaves the one before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.tensors import CorruptFile, pack, unpack
+
+FORMAT = "1"
+
+
+class Checkpoints:
+    """The checkpoints of one (experiment, seed)."""
+
+    def __init__(self, folder: Path, name: str, identity: str) -> None:
+        """identity: what the checkpoint belongs to; one of anything else is refused."""
+        self.paths = [folder / f"{name}.{turn}.checkpoint" for turn in "ab"]
+        self.identity = identity
+        self._turn = 0
+
+    def save(self, step: int, arrays: dict[str, np.ndarray]) -> None:
+        """Write a checkpoint whole or not at all, over the older of the two."""
+        path = self.paths[self._turn % 2]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with scratch.open("wb") as file:
+            file.write(pack(arrays, {"identity": self.identity, "format": FORMAT, "step": str(step)}))
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+        self._turn += 1
+
+    def load(self) -> dict[str, np.ndarray] | None:
+        """The newest undamaged checkpoint, or None; one of another experiment or version is refused."""
+        found: list[tuple[int, int, dict[str, np.ndarray]]] = []
+        for turn, path in enumerate(self.paths):
+            with contextlib.suppress(FileNotFoundError, CorruptFile):
+                arrays, metadata = unpack(path.read_bytes(), str(path))
+                if metadata.get("format") != FORMAT:
+                    raise InputError(f"checkpoint: {path} was written by another version of gvfx; delete it to start again.")
+                if metadata.get("identity") != self.identity:
+                    raise InputError(f"checkpoint: {path} belongs to another experiment; delete it or choose another folder.")
+                found.append((int(metadata["step"]), turn, arrays))
+        if not found:
+            return None
+        _, turn, arrays = max(found, key=lambda entry: entry[0])
+        self._turn = turn + 1
+        return arrays
+
+    def clear(self) -> None:
+        """Delete them: the run is finished."""
+        for path in self.paths:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+
+
+def flatten(tree: Any) -> dict[str, np.ndarray]:
+    """A pytree's leaves by path, as arrays (random keys as their words)."""
+    import jax
+
+    def words(leaf: Any) -> np.ndarray:
+        keyed = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        array = np.asarray(jax.random.key_data(leaf) if keyed else leaf)
+        return array.astype(np.int64) if array.dtype == np.uint32 else array
+
+    return {jax.tree_util.keystr(path): words(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def unflatten(like: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The pytree shaped like `like` with the leaves that `flatten` gave."""
+    import jax
+    import jax.numpy as jnp
+
+    def leaf(path: Any, old: Any) -> Any:
+        array = arrays[jax.tree_util.keystr(path)]
+        if jax.dtypes.issubdtype(old.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(jnp.asarray(array.astype(np.uint32)))
+        return jnp.asarray(array, dtype=old.dtype)
+
+    return jax.tree_util.tree_map_with_path(leaf, like)

@@ -1,0 +1,162 @@
+"""Runs on networks: a seed's whole run with measurements, snapshots and checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.cumulants import Signal
+from gvfx.errors import InputError
+from gvfx.gvf import GVF, question_names
+from gvfx.learners.deep import Deep
+from gvfx.policies import ConstantPolicy
+from gvfx.running.checkpoint import Checkpoints, flatten, unflatten
+from gvfx.running.evaluate import Part, Plan
+from gvfx.worlds.continuous_grid import ContinuousGrid
+from gvfx.worlds.lattice import LatticeTruth, continuous_truth, shipped_truth
+
+KINDS = ("observation", "cumulant", "loss of Q", "loss of M")
+TRUTH_EPISODES = 20_000  # where no truth is shipped
+
+
+class Diverged(InputError):
+    """A run met a number that is not finite."""
+
+
+class NetworkRunner:
+    """Everything that seeds share; calling it with a seed runs that seed."""
+
+    def __init__(
+        self, world: ContinuousGrid, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan, identity: str = ""
+    ) -> None:
+        from gvfx.running.scanned import Engine
+
+        self.world, self.plan, self.identity = world, plan, identity
+        self.names = question_names(questions)
+        self.weights = np.array([q.weight for q in questions], dtype=float)
+        policies, discounts, signals = ask(world, questions)
+        self.truth = truth_of(world, policies, discounts, signals)
+        for stop in plan.stops:
+            if stop % learner.block:
+                raise InputError(f"evaluate_every: measurements and snapshots must fall on multiples of {learner.block} steps.")
+        self.engine = Engine(world, policies, discounts, self.weights, signals, behaviour, learner, plan.steps)
+        self._compiled: list[Callable] = []
+
+    def __call__(
+        self,
+        seed: int,
+        progress: Callable[[int, int, float], None] | None = None,
+        checkpoints: Path | None = None,
+        checkpoint_every: float = 60.0,
+    ) -> Part:
+        """Run a seed; with a folder for checkpoints, go on from the newest one there."""
+        import jax
+
+        engine = self.engine
+        state = engine.begin(seed)
+        record: dict[str, list] = {name: [] for name in RECORDED}
+        keeper = Checkpoints(checkpoints, f"seed-{seed:04d}", f"{self.identity}/{seed}") if checkpoints else None
+        stored = keeper.load() if keeper else None
+        if stored:
+            state = unflatten(state, {k[6:]: v for k, v in stored.items() if k.startswith("state:")})
+            record = {name: list(stored[f"record:{name}"]) for name in RECORDED}
+        seconds, saved = 0.0, time.monotonic()
+        done = int(state.t)
+        for stop in [s for s in self.plan.stops if s > done]:
+            begun = time.perf_counter()
+            state = jax.block_until_ready(engine.advance(state, (stop - done) // engine.learner.block))
+            seconds += time.perf_counter() - begun
+            done = stop
+            self._check(state, seed)
+            self._measure(state, stop, record)
+            if progress and stop in self.plan.evaluations:
+                progress(seed, done, float(record["mse"][-1] @ self.weights / self.weights.sum()))
+            if keeper and time.monotonic() - saved >= checkpoint_every and stop < self.plan.steps:
+                tables = {f"record:{name}": np.array(values) for name, values in record.items()}
+                keeper.save(stop, {**{f"state:{k}": v for k, v in flatten(state).items()}, **tables})
+                saved = time.monotonic()
+        if keeper:
+            keeper.clear()
+        return self._part(record, seconds)
+
+    def _check(self, state: Any, seed: int) -> None:
+        step = int(state.trouble.step)
+        if step >= 0:
+            gvf = int(state.trouble.gvf)
+            whose = f" of {self.names[gvf]!r}" if gvf >= 0 else ""
+            raise Diverged(
+                f"run: the {KINDS[int(state.trouble.kind)]}{whose} became {float(state.trouble.value)} at step {step} "
+                f"(seed {seed}); lower the learning rate or look at the signal. The last good checkpoint is kept."
+            )
+
+    def _measure(self, state: Any, stop: int, record: dict[str, list]) -> None:
+        import jax
+
+        engine = self.engine
+        points = np.asarray(self.truth.points, dtype=np.float32)
+        values = np.asarray((engine.pi * state.learning.q(points)).sum(axis=1)).T.astype(float)
+        if stop in self.plan.evaluations:
+            record["mse"].append(self.truth.mse(values))
+            record["mse_outside"].append(self.truth.mse(values, outside_only=True))
+            record["episodes"].append(int(state.episodes))
+        if stop in self.plan.snapshots:
+            record["values"].append(values)
+            keeps = engine.behaviour.needs_variance
+            record["variances"].append(
+                np.asarray((engine.pi * state.learning.m(points)).sum(axis=1)).T.astype(float) if keeps else np.empty(0)
+            )
+            record["visits"].append(np.asarray(state.visits).astype(np.int64))
+            mu = jax.vmap(lambda o: engine.probabilities(state.acting, state.learning, state.t, o))(points)
+            record["behaviour"].append(np.asarray(mu).astype(float))
+
+    def _part(self, record: dict[str, list], seconds: float) -> Part:
+        gvfs = len(self.names)
+        return Part(
+            steps=np.array(self.plan.evaluations),
+            mse=np.array(record["mse"]),
+            levels=np.zeros((len(self.plan.evaluations), gvfs)),
+            episodes=np.array(record["episodes"]),
+            snapshot_steps=np.array(self.plan.snapshots),
+            values=np.array(record["values"]),
+            variances=np.array(record["variances"]),
+            visits=np.array(record["visits"]),
+            behaviour=np.array(record["behaviour"]),
+            snapshot_levels=np.zeros((len(self.plan.snapshots), gvfs)),
+            truth=self.truth.values,
+            mse_outside=np.array(record["mse_outside"]),
+            seconds=seconds,
+        )
+
+
+RECORDED = ("mse", "mse_outside", "episodes", "values", "variances", "visits", "behaviour")
+
+
+def ask(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Target policies [gvf, action], discounts [gvf] and the index of each question's signal [gvf]."""
+    goals = [goal.name for goal in world.goals]
+    policies, discounts, signals = [], [], []
+    for name, q in zip(question_names(questions), questions, strict=True):
+        if not isinstance(q.cumulant, Signal) or q.cumulant.name not in goals:
+            raise InputError(f"{name}.cumulant: the continuous grid has the signals {', '.join(goals)}; use gvfx.Signal(name).")
+        if not isinstance(q.policy, ConstantPolicy) or callable(q.discount):
+            raise InputError(f"{name}: the continuous grid takes constant policies and constant discounts.")
+        policies.append(q.policy.table(1, 4, f"{name}.policy")[0])
+        discounts.append(float(q.discount))
+        signals.append(goals.index(q.cumulant.name))
+    return np.array(policies), np.array(discounts), np.array(signals)
+
+
+def truth_of(world: ContinuousGrid, policies: np.ndarray, discounts: np.ndarray, signals: np.ndarray) -> LatticeTruth:
+    """Shipped with gvfx where it has it, else by Monte Carlo (kept in the user's cache folder)."""
+    if list(signals) != list(range(len(world.goals))) or len(set(discounts)) > 1:
+        raise InputError("questions: ask one question per goal, in the goals' order, with one discount.")
+    found = shipped_truth(world, policies, float(discounts[0]))
+    if found is not None:
+        return found
+    cache = Path.home() / ".cache" / "gvfx"
+    return continuous_truth(world, policies, float(discounts[0]), TRUTH_EPISODES, cache=cache)

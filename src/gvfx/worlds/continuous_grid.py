@@ -1,0 +1,290 @@
+"""The continuous grid: a unit square with four noisy moves and goal discs (paper, Sec. 6.2 and App. B.4).
+
+`ContinuousGrid` is plain data.  `reset` and `step` are its dynamics as pure JAX functions (jit, vmap and scan them);
+`ContinuousGridEnv` is the same world in NumPy behind Gymnasium's interface.  JAX is imported on first use only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from gvfx.errors import InputError, UnknownName
+
+if TYPE_CHECKING:
+    import jax
+
+MOVES = ((-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0))  # actions L, R, U, D = 0..3 as (x, y) directions; y points up
+ENV_ID = "gvfx/ContinuousGrid-v0"
+
+_DISC_AREA = {"euclidean": math.pi, "l1": 2.0}  # of a disc of radius 1
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A disc that pays N(mean, sd) to its GVF when it is entered."""
+
+    name: str
+    at: tuple[float, float]
+    mean: float
+    sd: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"goals: {self.name!r} is no name; give each goal a short text.")
+        object.__setattr__(self, "at", _point(self.at, f"goals: {self.name!r}"))
+        for field, low in (("mean", -math.inf), ("sd", 0.0)):
+            value = _number(getattr(self, field), f"goals: {field} of {self.name!r}")
+            if value < low:
+                raise InputError(f"goals: sd of {self.name!r} is {value!r}; give a number of at least 0.")
+            object.__setattr__(self, field, value)
+
+
+@dataclass(frozen=True)
+class ContinuousGrid:
+    """The unit square: each move goes `step` in its direction, then both coordinates get noise U[-noise, noise] and are clipped.
+
+    goals:    GVF i is about goals[i]; entering its disc pays N(mean, sd), and entering any disc ends the episode.
+    strays:   centres of discs that end the episode and pay nothing.
+    radius:   of every disc, in the given distance ("euclidean" or "l1").
+    horizon:  steps per episode; then it is truncated (ended, with timeouts_terminate).
+    Episodes start uniformly outside the goals' discs.
+    """
+
+    goals: tuple[Goal, ...]
+    strays: tuple[tuple[float, float], ...] = ()
+    step: float = 0.025
+    noise: float = 0.01
+    radius: float = 0.05
+    distance: str = "euclidean"
+    horizon: int = 500
+    timeouts_terminate: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.goals or not all(isinstance(goal, Goal) for goal in self.goals):
+            raise InputError("goals: give at least one Goal(name, (x, y), mean, sd).")
+        object.__setattr__(self, "goals", tuple(self.goals))
+        object.__setattr__(self, "strays", tuple(_point(at, "strays:") for at in self.strays))
+        for field in ("step", "noise", "radius"):
+            value = _number(getattr(self, field), field)
+            if not (0 <= value <= 1 and (value > 0 or field == "noise")):
+                raise InputError(f"{field}: {value!r} does not fit the unit square; give a number in (0, 1].")
+            object.__setattr__(self, field, value)
+        if self.distance not in _DISC_AREA:
+            raise UnknownName("distance", str(self.distance), tuple(_DISC_AREA))
+        if not isinstance(self.horizon, int | np.integer) or isinstance(self.horizon, bool) or self.horizon < 1:
+            raise InputError(f"horizon: {self.horizon!r} is no number of steps; give an integer of at least 1.")
+        object.__setattr__(self, "horizon", int(self.horizon))
+        if not isinstance(self.timeouts_terminate, bool):
+            raise InputError(f"timeouts_terminate: {self.timeouts_terminate!r}; give True or False.")
+        names = [goal.name for goal in self.goals]
+        if len(set(names)) < len(names):
+            raise InputError(f"goals: two of {', '.join(names)} share one name; give each its own.")
+        centres = self.centres
+        for i in range(len(centres)):
+            for j in range(i):
+                if _distance(self, centres[i], centres[j]) < 2 * self.radius - 1e-12:
+                    raise InputError(
+                        f"radius: the discs at {tuple(centres[j])} and {tuple(centres[i])} overlap; move them apart."
+                    )
+        if self._covered > 0.5:
+            raise InputError(f"radius: discs of {self.radius} leave too little room to start in; make it smaller.")
+
+    @property
+    def centres(self) -> np.ndarray:
+        """Centres of all discs, goals first, then strays [disc, 2]."""
+        return np.array([goal.at for goal in self.goals] + list(self.strays))
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean cumulant of each goal [gvf]."""
+        return np.array([goal.mean for goal in self.goals])
+
+    @property
+    def sds(self) -> np.ndarray:
+        """Standard deviation of each goal's cumulant [gvf]."""
+        return np.array([goal.sd for goal in self.goals])
+
+    def inside(self, points: np.ndarray) -> np.ndarray:
+        """Which discs each point lies in, bool [..., disc], for points [..., 2]; a point on the rim is inside."""
+        return _distance(self, np.asarray(points, float)[..., None, :], self.centres) <= self.radius + 1e-9
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields as JSON types; `from_dict` reads them back."""
+        return {
+            **asdict(self),
+            "goals": [{**asdict(g), "at": list(g.at)} for g in self.goals],
+            "strays": [*map(list, self.strays)],
+        }
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> ContinuousGrid:
+        """The world that `as_dict` described."""
+        known = [field.name for field in fields(cls)]
+        for name in written:
+            if name not in known:
+                raise UnknownName("world", name, known)
+        try:
+            goals = tuple(Goal(**goal) for goal in written["goals"])
+        except (KeyError, TypeError):
+            raise InputError("goals: give a list of {name, at, mean, sd}.") from None
+        return cls(**{**written, "goals": goals})
+
+    @property
+    def _covered(self) -> float:
+        """Upper bound of the part of the square that starts must avoid."""
+        return len(self.goals) * _DISC_AREA[self.distance] * self.radius**2
+
+    @property
+    def _candidates(self) -> int:
+        """So many uniform draws are all inside the goals' discs with probability below 1e-12."""
+        return max(1, math.ceil(math.log(1e-12) / math.log(self._covered)))
+
+
+def paper_grid() -> ContinuousGrid:
+    """The continuous environment of the paper's text; goal centres are the authors' (facts: the text gives corners only)."""
+    return ContinuousGrid((Goal("left", (0.05, 0.95), 100.0, 5.0), Goal("right", (0.95, 0.95), 50.0, 5.0)))
+
+
+def authors_grid() -> ContinuousGrid:
+    """As the authors' public code: L1 discs, a wider first cumulant, a stray terminal disc, timeouts taken as termination."""
+    return ContinuousGrid(
+        (Goal("left", (0.05, 0.95), 100.0, 10.0), Goal("right", (0.95, 0.95), 50.0, 5.0)),
+        strays=((0.8, 0.1),),
+        distance="l1",
+        timeouts_terminate=True,
+    )
+
+
+PRESETS = {"paper": paper_grid, "authors": authors_grid}
+
+
+def reset(world: ContinuousGrid, key: jax.Array) -> jax.Array:
+    """A start position, float32 [2], uniform outside the goals' discs (the first valid of a few candidates)."""
+    import jax
+    import jax.numpy as jnp
+
+    candidates = jax.random.uniform(key, (world._candidates, 2))
+    valid = ~_inside(world, candidates[:, None, :], len(world.goals)).any(axis=1)
+    return candidates[jnp.argmax(valid)]
+
+
+def step(world: ContinuousGrid, key: jax.Array, position: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """One move: (next position [2], cumulants [gvf], terminated).  The horizon is the caller's to count."""
+    import jax
+    import jax.numpy as jnp
+
+    n = len(world.goals)
+    u = jax.random.uniform(key, (2 + n,))  # one call: several would cost a scan ten times as much
+    noise = world.noise * (2 * u[:2] - 1)
+    moved = jnp.clip(position + world.step * jnp.array(MOVES, jnp.float32)[action] + noise, 0.0, 1.0)
+    entered = _inside(world, moved, n + len(world.strays))
+    normal = jax.scipy.special.ndtri(u[2:] + 2.0**-24)  # u is a multiple of 2^-23: between two of them it is never 0 or 1
+    pay = jnp.array(world.means, jnp.float32) + jnp.array(world.sds, jnp.float32) * normal
+    return moved, jnp.where(entered[:n], pay, 0.0), entered.any()
+
+
+def _inside(world: ContinuousGrid, points: jax.Array, discs: int) -> jax.Array:
+    """Which of the first so many discs each point lies in, [..., disc]."""
+    import jax.numpy as jnp
+
+    away = jnp.abs(points - jnp.array(world.centres[:discs], jnp.float32))
+    if world.distance == "l1":
+        return away.sum(axis=-1) <= world.radius
+    return (away * away).sum(axis=-1) <= world.radius**2
+
+
+class ContinuousGridEnv(gymnasium.Env):
+    """A ContinuousGrid behind Gymnasium's interface, in NumPy.
+
+    Observation: the position, float32 [2].  Reward: the sum of the cumulants; info["cumulants"] has each GVF's own [gvf].
+    world: a ContinuousGrid or the name of a preset; reset(options={"position": (x, y)}) starts there.
+    """
+
+    metadata = {"render_modes": []}
+
+    def __init__(self, world: ContinuousGrid | str = "paper", render_mode: str | None = None) -> None:
+        if isinstance(world, str):
+            if world not in PRESETS:
+                raise UnknownName("world", world, tuple(PRESETS))
+            world = PRESETS[world]()
+        if not isinstance(world, ContinuousGrid):
+            raise InputError(f"world: {type(world).__name__} is no world; give a ContinuousGrid or one of {', '.join(PRESETS)}.")
+        if render_mode is not None:
+            raise InputError(f"render_mode: {render_mode!r} is not offered; leave it out.")
+        self.world = world
+        self.render_mode = None
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(4)
+        self._moves = world.step * np.array(MOVES)
+        self._means, self._sds = world.means, world.sds
+        self._position = np.zeros(2, np.float32)
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        if options and "position" in options:
+            self._position = np.array(_point(options["position"], "position:"), np.float32)
+            return self._position.copy(), {}
+        n = len(self.world.goals)
+        while True:
+            self._position = self.np_random.random(2, np.float32)
+            if not self.world.inside(self._position)[:n].any():
+                return self._position.copy(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(action):
+            raise InputError(f"action: {action!r} is none of 0..3 (left, right, up, down).")
+        noise = self.np_random.uniform(-self.world.noise, self.world.noise, 2)
+        self._position = np.clip(self._position + self._moves[action] + noise, 0.0, 1.0).astype(np.float32)
+        self._steps += 1
+        entered = self.world.inside(self._position)
+        cumulants = np.zeros(len(self._means))
+        for i in np.flatnonzero(entered[: len(cumulants)]):
+            cumulants[i] = self.np_random.normal(self._means[i], self._sds[i])
+        timeout = self._steps >= self.world.horizon
+        terminated = bool(entered.any()) or (timeout and self.world.timeouts_terminate)
+        return self._position.copy(), float(cumulants.sum()), terminated, timeout and not terminated, {"cumulants": cumulants}
+
+
+def register() -> None:
+    """Make gymnasium.make("gvfx/ContinuousGrid-v0") work; calling it again changes nothing.
+
+    Episodes end at the world's own horizon (500), so no TimeLimit is asked for.
+    """
+    if ENV_ID not in gymnasium.registry:
+        gymnasium.register(ENV_ID, entry_point=f"{ContinuousGridEnv.__module__}:{ContinuousGridEnv.__qualname__}")
+
+
+def _distance(world: ContinuousGrid, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    away = np.abs(a - b)
+    return away.sum(axis=-1) if world.distance == "l1" else np.hypot(away[..., 0], away[..., 1])
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: {value!r} is no number.") from None
+    if not math.isfinite(number):
+        raise InputError(f"{name}: {value!r} is not finite.")
+    return number
+
+
+def _point(value: Any, name: str) -> tuple[float, float]:
+    try:
+        x, y = (float(v) for v in value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} {value!r} is no point; give (x, y).") from None
+    if not (0 <= x <= 1 and 0 <= y <= 1):
+        raise InputError(f"{name} ({x}, {y}) lies outside the unit square; give coordinates in [0, 1].")
+    return x, y
+
+
+register()
