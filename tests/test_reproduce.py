@@ -118,7 +118,7 @@ def test_the_sweep_chooses_the_lowest_error(source):
 
 
 def test_every_item_has_a_label_and_unknown_names_suggest_the_nearest():
-    assert [item.name for item in chosen_items(["tabular"])] == list(ITEMS)
+    assert [item.name for item in chosen_items(["tabular", "deep"])] == list(ITEMS)
     with pytest.raises(gvfx.InputError, match="table1"):
         chosen_items(["tabel1"])
     done = cli("reproduce", "sensitvity")

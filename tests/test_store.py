@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -170,6 +171,31 @@ def test_two_processes_on_one_folder_share_the_work(tmp_path, undisturbed):
     done = [int(child.communicate()[0].split()[-1]) for child in children]
     assert sum(done) == 6
     assert contents(folder) == undisturbed
+
+
+def test_workers_leave_with_their_parent(tmp_path):
+    """Only the parent is killed; its workers must not stay behind."""
+    child = start_sweep(tmp_path / "results", 2, tmp_path / "sweep.py")
+    deadline = time.time() + 60
+
+    def workers():
+        """Other living processes of the child's group."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+                if int(group) == child.pid and state != "Z" and path.parent.name != str(child.pid):
+                    found.append(path.parent.name)
+        return found
+
+    while not contents(tmp_path) and time.time() < deadline:
+        time.sleep(0.02)
+    assert workers()
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    while workers() and time.time() < deadline:
+        time.sleep(0.1)
+    assert workers() == []
 
 
 class DyingOnce(ThreadPoolExecutor):

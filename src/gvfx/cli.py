@@ -54,11 +54,9 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print the 
 @app.command("list")
 def list_() -> None:
     """What there is: settings, behaviours, learners, and the paper's tables and figures."""
-    from rich.console import Console
-
     from gvfx.experiments.paper import BEHAVIOURS, LEARNERS, paper
 
-    console = Console()
+    console = _console()
     settings = _table("setting", "what", "GVFs", "steps", "paper")
     for name, setting in paper.items():
         settings.add_row(name, setting.title, str(len(setting.questions)), f"{setting.steps:,}", setting.section)
@@ -94,8 +92,6 @@ def run(
     workers: Workers = None,
 ) -> None:
     """Run one behaviour and learner on a setting of the paper."""
-    from rich.console import Console
-
     from gvfx.experiments.compare import run_behaviour
     from gvfx.experiments.paper import paper
 
@@ -116,7 +112,7 @@ def run(
             workers=workers or os.cpu_count() or 1,
             progress=lambda _, seed, done, error: report(behaviour, seed, done, error),
         )
-    console = Console()
+    console = _console()
     table = _table("GVF", "MSE", "standard error", "value error, mean |V - V̂|")
     gap = abs(result.values - result.truth)[:, :, chosen.world.live].mean(axis=(0, 2))
     for i, name in enumerate(result.names[:12]):
@@ -143,13 +139,11 @@ def demo(
     workers: Workers = None,
 ) -> None:
     """All six behaviours on one setting: who wins, by how much, and figures of why (under a minute)."""
-    from rich.console import Console
-
     from gvfx.experiments.compare import compare
     from gvfx.experiments.paper import METHODS, paper
 
     begun = time.perf_counter()
-    console = Console()
+    console = _console()
     chosen = paper[setting]
     _check_writable(out / "learning-curves.png", "--out")
     console.print(
@@ -179,8 +173,6 @@ def sweep(
     cluster: Cluster = None,
 ) -> None:
     """The paper's tuning protocol for every method alike: the minimum learning rate by MSE after 800,000 steps."""
-    from rich.console import Console
-
     from gvfx.experiments.items import ITEMS, load_tuned, sweep_curves
     from gvfx.experiments.paper import MAIN, RATES, paper
     from gvfx.experiments.store import Store
@@ -189,7 +181,7 @@ def sweep(
     names = [paper[name].name for name in setting] or list(MAIN)
     store = Store(results)
     _run_all(store, [(c.experiment, seeds) for name in names for c in sweep_curves(name)], workers, cluster)
-    console = Console()
+    console = _console()
     tuned = {s: {m: list(rates) for m, rates in methods.items()} for s, methods in load_tuned(results).items()}
     for name in names:
         surface = sweep_errors(Source(store, seeds, {}), name, ITEMS["table2"])
@@ -218,8 +210,6 @@ def reproduce(
     cluster: Cluster = None,
 ) -> None:
     """Make tables and figures of the paper: runs what is missing, prints tables, writes Markdown and PNG files."""
-    from rich.console import Console
-
     from gvfx.experiments.items import chosen_items, curves_with_seeds, load_tuned
     from gvfx.experiments.store import Store
     from gvfx.report.exhibits import Source, build
@@ -233,7 +223,7 @@ def reproduce(
     tuned = load_tuned(results)
     store = Store(results)
     _run_all(store, [(c.experiment, n) for c, n in curves_with_seeds(chosen, tuned, seeds)], workers, cluster)
-    console = Console()
+    console = _console()
     for item in chosen:
         exhibits = build(item, Source(store, seeds, tuned))
         for exhibit in exhibits:
@@ -272,8 +262,6 @@ def bench(
     """Measure speed as ratios, side by side in one run (needs the source checkout)."""
     import importlib.util
 
-    from rich.console import Console
-
     from gvfx.errors import UnknownName
 
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -286,12 +274,19 @@ def bench(
     spec = importlib.util.find_spec(f"benchmarks.{which}")
     assert spec is not None
     module = importlib.import_module(spec.name)
-    rows = module.run(Console(), quick=quick)
+    rows = module.run(_console(), quick=quick)
     if any(row.passed is False for row in rows):
         raise typer.Exit(1)
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------
+
+
+def _console() -> Any:
+    """The terminal; where output goes to a file or a pipe, wide enough for every table."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=160)
 
 
 def _table(*columns: str) -> Any:

@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
 from gvfx.gvf import stack
+from gvfx.learners.deep import Deep
 from gvfx.running.evaluate import Plan, Runner
+from gvfx.running.networked import NetworkRunner
 from gvfx.tensors import pack
+from gvfx.worlds.continuous_grid import ContinuousGrid
 
 
-def run_task(specification: str, seed: int) -> tuple[bytes, float]:
-    """One run, from data to data: the packed result, and the seconds it took (compilation excluded)."""
-    part = _runner(specification)(seed)
+def run_task(specification: str, seed: int, checkpoints: str | None = None) -> tuple[bytes, float]:
+    """One run, from data to data: the packed result, and the seconds it took (compilation excluded).
+
+    checkpoints: a folder for runs that keep them (those on networks).
+    """
     experiment = Experiment.from_json(specification)
+    run = _runner(specification)
+    if isinstance(experiment.learner, Deep):
+        part = run(seed, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
+    else:
+        part = run(seed)
     return pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds
 
 
 @lru_cache(maxsize=4)
-def _runner(specification: str) -> Runner:
+def _runner(specification: str) -> Any:
     """The shared part of an experiment's seeds, kept for the next seed."""
     e = Experiment.from_json(specification)
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
+    if isinstance(e.world, ContinuousGrid) or isinstance(e.learner, Deep):
+        if not (isinstance(e.world, ContinuousGrid) and isinstance(e.learner, Deep)):
+            raise InputError("learner: the continuous grid and the learner Deep go together.")
+        return NetworkRunner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash)
     return Runner(e.world, stack(e.questions, e.world), e.behaviour, e.learner, plan)
 
 
@@ -52,8 +70,20 @@ def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executo
     elif workers == 1:
         yield Serial(), 1
     else:
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_leave_with, initargs=(os.getpid(),)) as pool:
             yield pool, workers + 1
+
+
+def _leave_with(parent: int) -> None:
+    """End this worker when the process that started it is gone, however it went."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

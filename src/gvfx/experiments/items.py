@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from gvfx.errors import UnknownName
+from gvfx.experiments import continuous
+from gvfx.experiments.continuous import DeepCurve
 from gvfx.experiments.paper import DRIFTS, GROUPINGS, MAIN, METHODS, PRESETS, RATES, paper
 from gvfx.experiments.specification import Experiment
 
@@ -59,7 +61,7 @@ class Item:
     name: str
     label: str
     title: str
-    needs: Callable[[Tuned], list[Curve]]
+    needs: Callable[[Tuned], Sequence[Curve | DeepCurve]]
     seeds: int = SEEDS
 
 
@@ -92,7 +94,7 @@ def _all_sweeps(tuned: Tuned) -> list[Curve]:
 
 
 def _of(setting: str) -> Callable[[Tuned], list[Curve]]:
-    return lambda tuned: main_curves(setting)
+    return lambda tuned: main_curves(setting) + tuned_curves(setting, tuned)
 
 
 def _grouping(tuned: Tuned) -> list[Curve]:
@@ -169,6 +171,84 @@ ITEMS = {
 GROUPS = {"tabular": list(ITEMS)}
 
 
+def _standard(replay: str = "uniform") -> Callable[[Tuned], list[DeepCurve]]:
+    return lambda tuned: [DeepCurve(m, replay) for m in ("RoundRobin", "GVFExplorer")]
+
+
+CONTINUOUS = [
+    Item(
+        "table3",
+        "tab:mse_in_cont_env",
+        "Average MSE in the continuous grid",
+        lambda tuned: continuous.table_curves(),
+        continuous.SEEDS,
+    ),
+    Item(
+        "continuous",
+        "fig:avgmse_sub1",
+        "Continuous grid: average MSE, replay (solid) and PER (dashed)",
+        lambda tuned: continuous.table_curves(),
+        continuous.SEEDS,
+    ),
+    Item(
+        "individual-continuous",
+        "fig:mse_2d_world_individual",
+        "Continuous grid: MSE of each GVF",
+        lambda tuned: continuous.table_curves(),
+        continuous.SEEDS,
+    ),
+    Item(
+        "value-error-continuous",
+        "fig:val_error_cont_base, fig:val_error_cont_ours, fig:cont_value_error",
+        "Continuous grid: value error with PER at 900,000 steps",
+        _standard("prioritised"),
+        continuous.SEEDS,
+    ),
+    Item(
+        "variance-continuous",
+        "fig:cont_env_variance",
+        "Continuous grid: variance estimated by GVFExplorer",
+        lambda tuned: [DeepCurve("GVFExplorer")],
+        continuous.SEEDS,
+    ),
+    Item(
+        "behaviour-continuous",
+        "fig:traj_2d_world",
+        "Continuous grid: where RoundRobin and GVFExplorer go",
+        _standard(),
+        continuous.SEEDS,
+    ),
+    Item(
+        "priorities",
+        "Sec. 6.2, Prioritized Experience Replay",
+        "PER by the error of Q, of M, and of the successor features",
+        lambda tuned: [
+            DeepCurve("GVFExplorer", "prioritised"),
+            DeepCurve("GVFExplorer", "prioritised", priority="m"),
+            DeepCurve("SR", "prioritised"),
+            DeepCurve("SR", "prioritised", priority="sr"),
+        ],
+        continuous.SEEDS,
+    ),
+    Item(
+        "tuning-continuous",
+        "tab:hyperparameters",
+        "Continuous grid: learning rates by one protocol",
+        lambda tuned: continuous.tuning_curves(),
+        continuous.TUNING_SEEDS,
+    ),
+    Item(
+        "recommended",
+        "ours",
+        "Continuous grid: the recommended setting",
+        lambda tuned: continuous.recommended_curves(),
+        continuous.SEEDS,
+    ),
+]
+ITEMS |= {item.name: item for item in CONTINUOUS}
+GROUPS["deep"] = [item.name for item in CONTINUOUS]
+
+
 def chosen_items(names: list[str]) -> list[Item]:
     """Items by name; `tabular` is all of them."""
     listed: list[str] = []
@@ -187,9 +267,9 @@ def load_tuned(folder: Path) -> Tuned:
     return {s: {m: (rates[0], rates[1]) for m, rates in methods.items()} for s, methods in json.loads(path.read_text()).items()}
 
 
-def curves_with_seeds(items: list[Item], tuned: Tuned, seeds: int | None) -> Iterator[tuple[Curve, int]]:
+def curves_with_seeds(items: list[Item], tuned: Tuned, seeds: int | None) -> Iterator[tuple[Curve | DeepCurve, int]]:
     """Every curve that the items need, with the most seeds that any of them asks for."""
-    most: dict[Curve, int] = {}
+    most: dict[Curve | DeepCurve, int] = {}
     for item in items:
         for curve in item.needs(tuned):
             most[curve] = max(most.get(curve, 0), item.seeds if seeds is None else seeds)

@@ -22,14 +22,16 @@ from gvfx.behaviours import explorer, fixed, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.gvf import GVF
-from gvfx.learners import episodic, tabular
+from gvfx.learners import deep, episodic, tabular
 from gvfx.learners.base import Learner
-from gvfx.worlds import gridworld
+from gvfx.learners.deep import Deep
+from gvfx.worlds import continuous_grid, gridworld
+from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 
 FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld.gridworld}
-PARTS = (cumulants, policies, schedules, explorer, fixed, search, successor, wrappers, episodic, tabular)
+PARTS = (cumulants, policies, schedules, explorer, fixed, search, successor, wrappers, deep, episodic, tabular, continuous_grid)
 
 
 def _known() -> dict[str, type]:
@@ -41,10 +43,10 @@ def _known() -> dict[str, type]:
 class Experiment:
     """World + questions, behaviour, learner, length and times of measurement."""
 
-    world: MDP
+    world: MDP | ContinuousGrid
     questions: tuple[GVF, ...]
     behaviour: Behaviour
-    learner: Learner
+    learner: Learner | Deep
     steps: int
     evaluate_every: int
     snapshots: tuple[int, ...] = ()

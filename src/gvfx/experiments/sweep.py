@@ -55,7 +55,7 @@ def run_all(
     store.prepare(e for e, _ in listed)
     pairs = list({(e.hash, seed): (e, seed) for e, seeds in listed for seed in checked_seeds(seeds)}.values())
     missing = [(e, seed) for e, seed in pairs if not store.has(e, seed)]
-    work = _Work(store, missing, len(pairs), report)
+    work = _Work(store, missing, len(pairs), report, None if cluster else str(store.folder))
     for attempt in range(4):
         try:
             if executor is not None:
@@ -75,8 +75,10 @@ def run_all(
 class _Work:
     """The runs still to do, those under way, and those that another process is doing."""
 
-    def __init__(self, store: Store, missing: Sequence[tuple[Experiment, int]], total: int, report: Report | None) -> None:
-        self.store, self.total, self.report = store, total, report
+    def __init__(
+        self, store: Store, missing: Sequence[tuple[Experiment, int]], total: int, report: Report | None, checkpoints: str | None
+    ) -> None:
+        self.store, self.total, self.report, self.checkpoints = store, total, report, checkpoints
         self.queue = deque(missing)
         self.found = total - len(missing)
         self.elsewhere: deque[tuple[Experiment, int]] = deque()
@@ -106,7 +108,7 @@ class _Work:
             self.found += 1
             return
         try:
-            future = pool.submit(run_task, experiment.json, seed)
+            future = pool.submit(run_task, experiment.json, seed, self.checkpoints)
         except BaseException:
             self.queue.appendleft((experiment, seed))
             claim.release()

@@ -11,7 +11,8 @@ from importlib.metadata import version
 import numpy as np
 
 from gvfx import streams
-from gvfx.experiments.items import BASELINES, ITEMS, Curve, Item, Tuned, main_curves, tuned_curves
+from gvfx.experiments.continuous import DeepCurve
+from gvfx.experiments.items import BASELINES, Curve, Item, Tuned, main_curves, tuned_curves
 from gvfx.experiments.paper import DRIFTS, FORTY_GOALS, GROUPINGS, MAIN, METHODS, RATES, paper
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import stored_result
@@ -32,10 +33,10 @@ class Source:
     seeds: int | None
     tuned: Tuned
 
-    def result(self, curve: Curve, item: Item) -> Result:
+    def result(self, curve: Curve | DeepCurve, item: Item) -> Result:
         return stored_result(self.store, curve.experiment, self.seeds or item.seeds)
 
-    def provenance(self, item: Item, curves: Iterable[Curve]) -> Provenance:
+    def provenance(self, item: Item, curves: Iterable[Curve | DeepCurve]) -> Provenance:
         asked = f" --seeds {self.seeds}" if self.seeds else ""
         return Provenance(
             command=f"gvfx reproduce {item.name}{asked}",
@@ -49,7 +50,7 @@ VERSIONS = f"gvfx {version('gvfx')}, numba {version('numba')}, numpy {version('n
 
 
 @dataclass(frozen=True)
-class _Build:
+class Build:
     """One item in the making."""
 
     source: Source
@@ -59,7 +60,7 @@ class _Build:
     def provenance(self) -> Provenance:
         return self.source.provenance(self.item, self.item.needs(self.source.tuned))
 
-    def result(self, curve: Curve) -> Result:
+    def result(self, curve: Curve | DeepCurve) -> Result:
         return self.source.result(curve, self.item)
 
     def series(self, name: str, samples: np.ndarray, hue: str, dashed: bool = False) -> Series:
@@ -88,14 +89,16 @@ class _Build:
 
 def build(item: Item, source: Source) -> list[Exhibit]:
     """The exhibits of an item; FileNotFoundError if a run is missing."""
-    return _BUILDERS[item.name](_Build(source, item))
+    from gvfx.report import continuous
+
+    return (_BUILDERS | continuous.BUILDERS)[item.name](Build(source, item))
 
 
 # --- curves ------------------------------------------------------------------------------------------------------
 
 
-def _average_mse(setting: str) -> Callable[[_Build], list[Exhibit]]:
-    def make(b: _Build) -> list[Exhibit]:
+def _average_mse(setting: str) -> Callable[[Build], list[Exhibit]]:
+    def make(b: Build) -> list[Exhibit]:
         curves = main_curves(setting)
         results = {c.method: b.result(c) for c in curves}
         steps = next(iter(results.values())).steps
@@ -117,7 +120,7 @@ def _average_mse(setting: str) -> Callable[[_Build], list[Exhibit]]:
     return make
 
 
-def _relative(b: _Build, results: dict[str, Result], steps: np.ndarray) -> Curves:
+def _relative(b: Build, results: dict[str, Result], steps: np.ndarray) -> Curves:
     """MSE of the drifting GVF divided by the square of the present level."""
     series = [b.series(name, r.mse[:, :, 1] / r.levels[:, :, 1] ** 2, colour(name)) for name, r in results.items()]
     note = "After 4 M steps the level's standard deviation is 1,000, so raw means are dominated by seeds that drifted far."
@@ -129,8 +132,8 @@ def _with_rate(curve: Curve) -> str:
     return f"{curve.method} ({rates})"
 
 
-def _individual(setting: str) -> Callable[[_Build], list[Exhibit]]:
-    def make(b: _Build) -> list[Exhibit]:
+def _individual(setting: str) -> Callable[[Build], list[Exhibit]]:
+    def make(b: Build) -> list[Exhibit]:
         results = {c.method: b.result(c) for c in main_curves(setting)}
         first = next(iter(results.values()))
         return [
@@ -147,7 +150,7 @@ def _individual(setting: str) -> Callable[[_Build], list[Exhibit]]:
     return make
 
 
-def _grouping(b: _Build) -> list[Exhibit]:
+def _grouping(b: Build) -> list[Exhibit]:
     out: list[Exhibit] = []
     rows, finals = [], {}
     methods = ("RoundRobin", "Mixture", "Uniform", "GVFExplorer")
@@ -164,14 +167,14 @@ def _grouping(b: _Build) -> list[Exhibit]:
     return out
 
 
-def _drift(b: _Build) -> list[Exhibit]:
+def _drift(b: Build) -> list[Exhibit]:
     curves = {sd: Curve("fourrooms" if sd == 0.5 else f"fourrooms-{sd:g}", "GVFExplorer") for sd in DRIFTS}
     results = {sd: b.result(c) for sd, c in curves.items()}
     series = [b.series(f"σ = {sd:g}", r.error, SPARE[k]) for k, (sd, r) in enumerate(results.items())]
     return [b.curves("drift", b.item.title, next(iter(results.values())).steps, series, "MSE, averaged over GVFs")]
 
 
-def _importance_sampling(b: _Build) -> list[Exhibit]:
+def _importance_sampling(b: Build) -> list[Exhibit]:
     results = {
         name: b.result(Curve("fourrooms", "GVFExplorer", learner=name)) for name in ("ExpectedSarsa", "ImportanceSampling")
     }
@@ -179,7 +182,7 @@ def _importance_sampling(b: _Build) -> list[Exhibit]:
     return [b.curves("importance-sampling", b.item.title, results["ExpectedSarsa"].steps, series, "MSE, averaged over GVFs")]
 
 
-def _successor(b: _Build) -> list[Exhibit]:
+def _successor(b: Build) -> list[Exhibit]:
     out: list[Exhibit] = []
     for setting in ("same", "distinct"):
         results = {m: b.result(Curve(setting, m)) for m in ("SR", "SR-greedy")}
@@ -188,7 +191,7 @@ def _successor(b: _Build) -> list[Exhibit]:
     return out
 
 
-def _cumulants(b: _Build) -> list[Exhibit]:
+def _cumulants(b: Build) -> list[Exhibit]:
     """Two hundred draws of a constant, a distractor and a drifter."""
     rng = streams.seed_streams(0)
     draws = np.array([[streams.normal(rng, k) for _ in range(200)] for k in (streams.CUMULANTS, streams.DRIFT)])
@@ -205,7 +208,7 @@ def _cells(world: MDP, per_state: np.ndarray) -> np.ndarray:
     return per_state[: world.layout.height * world.layout.width]
 
 
-def _value_error(b: _Build) -> list[Exhibit]:
+def _value_error(b: Build) -> list[Exhibit]:
     world = paper["distinct"].world
     results = {m: b.result(Curve("distinct", m)) for m in ("RoundRobin", "GVFExplorer")}
     times = [s.step for s in results["RoundRobin"].snapshots]
@@ -231,8 +234,8 @@ def _value_error(b: _Build) -> list[Exhibit]:
     ]
 
 
-def _variance(setting: str) -> Callable[[_Build], list[Exhibit]]:
-    def make(b: _Build) -> list[Exhibit]:
+def _variance(setting: str) -> Callable[[Build], list[Exhibit]]:
+    def make(b: Build) -> list[Exhibit]:
         world = paper[setting].world
         r = b.result(Curve(setting, "GVFExplorer"))
         times = [s.step for s in r.snapshots]
@@ -254,7 +257,7 @@ def _variance(setting: str) -> Callable[[_Build], list[Exhibit]]:
     return make
 
 
-def _forty_goals(b: _Build) -> list[Exhibit]:
+def _forty_goals(b: Build) -> list[Exhibit]:
     world = paper["forty"].world
     values = np.full(world.states - 1, np.nan)
     values[list(FORTY_GOALS)] = list(FORTY_GOALS.values())
@@ -287,7 +290,7 @@ def final_errors(source: Source, curves: Iterable[Curve], item: Item) -> dict[st
     return {c.method: source.result(c, item).error[:, -1] for c in curves}
 
 
-def _table1(b: _Build) -> list[Exhibit]:
+def _table1(b: Build) -> list[Exhibit]:
     columns = ["setting", "", *METHODS, "GVFExplorer against the best baseline"]
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
@@ -340,7 +343,7 @@ def _ranking_verdict(errors: dict[str, np.ndarray]) -> str:
     return {"holds": "as claimed", "differs": "ranking differs", "undecided": "undecided"}[word]
 
 
-def _statistics_table(b: _Build) -> DataTable:
+def _statistics_table(b: Build) -> DataTable:
     """Standard errors, interquartile means, paired differences and steps to a common error."""
     rows = []
     for setting in [name for name in MAIN if paper[name].published]:
@@ -393,7 +396,7 @@ def choose_rates(surface: dict[str, np.ndarray]) -> dict[str, tuple[float, float
     return chosen
 
 
-def _table2(b: _Build) -> list[Exhibit]:
+def _table2(b: Build) -> list[Exhibit]:
     surfaces = {setting: sweep_errors(b.source, setting, b.item) for setting in MAIN}
     rows = []
     for method in METHODS:
@@ -413,7 +416,7 @@ def _table2(b: _Build) -> list[Exhibit]:
     return [b.table("table2", b.item.title, columns, rows, note), *(_surface_table(b, *pair) for pair in surfaces.items())]
 
 
-def _surface_table(b: _Build, setting: str, surface: dict[str, np.ndarray]) -> DataTable:
+def _surface_table(b: Build, setting: str, surface: dict[str, np.ndarray]) -> DataTable:
     """The whole sensitivity surface of a setting."""
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
@@ -427,7 +430,7 @@ def _surface_table(b: _Build, setting: str, surface: dict[str, np.ndarray]) -> D
     return b.table(f"surface-{setting}", title, ["method", *(f"{q:g}" for q in RATES)], rows, best=best)
 
 
-def _sensitivity(b: _Build) -> list[Exhibit]:
+def _sensitivity(b: Build) -> list[Exhibit]:
     surface = sweep_errors(b.source, "same", b.item)
     series = [Series(m, e, e, e, colour(m)) for m, e in surface.items() if e.ndim == 1]
     explorer = surface["GVFExplorer"]
@@ -441,7 +444,7 @@ def _sensitivity(b: _Build) -> list[Exhibit]:
     ]
 
 
-_BUILDERS: dict[str, Callable[[_Build], list[Exhibit]]] = {
+_BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
     "table1": _table1,
     "table2": _table2,
     "same": _average_mse("same"),
@@ -463,4 +466,3 @@ _BUILDERS: dict[str, Callable[[_Build], list[Exhibit]]] = {
     "cumulants": _cumulants,
     "successor": _successor,
 }
-assert set(_BUILDERS) == set(ITEMS)

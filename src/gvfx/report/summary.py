@@ -22,6 +22,20 @@ SECTIONS = {
     ),
     "each": ("Each question on its own", ["individual-same", "individual-distinct", "individual-semi-greedy"]),
     "tuning": ("Learning rates", ["sensitivity", "table2"]),
+    "continuous": (
+        "Networks on the continuous grid",
+        [
+            "table3",
+            "continuous",
+            "recommended",
+            "individual-continuous",
+            "value-error-continuous",
+            "behaviour-continuous",
+            "variance-continuous",
+            "priorities",
+            "tuning-continuous",
+        ],
+    ),
     "ablations": ("Ablations", ["grouping", "drift", "importance-sampling", "successor", "cumulants"]),
 }
 TEXTS = {
@@ -30,6 +44,7 @@ TEXTS = {
     "maps": "Move the slider to watch learning go on.",
     "each": "The two GVFs of a setting apart.",
     "tuning": "One protocol for every method: the minimum learning rate with the lowest error after 800,000 steps.",
+    "continuous": "Q and M as networks with one head per GVF; solid lines: replay, dashed: prioritised replay.",
     "ablations": "What happens when one thing is changed.",
 }
 

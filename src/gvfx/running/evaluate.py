@@ -243,5 +243,6 @@ def gather(
         ),
         truth=np.stack([part.truth for part in parts]),
         seconds=np.array([part.seconds for part in parts]),
+        mse_outside=np.stack([part.mse_outside for part in parts]) if first.mse_outside.size else None,
         experiment=described,
     )

@@ -34,6 +34,7 @@ class Result:
     snapshots: tuple[Snapshot, ...]  # at the chosen times; the last is the end of the run
     truth: np.ndarray  # [seed, gvf, state] at the end of the run
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
+    mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: the cells outside the goals' discs
     experiment: dict[str, Any] = field(default_factory=dict)
 
     @property
