@@ -10,6 +10,7 @@ from browser import Browser
 from test_cli import cli
 
 import gvfx
+from gvfx.experiments.continuous import DeepCurve
 from gvfx.experiments.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
 from gvfx.experiments.paper import METHODS
 from gvfx.experiments.store import Store
@@ -26,7 +27,10 @@ TUNED = {"same": {"Uniform": [0.1, 0.8], "GVFExplorer": [0.1, 0.8]}}
 
 def made_up_error(curve, seed):
     """GVFExplorer 1, the others 2, 3, ... in the order of Table 1; tuned Uniform 0.5; the second seed a tenth more."""
-    level = 1.0 if curve.method == "GVFExplorer" else 2.0 + METHODS.index(curve.method.removesuffix("-greedy"))
+    base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
+    level = 1.0 if base == "GVFExplorer" else 2.0 + METHODS.index(base)
+    if isinstance(curve, DeepCurve):
+        return level * (1 + 0.1 * seed)
     if curve.steps is not None:
         level *= 1 + abs(curve.rate_q - 0.5) + abs((curve.rate_m or 0.9) - 0.9)
     elif curve.method == "Uniform" and curve.rate_q == 0.1:
@@ -36,7 +40,8 @@ def made_up_error(curve, seed):
 
 def made_up_part(curve, seed):
     e = curve.experiment
-    gvfs, states, actions = len(e.questions), e.world.states, e.world.actions
+    deep = isinstance(curve, DeepCurve)
+    gvfs, states, actions = len(e.questions), 400 if deep else e.world.states, 4
     steps = np.arange(e.evaluate_every, e.steps + 1, e.evaluate_every)
     times = np.array(sorted({*e.snapshots, e.steps}))
     k = len(times)
@@ -53,6 +58,7 @@ def made_up_part(curve, seed):
         behaviour=np.full((k, states, actions), 0.25),
         snapshot_levels=np.full((k, gvfs), 100.0),
         truth=np.zeros((gvfs, states)),
+        mse_outside=np.ones((len(steps), gvfs)) if deep else np.empty(0),
     )
 
 

@@ -177,6 +177,7 @@ def sweep(
     from gvfx.experiments.paper import MAIN, RATES, paper
     from gvfx.experiments.store import Store
     from gvfx.report.exhibits import Source, choose_rates, sweep_errors
+    from gvfx.report.statistics import short
 
     names = [paper[name].name for name in setting] or list(MAIN)
     store = Store(results)
@@ -193,7 +194,7 @@ def sweep(
             both = errors.ndim == 2
             q, m = chosen[method]
             published = f"{paper[name].rate(method):g}" + (f", {paper[name].rate_m:g}" if both else "")
-            table.add_row(method, *(f"{e:.3g}" for e in line), f"{q:g}, {m:g}" if both else f"{q:g}", published)
+            table.add_row(method, *map(short, line), f"{q:g}, {m:g}" if both else f"{q:g}", published)
         console.print(f"\n[bold]{name}[/]: MSE after 800,000 steps by minimum learning rate (GVFExplorer: at its best rate of M)")
         console.print(table)
     _write_json(results / "tuned.json", tuned)

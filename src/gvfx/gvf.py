@@ -142,8 +142,9 @@ def _paying_rows(parts: Sequence[Any], shape: tuple[int, int, int]) -> tuple[np.
     where = np.flatnonzero(paid.ravel())
     rows = np.stack([[np.broadcast_to(t, shape).ravel()[where] for t in part] for part in parts], axis=-1)  # [3, row, gvf]
     flat = np.ascontiguousarray(np.moveaxis(rows, 0, 1)).reshape(len(where), 3 * len(parts))
-    distinct, inverse = np.unique(flat, axis=0, return_inverse=True) if len(where) else (flat, np.empty(0, int))
+    number: dict[bytes, int] = {}
+    inverse = [number.setdefault(row.tobytes(), len(number)) for row in flat]
     pays = np.full(paid.size, -1, dtype=np.int32)
-    pays[where] = inverse.ravel()
-    distinct = distinct.reshape(len(distinct), 3, len(parts))
+    pays[where] = inverse
+    distinct = np.array([np.frombuffer(raw) for raw in number]).reshape(len(number), 3, len(parts))
     return pays.reshape(shape), [np.ascontiguousarray(distinct[:, j]) for j in range(3)]

@@ -18,6 +18,8 @@ SEEDS = 25  # the paper's curves
 ABLATION_SEEDS = 10  # the paper's sensitivity and grouping studies
 TUNING_STEPS = 800_000  # App. B.3: rates are chosen by the error after so many steps
 BASELINES = tuple(m for m in METHODS if m != "GVFExplorer")
+SR_SETTINGS = ("same", "distinct", "semi-greedy")
+SR_TEMPERATURES = {"SR-1": 1, "SR-10": 10, "SR": 100, "SR-1000": 1000}
 Tuned = Mapping[str, Mapping[str, tuple[float, float]]]  # setting -> method -> (rate_q, rate_m) that a sweep chose
 
 
@@ -117,6 +119,7 @@ ITEMS = {
         Item("table2", "tab:hyperparameters", "Learning rates, published and ours", _all_sweeps, ABLATION_SEEDS),
         Item("same", "fig:grid_simple", "Two distinct policies, identical cumulant: average MSE", _of("same")),
         Item("fourrooms", "fig:fr_drifter", "Non-stationary cumulant in FourRooms: average MSE", _of("fourrooms")),
+        Item("fourrooms-visit", "fig:fr_drifter", "The same, the drift advancing on visits: average MSE", _of("fourrooms-visit")),
         Item("forty", "fig:scaled_gvf", "Forty GVFs: average MSE", _of("forty")),
         Item("distinct", "fig:both_distinct_grid", "Two distinct policies, distinct cumulants: average MSE", _of("distinct")),
         Item(
@@ -165,6 +168,13 @@ ITEMS = {
             "App. B.1 (3)",
             "SR: Boltzmann against greedy",
             lambda tuned: [Curve(s, m) for s in ("same", "distinct") for m in ("SR", "SR-greedy")],
+        ),
+        Item(
+            "successor-temperature",
+            "App. B.1 (3)",
+            "SR: how much depends on the temperature",
+            lambda tuned: [Curve(s, m) for s in SR_SETTINGS for m in SR_TEMPERATURES],
+            ABLATION_SEEDS,
         ),
     ]
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from gvfx import streams
 from gvfx.experiments.continuous import DeepCurve
-from gvfx.experiments.items import BASELINES, Curve, Item, Tuned, main_curves, tuned_curves
+from gvfx.experiments.items import BASELINES, SR_SETTINGS, SR_TEMPERATURES, Curve, Item, Tuned, main_curves, tuned_curves
 from gvfx.experiments.paper import DRIFTS, FORTY_GOALS, GROUPINGS, MAIN, METHODS, RATES, paper
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import stored_result
@@ -191,6 +191,15 @@ def _successor(b: Build) -> list[Exhibit]:
     return out
 
 
+def _temperature(b: Build) -> list[Exhibit]:
+    rows = [
+        [setting, *(str(statistics.mean(b.result(Curve(setting, m)).error[:, -1])) for m in SR_TEMPERATURES)]
+        for setting in SR_SETTINGS
+    ]
+    columns = ["setting", *(f"temperature {t}" for t in SR_TEMPERATURES.values())]
+    return [b.table("successor-temperature", b.item.title, columns, rows, "MSE at the end, at the published learning rates.")]
+
+
 def _cumulants(b: Build) -> list[Exhibit]:
     """Two hundred draws of a constant, a distractor and a drifter."""
     rng = streams.seed_streams(0)
@@ -357,7 +366,7 @@ def _statistics_table(b: Build) -> DataTable:
                 [
                     setting,
                     m,
-                    f"{final.mean():.3g} ± {statistics.standard_error(final):.2g}",
+                    f"{statistics.short(final.mean())} ± {statistics.short(statistics.standard_error(final))}",
                     str(statistics.interquartile_mean(final)),
                     "-" if m == "GVFExplorer" else str(statistics.paired_difference(final, explorer[:, -1])),
                     f"{reached:,.0f}" if reached else "not reached",
@@ -425,7 +434,7 @@ def _surface_table(b: Build, setting: str, surface: dict[str, np.ndarray]) -> Da
         lowest = errors.min()
         for name, line in lines:
             best += [(len(rows), 1 + k) for k, e in enumerate(line) if e == lowest]
-            rows.append([name, *(f"{e:.3g}" for e in line)])
+            rows.append([name, *map(statistics.short, line)])
     title = f"MSE after 800,000 steps by minimum learning rate of Q: {setting}"
     return b.table(f"surface-{setting}", title, ["method", *(f"{q:g}" for q in RATES)], rows, best=best)
 
@@ -449,6 +458,7 @@ _BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
     "table2": _table2,
     "same": _average_mse("same"),
     "fourrooms": _average_mse("fourrooms"),
+    "fourrooms-visit": _average_mse("fourrooms-visit"),
     "forty": _average_mse("forty"),
     "distinct": _average_mse("distinct"),
     "value-error": _value_error,
@@ -465,4 +475,5 @@ _BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
     "importance-sampling": _importance_sampling,
     "cumulants": _cumulants,
     "successor": _successor,
+    "successor-temperature": _temperature,
 }

@@ -23,10 +23,15 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        return f"{short(self.value)} [{short(self.low)}, {short(self.high)}]"
 
     def contains(self, number: float) -> bool:
         return self.low <= number <= self.high
+
+
+def short(number: float) -> str:
+    """Three significant digits, no exponent for large numbers."""
+    return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
 
 
 def _resampled(samples: np.ndarray, draws: int) -> np.ndarray:
