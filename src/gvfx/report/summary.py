@@ -67,7 +67,7 @@ def write_report(path: Path, source: Source) -> list[str]:
     for key, (title, names) in SECTIONS.items():
         items = tuple(e for name in names for e in exhibits.get(name, []) if not e.id.startswith("surface-same-"))
         if items:
-            sections.append(Section(key, title, TEXTS[key], _distinct(items, sections)))
+            sections.append(Section(f"section-{key}", title, TEXTS[key], _distinct(items, sections)))
     page = Page(
         title="gvfx: many questions, one stream",
         subtitle="The tabular experiments of Adaptive Exploration for Data-Efficient GVF Evaluations (NeurIPS 2024), reproduced",
