@@ -155,7 +155,7 @@ def test_the_report_opens_and_works(results, tmp_path):
         text = browser.run("document.body.innerText")
         assert browser.errors == []
         assert "gvfx reproduce table1" in browser.run("document.body.textContent")
-        assert "Theorem 4.2 fails" in text
+        assert "Theorem 4.2, for two or more GVFs" in text
         assert browser.run("document.querySelectorAll('svg path').length") > 50
         assert browser.run("document.querySelectorAll('canvas').length") >= 5
 
