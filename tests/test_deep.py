@@ -91,8 +91,10 @@ def reference(e, seed, blocks):
     for _ in range(blocks):
         both = [jax.random.split(keys[k]) for k in range(4)]
         keys = [pair[0] for pair in both]
-        act = jax.random.split(both[1][1], learner.block)
-        move = jax.random.split(both[0][1], 2 * learner.block)
+        act = jax.random.uniform(both[1][1], (learner.block,))
+        move_key, start_key = jax.random.split(both[0][1])
+        moving = jax.random.uniform(move_key, (learner.block, world.draws))
+        starting = jax.random.uniform(start_key, (learner.block, world.candidates, 2))
         for k in range(learner.block):
             out = forward(m, np.asarray(o, float)[None], True)[0][0]
             score = np.sqrt((weights * pi**2 * out).sum(axis=1))
@@ -100,13 +102,13 @@ def reference(e, seed, blocks):
             epsilon = max(1 - 0.9 * t / 100, 0.1)
             mu = (1 - epsilon) * mu + epsilon / 4
             mu = 1e-3 + (1 - 4e-3) * np.maximum(mu - 1e-3, 0) / np.maximum(mu - 1e-3, 0).sum()
-            a = int((float(jax.random.uniform(act[k])) >= np.cumsum(mu)[:-1]).sum())
-            following, c, ended = continuous_grid.step(world, move[k], o, a)
+            a = int((float(act[k]) >= np.cumsum(mu)[:-1]).sum())
+            following, c, ended = continuous_grid.move(world, moving[k], o, a)
             age += 1
             rows.append([*np.asarray(o), *np.asarray(following), *np.asarray(c), 0.0 if ended else 1.0, a])
             o = following
             if ended or age >= world.horizon:
-                o, age = continuous_grid.reset(world, move[learner.block + k]), 0
+                o, age = continuous_grid.start(world, starting[k]), 0
                 episodes += 1
             t += 1
         if t >= learner.learning_starts:

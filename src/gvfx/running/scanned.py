@@ -189,14 +189,13 @@ class Engine:
         value = learning.intrinsic.value(observation)[..., 0] if learning.intrinsic is not None else None
         return self.rule.probabilities(acting, t, self.pi, m, value)
 
-    def _step(self, learning: Learning, carry: tuple, keys: tuple) -> tuple[tuple, tuple]:
-        """One environment step; keys are the step's own, one per stream."""
+    def _step(self, learning: Learning, carry: tuple, chance: tuple) -> tuple[tuple, tuple]:
+        """One environment step; its chance is drawn beforehand, for all steps of a block at once."""
         t, observation, age, acting, episodes = carry
-        act_key, step_key, reset_key = keys
+        u, moving, starting = chance
         mu = self.probabilities(acting, learning, t, observation)
-        u = jax.random.uniform(act_key)
         action = (u >= jnp.cumsum(mu)[:-1]).sum()
-        following, cumulants, terminated = continuous_grid.step(self.world, step_key, observation, action)
+        following, cumulants, terminated = continuous_grid.move(self.world, moving, observation, action)
         cumulants = cumulants[self.signals]
         age = age + 1
         truncated = age >= self.world.horizon
@@ -204,7 +203,7 @@ class Engine:
         row = jnp.concatenate([observation, following, cumulants, jnp.stack([alive, action.astype(jnp.float32)])])
         over = terminated | truncated
         acting = jax.tree.map(lambda new, old: jnp.where(over, new, old), self.rule.episode_end(acting), acting)
-        onward = jnp.where(over, continuous_grid.reset(self.world, reset_key), following)
+        onward = jnp.where(over, continuous_grid.start(self.world, starting), following)
         return (t + 1, onward, jnp.where(over, 0, age), acting, episodes + over), (row, self._cell(observation), action)
 
     def _cell(self, observation: jax.Array) -> jax.Array:
@@ -348,12 +347,14 @@ class Engine:
     def _block(self, state: State, learns: bool) -> State:
         block, learner = self.learner.block, self.learner
         both = jax.vmap(jax.random.split)(state.keys[:4])  # [stream, 2]
-        act_keys = jax.random.split(both[1, 1], block)
-        step_keys = jax.random.split(both[0, 1], 2 * block)
-        carry = (state.t, state.observation, state.age, state.acting, state.episodes)
-        carry, (rows, cells, actions) = jax.lax.scan(
-            partial(self._step, state.learning), carry, (act_keys, step_keys[:block], step_keys[block:])
+        move_key, start_key = jax.random.split(both[0, 1])
+        chance = (
+            jax.random.uniform(both[1, 1], (block,)),
+            jax.random.uniform(move_key, (block, self.world.draws)),
+            jax.random.uniform(start_key, (block, self.world.candidates, 2)),
         )
+        carry = (state.t, state.observation, state.age, state.acting, state.episodes)
+        carry, (rows, cells, actions) = jax.lax.scan(partial(self._step, state.learning), carry, chance)
         t, observation, age, acting, episodes = carry
         replay = memory.write(state.replay, rows)
         learning = state.learning
