@@ -5,12 +5,12 @@ loop body writes it once and gathers from it once, so callers collect a block of
 take all their batches with one `rows[indices]`.
 
 Prioritised sampling (Schaul et al. 2015) draws index i with probability p_i^alpha / sum p^alpha.  Priorities are kept
-to the power alpha; their sums over chunks of about sqrt(capacity) are taken afresh at every draw, so nothing drifts.
+to the power alpha, in a cube of side about capacity^(1/3); its sums over the last axis and the last two are taken afresh
+at every draw, so nothing drifts, and a draw searches three short rows.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -21,21 +21,21 @@ SMALLEST = 1e-6  # added to every priority
 
 class Replay(NamedTuple):
     rows: jax.Array  # [capacity, columns]
-    priorities: jax.Array  # [capacity padded to chunks], to the power alpha; 0 where nothing is stored; [0] if uniform
+    priorities: jax.Array  # [capacity padded to a cube], to the power alpha; 0 where nothing is stored; [0] if uniform
     largest: jax.Array  # [] the largest priority so far, which new transitions get
     written: jax.Array  # [] transitions ever written
 
 
 def empty(capacity: int, columns: int, prioritised: bool) -> Replay:
     """A replay with nothing in it."""
-    size = chunks(capacity)[0] * chunks(capacity)[1] if prioritised else 0
+    size = side(capacity) ** 3 if prioritised else 0
     return Replay(jnp.zeros((capacity, columns)), jnp.zeros(size), jnp.ones(()), jnp.zeros((), jnp.int32))
 
 
-def chunks(capacity: int) -> tuple[int, int]:
-    """Number and size of the chunks that priorities are summed over."""
-    size = max(1, math.isqrt(capacity))
-    return -(-capacity // size), size
+def side(capacity: int) -> int:
+    """Side of the smallest cube that holds all priorities."""
+    k = max(1, round(capacity ** (1 / 3)))
+    return k if k**3 >= capacity else k + 1
 
 
 def write(replay: Replay, block: jax.Array) -> Replay:
@@ -57,20 +57,27 @@ def sample_uniform(replay: Replay, u: jax.Array) -> jax.Array:
 
 def sample_prioritised(replay: Replay, u: jax.Array, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Indices in proportion to the priorities, and importance weights (N P(i))^-beta over the largest of the batch."""
-    number, size = chunks(replay.rows.shape[0])
-    table = replay.priorities.reshape(number, size)
-    cumulative = jnp.cumsum(table.sum(axis=1))
-    total = cumulative[-1]
-    aim = u * total
-    chunk = jnp.minimum(jnp.searchsorted(cumulative, aim, side="right"), number - 1)
-    before = jnp.where(chunk > 0, cumulative[chunk - 1], 0.0)
-    inside = jnp.cumsum(table[chunk], axis=1)  # [batch, size]
-    offset = jnp.minimum((inside <= (aim - before)[:, None]).sum(axis=1), size - 1)
+    n = side(replay.rows.shape[0])
+    cube = replay.priorities.reshape(n * n, n)
+    planes = cube.sum(axis=1).reshape(n, n)
+    whole = planes.sum(axis=1)
+    total = whole.sum()
+    plane, aim = _descend(jnp.broadcast_to(whole, (len(u), n)), u * total)
+    line, aim = _descend(planes[plane], aim)
+    offset, _ = _descend(cube[plane * n + line], aim)
     stored = jnp.minimum(replay.written, replay.rows.shape[0])
-    index = jnp.minimum(chunk * size + offset, stored - 1)
+    index = jnp.minimum((plane * n + line) * n + offset, stored - 1)
     probability = jnp.maximum(replay.priorities[index], 1e-30) / total
     weight = (stored * probability) ** (-beta)
     return index, weight / weight.max()
+
+
+def _descend(rows: jax.Array, aim: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Where in each row [batch, n] the running sum passes the aim [batch], and what is left of the aim there."""
+    running = jnp.cumsum(rows, axis=1)
+    at = jnp.minimum((running <= aim[:, None]).sum(axis=1), rows.shape[1] - 1)
+    before = jnp.where(at > 0, jnp.take_along_axis(running, jnp.maximum(at - 1, 0)[:, None], axis=1)[:, 0], 0.0)
+    return at, aim - before
 
 
 def set_priorities(replay: Replay, index: jax.Array, errors: jax.Array, alpha: float) -> Replay:
