@@ -290,6 +290,13 @@ def test_what_an_import_does_not_load(imported, absent):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("order", ["gvfx, gymnasium", "gymnasium, gvfx", "gvfx.worlds.continuous_grid, gymnasium"])
+def test_importing_gvfx_registers_the_world_whichever_is_imported_first(order):
+    code = f"import {order}; print(gymnasium.make({ENV_ID!r}).unwrapped.world.horizon)"
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "500\n"
+
+
 def test_gymnasium_finds_the_world_by_module_and_name():
     code = f"import gymnasium; print(gymnasium.make('gvfx.worlds.continuous_grid:{ENV_ID}').unwrapped.world.horizon)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "500"
@@ -403,9 +410,9 @@ def test_the_shipped_truth_agrees_with_the_numerical_solution_everywhere(make):
     truth = lattice.shipped_truth(make(), PI, 0.99)
     solved = lattice.solve(make(), PI, 0.99, 401)
     assert (np.abs(truth.values - solved) < 4 * truth.standard_errors + 0.01).all()
-    well_known = truth.values > 20 * truth.standard_errors
-    z = ((truth.values - solved) / truth.standard_errors)[well_known]
-    assert len(z) > 80 and 0.5 < (z**2).mean() < 1.6
+    often_paid = truth.values > 10 * truth.standard_errors.clip(1e-9)
+    z = (truth.values - solved)[often_paid] / truth.standard_errors[often_paid]
+    assert len(z) > 60 and 0.5 < (z**2).mean() < 1.6  # the standard errors are neither too small nor too large
 
 
 def test_the_shipped_truth_is_found_again_by_fresh_episodes():
@@ -442,8 +449,8 @@ def test_a_truth_is_kept_and_a_damaged_file_is_made_again(tmp_path, monkeypatch)
     np.testing.assert_array_equal(first.standard_errors, again.standard_errors)
     assert first.outside.sum() == again.outside.sum() == 392
     ask(discount=0.6)
-    assert len(list((tmp_path / "cache").iterdir())) == 2
-    for damaged in (raw[:-1], raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:], b""):
+    (other,) = (file for file in (tmp_path / "cache").iterdir() if file != path)
+    for damaged in (raw[:-1], raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:], b"", other.read_bytes()):
         path.write_bytes(damaged)
         np.testing.assert_array_equal(ask().values, first.values)
         assert path.read_bytes() == raw

@@ -85,13 +85,13 @@ def test_any_flipped_bit_is_noticed(position, bit):
 
 
 def test_pack_round_trip_and_truncation():
-    arrays = {"a": np.arange(6.0).reshape(2, 3), "none": np.empty((0,)), "flag": np.array([True, False])}
+    arrays = {"a": np.arange(6.0).reshape(2, 3).T, "none": np.empty((0,)), "flag": np.array([True, False]), "number": np.array(3)}
     raw = pack(arrays, {"seed": "3"})
     again, metadata = unpack(raw)
     assert metadata == {"seed": "3"}
     for name, array in arrays.items():
         np.testing.assert_array_equal(again[name], array)
-        assert again[name].dtype == array.dtype
+        assert again[name].dtype == array.dtype and again[name].shape == array.shape
     for size in (0, 5, 20, len(raw) - 1):
         with pytest.raises(CorruptFile):
             unpack(raw[:size])

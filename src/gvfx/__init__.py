@@ -5,7 +5,9 @@ The public names are listed one by one below and imported on first use, so that 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -85,3 +87,31 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+def _register(gymnasium: Any) -> None:
+    if "gvfx/ContinuousGrid-v0" not in gymnasium.registry:
+        gymnasium.register("gvfx/ContinuousGrid-v0", entry_point="gvfx.worlds.continuous_grid:ContinuousGridEnv")
+
+
+class _WhenGymnasiumIsImported:
+    """Registers our environments once Gymnasium is imported: it has no plugins since 1.0, and `import gvfx` must not load it."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == "gymnasium" else None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_register(module: Any) -> None:
+            execute(module)
+            _register(module)
+
+        spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        return spec
+
+
+if "gymnasium" in sys.modules:
+    _register(sys.modules["gymnasium"])
+else:
+    sys.meta_path.insert(0, _WhenGymnasiumIsImported())

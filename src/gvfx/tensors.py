@@ -28,7 +28,7 @@ def pack(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes
     header: dict[str, object] = {}
     chunks, offset = [], 0
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+        array = np.asarray(arrays[name], order="C")
         raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         header[name] = {
             "dtype": NAMES[array.dtype],
