@@ -287,7 +287,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_gvf(tmp_path):
 
 def test_a_cumulant_that_is_not_finite_is_named():
     goals = tuple(dataclasses.replace(g, mean=3e38, sd=3e38) if g.name == "right" else g for g in paper_grid().goals)
-    world = dataclasses.replace(paper_grid(), goals=goals, radius=0.3)
+    world = dataclasses.replace(paper_grid(), goals=goals, radius=0.2, step=0.1)
     e = engine(world=world, behaviour=gvfx.Uniform())
     state = e.begin(0)
     for _ in range(60):

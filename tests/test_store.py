@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_specification import small
 
 import gvfx
-from gvfx.experiments import store as store_module
+from gvfx import files
 from gvfx.experiments.store import StorageError, Store
 from gvfx.experiments.sweep import run_all, stored_result
 from gvfx.tensors import CorruptFile, pack, unpack
@@ -226,10 +226,10 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(tmp_path, undist
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(store_module.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(StorageError, match="No space left on device"):
         run_all(store, RUNS, workers=1)
-    monkeypatch.setattr(store_module.os, "fsync", real)
+    monkeypatch.setattr(files.os, "fsync", real)
     assert not list(tmp_path.rglob("*.tmp")) and not list(tmp_path.rglob("*.claim"))
     assert run_all(store, RUNS, workers=1).found == 3
     assert contents(tmp_path) == undisturbed

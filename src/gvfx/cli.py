@@ -386,9 +386,9 @@ def _check_writable(path: Path, field: str) -> None:
 
 def _write_json(path: Path, data: Any) -> None:
     """Write a file whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    scratch.write_text(json.dumps(data, indent=1))
-    scratch.replace(path)
+    from gvfx.files import write_whole
+
+    write_whole(path, json.dumps(data, indent=1).encode())
 
 
 if __name__ == "__main__":

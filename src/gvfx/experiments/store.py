@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
+from gvfx.files import write_whole
 from gvfx.running.evaluate import Part
 from gvfx.tensors import CorruptFile, unpack
 
@@ -90,17 +91,9 @@ class Store:
         return Claim(path, handle)
 
     def _write(self, path: Path, raw: bytes) -> None:
-        scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with scratch.open("wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
-            scratch.replace(path)
+            write_whole(path, raw)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                scratch.unlink()
             raise self._sentence(error) from None
 
     def _sentence(self, error: OSError) -> StorageError:

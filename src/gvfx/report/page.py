@@ -10,7 +10,6 @@ import dataclasses
 import html
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,8 @@ from string import Template
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from gvfx.files import write_whole
 
 Numbers: TypeAlias = Sequence[float] | Sequence[float | None] | np.ndarray  # NaN, infinity and None are gaps
 COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}|[a-zA-Z]+")
@@ -184,14 +185,7 @@ class Page:
 
 def write_page(path: Path, data: Page) -> None:
     """Write the report as one HTML file, whole or not at all."""
-    text = render(data)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        scratch.write_text(text, encoding="utf-8")
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    write_whole(path, render(data).encode("utf-8"))
 
 
 def render(data: Page) -> str:

@@ -6,13 +6,13 @@ Two files take turns, so that a damaged newest one leaves the one before it.
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.files import write_whole
 from gvfx.tensors import CorruptFile, pack, unpack
 
 FORMAT = "1"
@@ -29,14 +29,8 @@ class Checkpoints:
 
     def save(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         """Write a checkpoint whole or not at all, over the older of the two."""
-        path = self.paths[self._turn % 2]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with scratch.open("wb") as file:
-            file.write(pack(arrays, {"identity": self.identity, "format": FORMAT, "step": str(step)}))
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
+        raw = pack(arrays, {"identity": self.identity, "format": FORMAT, "step": str(step)})
+        write_whole(self.paths[self._turn % 2], raw)
         self._turn += 1
 
     def load(self) -> dict[str, np.ndarray] | None:

@@ -24,7 +24,6 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -39,6 +38,7 @@ from numba import njit
 from scipy.sparse import coo_array, csr_array
 
 from gvfx.errors import InputError, UnknownName
+from gvfx.files import write_whole
 from gvfx.streams import uniform
 from gvfx.tensors import CorruptFile, pack, unpack
 from gvfx.worlds.continuous_grid import MOVES, ContinuousGrid, authors_grid, paper_grid
@@ -430,16 +430,8 @@ def _read(path: Path, world: ContinuousGrid, asked: str) -> LatticeTruth:
 
 def _write(path: Path, values: np.ndarray, errors: np.ndarray, asked: str) -> None:
     """The whole file or none of it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with _named_errors(path):
-        try:
-            with scratch.open("wb") as file:
-                file.write(pack({"values": values, "standard_errors": errors}, {"asked": asked}))
-                file.flush()
-                os.fsync(file.fileno())
-            scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)
+        write_whole(path, pack({"values": values, "standard_errors": errors}, {"asked": asked}))
 
 
 @contextlib.contextmanager
