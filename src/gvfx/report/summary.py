@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gvfx.experiments.items import ITEMS, Item, main_curves, tuned_curves
-from gvfx.experiments.paper import MAIN, METHODS, paper
+from gvfx.experiments.paper import MAIN, METHODS, PRESETS, paper
 from gvfx.report import statistics
 from gvfx.report.exhibits import VERSIONS, Exhibit, Source, build, final_errors, ranking, verdict
 from gvfx.report.page import Page, Section, Summary, write_page
@@ -113,6 +113,8 @@ def summarise(source: Source) -> Summary:
                 behind.append(name)
         bullets.append(line + ".")
         failed += _not_reproduced(name, errors)
+    for preset in PRESETS:
+        bullets += _close_numbers(source, item, preset)
     if behind:
         failed.insert(0, f"The lead itself, once every method is tuned by one protocol: {', '.join(behind)}.")
     failed.append("Theorem 4.2, for two or more GVFs: docs/theory.md has a counterexample with two states.")
@@ -120,6 +122,19 @@ def summarise(source: Source) -> Summary:
     if any(tuned_curves(name, source.tuned) for name in settings):
         headline += f"; with every method tuned by one protocol, in {tuned_wins} of {len(settings)}"
     return Summary(asked, headline + "." if settings else "No setting has been run yet.", tuple(bullets), tuple(failed))
+
+
+def _close_numbers(source: Source, item: Item, preset: str) -> list[str]:
+    """How many printed numbers ours come close to, in one preset."""
+    ratios = []
+    for name in MAIN:
+        curves = [c for c in main_curves(name, preset) if c.method in paper[name].published]
+        seeds = range(source.seeds or item.seeds)
+        if curves and all(source.store.path(c.experiment, s).exists() for c in curves for s in seeds):
+            errors = final_errors(source, curves, item)
+            ratios += [e.mean() / paper[name].published[m] for m, e in errors.items()]
+    close = sum(1 / 1.5 < r < 1.5 for r in ratios)
+    return [f"Printed errors: ours are within a factor of 1.5 for {close} of {len(ratios)} (preset {preset})."] if ratios else []
 
 
 def _lead(words: str) -> str:
