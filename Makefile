@@ -2,15 +2,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-slow lint format bench clean
 
-demo: $(INSTALLED)  ## install and run the one-minute demo
+demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
 
 test: lint  ## install, lint, type-check, check the layers, run the fast tests
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-slow: $(INSTALLED)  ## the statistical checks that take minutes
 	$(BIN)/pytest -m slow
@@ -28,8 +29,12 @@ format: $(INSTALLED)  ## rewrite the sources in the house style
 bench: $(INSTALLED)
 	$(BIN)/gvfx bench tabular
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(INSTALLED): $(CORE)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
