@@ -58,6 +58,7 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["run", "distinct", "--learner", "sarsa"], ["learner", "ExpectedSarsa"]),
         (["run", "distinct", "--seeds", "0"], ["seeds"]),
         (["run", "distinct", "--steps", "0"], ["steps"]),
+        (["run", "distinct", "--preset", "author"], ["preset", "authors"]),
         (["run", "distinct", "--rate-q", "3"], ["rate", "(0, 1]"]),
         (["run", "distinct", "--json", "/proc/nowhere/out.json"], ["--json"]),
         (["run", "distinct", "--stepz", "5"], ["--stepz"]),

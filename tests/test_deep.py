@@ -321,3 +321,13 @@ def test_questions_that_do_not_fit_are_named():
         NetworkRunner(paper_grid(), questions(), BEHAVIOUR, SMALL, Plan.checked(90, 9, ()))
     with pytest.raises(gvfx.InputError, match="tables only"):
         NetworkRunner(paper_grid(), questions(), gvfx.BehaviourPolicySearch(), SMALL, plan)
+
+
+def test_evaluate_runs_networks_too():
+    result = gvfx.evaluate(paper_grid(), questions(), BEHAVIOUR, SMALL, steps=160, seeds=2, evaluate_every=80)
+    assert result.mse.shape == (2, 2, 2) and result.mse_outside.shape == (2, 2, 2)
+    assert result.values.shape == (2, 2, 400)
+    with pytest.raises(gvfx.InputError, match="^learner"):
+        gvfx.evaluate(paper_grid(), questions(), BEHAVIOUR, gvfx.ExpectedSarsa(), steps=80)
+    with pytest.raises(gvfx.InputError, match="^learner"):
+        gvfx.evaluate(gvfx.gridworld(3), questions(), BEHAVIOUR, SMALL, steps=80)

@@ -88,6 +88,7 @@ def run(
     rate_q: Annotated[float | None, typer.Option("--rate-q", help="Minimum learning rate of Q (default: published).")] = None,
     rate_m: Annotated[float | None, typer.Option("--rate-m", help="Minimum learning rate of M (default: published).")] = None,
     evaluate_every: Annotated[int | None, typer.Option("--every", help="Steps between error measurements.")] = None,
+    preset: Annotated[str, typer.Option("--preset", help="paper (as the text says) or authors (as their code does).")] = "paper",
     output: Annotated[Path | None, typer.Option("--json", help="Write curves and summary to this file.")] = None,
     workers: Workers = None,
 ) -> None:
@@ -109,6 +110,7 @@ def run(
             rate_q=rate_q,
             rate_m=rate_m,
             evaluate_every=evaluate_every,
+            preset=preset,
             workers=workers or os.cpu_count() or 1,
             progress=lambda _, seed, done, error: report(behaviour, seed, done, error),
         )

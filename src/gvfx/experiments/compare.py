@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gvfx.experiments.paper import BEHAVIOURS, METHODS, Setting, checked
+from gvfx.experiments.paper import AVERAGE_EPISODES, BEHAVIOURS, METHODS, PRESETS, Setting, checked
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 
@@ -22,21 +22,24 @@ def run_behaviour(
     rate_m: float | None = None,
     evaluate_every: int | None = None,
     snapshots: Iterable[int] = (),
+    preset: str = "paper",
     workers: int = 1,
     progress: CompareProgress | None = None,
 ) -> Result:
     """One behaviour on one setting; rates default to the published ones."""
     behaviour = checked("behaviour", behaviour, BEHAVIOURS)
+    preset = checked("preset", preset, dict.fromkeys(PRESETS))
     rate = rate_q if rate_q is not None else setting.rate(behaviour)
     return evaluate(
         setting.world,
         setting.questions,
-        setting.behaviour(behaviour, rate),
-        setting.learner(learner, rate, rate_m, behaviour),
+        setting.behaviour(behaviour, rate, preset),
+        setting.learner(learner, rate, rate_m, behaviour, preset),
         steps=setting.steps if steps is None else steps,
         seeds=seeds,
         evaluate_every=evaluate_every,
         snapshots=snapshots,
+        average_episodes=AVERAGE_EPISODES if preset == "authors" else 0,
         workers=workers,
         progress=None if progress is None else lambda seed, done, error: progress(behaviour, seed, done, error),
     )

@@ -15,12 +15,9 @@ from typing import Any
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
-from gvfx.gvf import stack
 from gvfx.learners.deep import Deep
-from gvfx.running.evaluate import Plan, Runner
-from gvfx.running.networked import NetworkRunner
+from gvfx.running.evaluate import Plan, make_runner
 from gvfx.tensors import pack
-from gvfx.worlds.continuous_grid import ContinuousGrid
 
 
 def run_task(specification: str, seed: int, checkpoints: str | None = None) -> tuple[bytes, float]:
@@ -42,11 +39,7 @@ def _runner(specification: str) -> Any:
     """The shared part of an experiment's seeds, kept for the next seed."""
     e = Experiment.from_json(specification)
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
-    if isinstance(e.world, ContinuousGrid) or isinstance(e.learner, Deep):
-        if not (isinstance(e.world, ContinuousGrid) and isinstance(e.learner, Deep)):
-            raise InputError("learner: the continuous grid and the learner Deep go together.")
-        return NetworkRunner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash)
-    return Runner(e.world, stack(e.questions, e.world), e.behaviour, e.learner, plan)
+    return make_runner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash)
 
 
 class Serial(Executor):

@@ -16,21 +16,23 @@ from gvfx.errors import InputError
 from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
+from gvfx.learners.deep import Deep
 from gvfx.learners.tabular import ExpectedSarsa
 from gvfx.running.compiled import Cursor, Dynamics, Loop, Monitor, cursor, dynamics, make_loop, make_table
 from gvfx.running.result import Result, Snapshot
 from gvfx.streams import seed_streams
 from gvfx.truth import GroundTruth, predicted_values
+from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 
 Progress = Callable[[int, int, float], None]  # (seed, steps done, current error)
 
 
 def evaluate(
-    world: MDP,
+    world: MDP | ContinuousGrid,
     questions: Sequence[GVF],
     behaviour: Behaviour | None = None,
-    learner: Learner | None = None,
+    learner: Learner | Deep | None = None,
     *,
     steps: int = 100_000,
     seeds: int | Iterable[int] = 1,
@@ -50,21 +52,39 @@ def evaluate(
     workers:        seeds run side by side; results do not depend on it.
     progress:       called as progress(seed, steps done, current error) after each measurement.
     """
-    if not isinstance(world, MDP):
-        raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
-    asked = stack(questions, world)
     plan = Plan.checked(steps, evaluate_every, snapshots, average_episodes)
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
-    run = Runner(world, asked, behaviour or GVFExplorer(), learner or ExpectedSarsa(), plan)
+    run = make_runner(world, questions, behaviour or GVFExplorer(), learner, plan)
     if workers == 1 or len(seed_list) == 1:
         parts = [run(seed, progress) for seed in seed_list]
     else:
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
-    described = {"behaviour": repr(run.behaviour), "learner": repr(run.learner), "steps": steps, "states": world.states}
-    return gather(asked.names, asked.weights, seed_list, parts, described)
+    described = {"behaviour": repr(behaviour or GVFExplorer()), "learner": repr(run.learner), "steps": steps}
+    return gather(run.names, run.weights, seed_list, parts, described)
+
+
+def make_runner(
+    world: MDP | ContinuousGrid,
+    questions: Sequence[GVF],
+    behaviour: Behaviour,
+    learner: Learner | Deep | None,
+    plan: Plan,
+    identity: str = "",
+) -> Any:
+    """What runs a seed: the compiled loop for an MDP and tables, the scanned loop for the continuous grid and networks."""
+    if isinstance(world, MDP) and not isinstance(learner, Deep):
+        return Runner(world, stack(questions, world), behaviour, learner or ExpectedSarsa(), plan)
+    if isinstance(world, ContinuousGrid) and (learner is None or isinstance(learner, Deep)):
+        from gvfx.running.networked import NetworkRunner
+
+        return NetworkRunner(world, questions, behaviour, learner or Deep(), plan, identity)
+    if isinstance(world, MDP | ContinuousGrid):
+        kind = "an MDP needs a tabular learner" if isinstance(world, MDP) else "the continuous grid needs gvfx.Deep"
+        raise InputError(f"learner: {type(learner).__name__} does not fit this world; {kind}.")
+    raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
 
 
 def checked_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
@@ -145,6 +165,7 @@ class Runner:
 
     def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
+        self.names, self.weights = asked.names, asked.weights
         self.sizes = Sizes(len(asked.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
         self.dynamics: Dynamics = dynamics(world, asked)

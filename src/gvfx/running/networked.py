@@ -36,7 +36,7 @@ class NetworkRunner:
     ) -> None:
         from gvfx.running.scanned import Engine
 
-        self.world, self.plan, self.identity = world, plan, identity
+        self.world, self.learner, self.plan, self.identity = world, learner, plan, identity
         self.names = question_names(questions)
         self.weights = np.array([q.weight for q in questions], dtype=float)
         policies, discounts, signals = ask(world, questions)
@@ -45,7 +45,6 @@ class NetworkRunner:
             if stop % learner.block:
                 raise InputError(f"evaluate_every: measurements and snapshots must fall on multiples of {learner.block} steps.")
         self.engine = Engine(world, policies, discounts, self.weights, signals, behaviour, learner, plan.steps)
-        self._compiled: list[Callable] = []
 
     def __call__(
         self,
