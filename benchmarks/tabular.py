@@ -11,7 +11,6 @@ import ctypes
 import math
 import multiprocessing
 import os
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -24,12 +23,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import reference
+from benchmarks.rows import Row, as_table, at_least, at_most, machine
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.cumulants import Constant
@@ -45,17 +43,6 @@ from gvfx.worlds.mdp import MDP
 FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
 CHECKED_STEPS = 20_000  # the C loop must agree with the compiled one so long
 MEGABYTE = 1 << 20
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measurement; passed is None when it could not be made here, for the reason in the note."""
-
-    case: str
-    measured: str
-    bar: str
-    passed: bool | None
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,16 +112,6 @@ def side_by_side(effort: Effort, *contenders: tuple[Callable[[int], Any], int]) 
         for n, (call, steps) in enumerate(contenders):
             best[n] = min(best[n], timed(call, steps) / steps)
     return best
-
-
-def at_least(case: str, value: float, bar: float, note: str) -> Row:
-    """A ratio that should reach a bar."""
-    return Row(case, f"{value:.3g}x", f">= {bar:g}x", value >= bar, note)
-
-
-def at_most(case: str, value: float, bar: float, unit: str, note: str) -> Row:
-    """A cost that should stay below a bar."""
-    return Row(case, f"{value:.3g}{unit}", f"<= {bar:g}{unit}", value <= bar, note)
 
 
 def rates(**seconds: float) -> str:
@@ -484,18 +461,6 @@ def _measure(case: Case) -> Rows:
     return _prepared[case.__name__]()
 
 
-def machine() -> str:
-    """Processor, cores and versions, in one line."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        named = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = named[0] if named else model
-    return (
-        f"{model}, {os.cpu_count()} cores; Python {platform.python_version()}, numba {numba.__version__}, numpy {np.__version__}"
-    )
-
-
 def run(console: Console, quick: bool = False) -> Rows:
     """Measure every case, print them with the machine they were measured on, and return them."""
     begun = time.perf_counter()
@@ -515,15 +480,6 @@ def run(console: Console, quick: bool = False) -> Rows:
     console.print(as_table(rows))
     console.print(f"measured in {time.perf_counter() - begun:.0f} s", highlight=False)
     return rows
-
-
-def as_table(rows: Sequence[Row]) -> Table:
-    """The rows for a terminal."""
-    marks = {True: "[green]pass[/green]", False: "[red]FAIL[/red]", None: "[yellow]none[/yellow]"}
-    table = Table("case", "measured", "bar", "", "note")
-    for row in rows:
-        table.add_row(row.case, row.measured, row.bar, marks[row.passed], row.note)
-    return table
 
 
 def main() -> int:

@@ -259,7 +259,7 @@ def report(
 
 @app.command()
 def bench(
-    which: Annotated[str, typer.Argument(help="tabular")] = "tabular",
+    which: Annotated[str, typer.Argument(help="tabular or deep")] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
 ) -> None:
     """Measure speed as ratios, side by side in one run (needs the source checkout)."""
@@ -270,7 +270,7 @@ def bench(
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
     if not folder.is_dir():
         raise InputError("bench: the benchmarks come with the source checkout; clone the repository and run it there.")
-    names = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "reference"))
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "reference", "rows"))
     if which not in names:
         raise UnknownName("bench", which, names)
     sys.path.insert(0, str(folder.parent))
