@@ -60,9 +60,9 @@ def sample_prioritised(replay: Replay, u: jax.Array, beta: jax.Array) -> tuple[j
     n = side(replay.rows.shape[0])
     cube = replay.priorities.reshape(n * n, n)
     planes = cube.sum(axis=1).reshape(n, n)
-    whole = planes.sum(axis=1)
-    total = whole.sum()
-    plane, aim = _descend(jnp.broadcast_to(whole, (len(u), n)), u * total)
+    running = jnp.cumsum(planes.sum(axis=1))
+    total = running[-1]
+    plane, aim = _passed(jnp.broadcast_to(running, (len(u), n)), u * total)
     line, aim = _descend(planes[plane], aim)
     offset, _ = _descend(cube[plane * n + line], aim)
     stored = jnp.minimum(replay.written, replay.rows.shape[0])
@@ -74,10 +74,14 @@ def sample_prioritised(replay: Replay, u: jax.Array, beta: jax.Array) -> tuple[j
 
 def _descend(rows: jax.Array, aim: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Where in each row [batch, n] the running sum passes the aim [batch], and what is left of the aim there."""
-    running = jnp.cumsum(rows, axis=1)
-    at = jnp.minimum((running <= aim[:, None]).sum(axis=1), rows.shape[1] - 1)
-    before = jnp.where(at > 0, jnp.take_along_axis(running, jnp.maximum(at - 1, 0)[:, None], axis=1)[:, 0], 0.0)
-    return at, aim - before
+    return _passed(jnp.cumsum(rows, axis=1), aim)
+
+
+def _passed(running: jax.Array, aim: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same, from running sums."""
+    at = jnp.minimum((running <= aim[:, None]).sum(axis=1), running.shape[1] - 1)
+    before = jnp.where(running <= aim[:, None], running, 0.0).max(axis=1)
+    return at, aim - jnp.where(at > 0, before, 0.0)
 
 
 def set_priorities(replay: Replay, index: jax.Array, errors: jax.Array, alpha: float) -> Replay:
