@@ -39,8 +39,11 @@ def chromium() -> str:
     found = find()
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         quiet: dict[str, Any] = dict(env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, capture_output=True)
-        subprocess.run(["apt-get", "update", "-qq"], **quiet)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"], **quiet)
+        with (Path(tempfile.gettempdir()) / "gvfx-chromium.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side: one installs, the others wait
+            if find() is None:
+                subprocess.run(["apt-get", "update", "-qq"], **quiet)
+                subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"], **quiet)
         found = find()
     if found is None:
         raise RuntimeError("Chromium is missing: install it (on Debian: apt-get install chromium) so that it is on PATH.")
