@@ -14,10 +14,12 @@ from gvfx.experiments.continuous import DeepCurve
 from gvfx.experiments.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
 from gvfx.experiments.paper import METHODS
 from gvfx.experiments.store import Store
-from gvfx.report.exhibits import Source, build, choose_rates, ranking, sweep_errors, verdict
+from gvfx.report.exhibits import build
 from gvfx.report.output import markdown
 from gvfx.report.page import DataTable
+from gvfx.report.source import Source
 from gvfx.report.statistics import Estimate
+from gvfx.report.tables import choose_rates, ranking, sweep_errors, verdict
 from gvfx.running.evaluate import Part
 from gvfx.tensors import pack
 

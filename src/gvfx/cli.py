@@ -178,8 +178,9 @@ def sweep(
     from gvfx.experiments.items import ITEMS, load_tuned, sweep_curves
     from gvfx.experiments.paper import MAIN, RATES, paper
     from gvfx.experiments.store import Store
-    from gvfx.report.exhibits import Source, choose_rates, sweep_errors
+    from gvfx.report.source import Source
     from gvfx.report.statistics import short
+    from gvfx.report.tables import choose_rates, sweep_errors
 
     names = [paper[name].name for name in setting] or list(MAIN)
     store = Store(results)
@@ -215,8 +216,9 @@ def reproduce(
     """Make tables and figures of the paper: runs what is missing, prints tables, writes Markdown and PNG files."""
     from gvfx.experiments.items import chosen_items, curves_with_seeds, load_tuned
     from gvfx.experiments.store import Store
-    from gvfx.report.exhibits import Source, build
+    from gvfx.report.exhibits import build
     from gvfx.report.output import print_table, write_exhibits
+    from gvfx.report.source import Source
 
     chosen = chosen_items(items)
     if seeds is not None and seeds < 1:
@@ -244,7 +246,7 @@ def report(
     """Write one self-contained HTML page of everything in a results folder."""
     from gvfx.experiments.items import load_tuned
     from gvfx.experiments.store import Store
-    from gvfx.report.exhibits import Source
+    from gvfx.report.source import Source
     from gvfx.report.summary import write_report
 
     if not folder.is_dir():

@@ -17,9 +17,10 @@ from gvfx.experiments.continuous import (
     recommended_curves,
 )
 from gvfx.report import statistics
-from gvfx.report.exhibits import Build, Exhibit, ranking, verdict
 from gvfx.report.page import Maps, Panel
+from gvfx.report.source import Build, Exhibit
 from gvfx.report.style import SPARE, colour
+from gvfx.report.tables import ranking, verdict
 from gvfx.running.result import Result
 from gvfx.worlds.continuous_grid import paper_grid
 

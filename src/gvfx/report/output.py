@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.experiments.items import Item
-from gvfx.report.exhibits import Exhibit
 from gvfx.report.figures import draw
 from gvfx.report.page import DataTable
+from gvfx.report.source import Exhibit
 from gvfx.report.style import save
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from gvfx.experiments.items import ITEMS, Item, main_curves, tuned_curves
 from gvfx.experiments.paper import MAIN, METHODS, PRESETS, paper
 from gvfx.report import statistics
-from gvfx.report.exhibits import VERSIONS, Exhibit, Source, build, final_errors, ranking, verdict
+from gvfx.report.exhibits import build
 from gvfx.report.page import Page, Section, Summary, write_page
+from gvfx.report.source import VERSIONS, Exhibit, Source
+from gvfx.report.tables import final_errors, ranking, verdict
 
 SECTIONS = {
     "summary-tables": ("Who wins", ["table1"]),
