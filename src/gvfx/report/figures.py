@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ def _draw_curves(exhibit: Curves) -> Any:
     ax.xaxis.set_major_formatter(FuncFormatter(steps_label))
     ax.set_xlabel("environment steps")
     ax.set_ylabel(exhibit.y_label)
-    ax.set_title(exhibit.title, loc="left", fontsize=10)
+    ax.set_title(textwrap.fill(exhibit.title, 62), loc="left", fontsize=10)
     ax.legend(fontsize=8)
     return fig
 
@@ -66,6 +67,11 @@ def _draw_maps(exhibit: Maps) -> Any:
         image.ravel()[list(exhibit.walls)] = np.nan
     fig, axes = figure(columns=len(images), width=3.6, height=3.5)
     shown = _shared_scale(axes, images, [p.title for p in exhibit.panels], exhibit.goals, exhibit.log)
+    free = np.ones(exhibit.height * exhibit.width, dtype=bool)
+    free[[*exhibit.walls, *(row * exhibit.width + column for row, column in exhibit.goals)]] = False
+    for ax, panel in zip(axes, exhibit.panels, strict=True):
+        if panel.arrows is not None:
+            _draw_arrows(ax, np.asarray(panel.arrows[-1], dtype=float).reshape(-1, 2), free, exhibit.width, "white")
     fig.colorbar(shown, ax=axes, label=exhibit.unit, shrink=0.85)
     if exhibit.times[-1]:
         fig.suptitle(f"{exhibit.title}, step {exhibit.times[-1]:,}", fontsize=10)
@@ -132,7 +138,6 @@ def behaviour_arrows(world: MDP, panels: Sequence[tuple[str, np.ndarray, np.ndar
     shares = [cells(world, 100 * visits / max(visits.sum(), 1)) for _, _, visits in panels]
     top = max(np.nanmax(share) for share in shares)
     norm: Any = LogNorm(max(top / 1e3, 1e-6), top)
-    rows, columns = np.mgrid[: layout.height, : layout.width]
     free = ~layout.walls
     for row, column in layout.goals.values():
         free[row, column] = False
@@ -141,20 +146,15 @@ def behaviour_arrows(world: MDP, panels: Sequence[tuple[str, np.ndarray, np.ndar
             ax, layout.goals.values(), np.where(np.isnan(share), np.nan, np.maximum(share, norm.vmin)), title, norm, "Blues"
         )
         moves = mu[: layout.height * layout.width] @ np.array(layout.arrows, dtype=float)
-        size = np.linalg.norm(moves, axis=1, keepdims=True)
-        moves *= np.sqrt(size / max(size[free.ravel()].max(), 1e-12)) / np.maximum(size, 1e-12)  # the longest spans a cell
-        dy, dx = (moves[:, k].reshape(layout.height, layout.width)[free] for k in (0, 1))
-        ax.quiver(
-            columns[free],
-            rows[free],
-            dx,
-            dy,
-            angles="xy",
-            scale_units="xy",
-            scale=1.15,
-            pivot="mid",
-            color="#d6336c",
-            width=0.0045,
-        )
+        _draw_arrows(ax, moves[:, ::-1], free.ravel(), layout.width, "#d6336c")
     fig.colorbar(shown, ax=axes, label="visits, % of steps", shrink=0.85)
     return fig
+
+
+def _draw_arrows(ax: Any, moves: np.ndarray, free: np.ndarray, width: int, hue: str) -> None:
+    """Mean moves (dx, dy down) [cell, 2] as arrows in the free cells; lengths are square-rooted, the longest spans a cell."""
+    size = np.linalg.norm(moves, axis=1, keepdims=True)
+    scaled = moves * np.sqrt(size / max(size[free].max(), 1e-12)) / np.maximum(size, 1e-12)
+    row, column = np.divmod(np.flatnonzero(free), width)
+    dx, dy = scaled[free].T
+    ax.quiver(column, row, dx, dy, angles="xy", scale_units="xy", scale=1.15, pivot="mid", color=hue, width=0.0045)
