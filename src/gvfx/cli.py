@@ -265,7 +265,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
 ) -> None:
     """Measure speed as ratios, side by side in one run (needs the source checkout)."""
-    import importlib.util
+    import importlib
 
     from gvfx.errors import UnknownName
 
@@ -276,10 +276,7 @@ def bench(
     if which not in names:
         raise UnknownName("bench", which, names)
     sys.path.insert(0, str(folder.parent))
-    spec = importlib.util.find_spec(f"benchmarks.{which}")
-    assert spec is not None
-    module = importlib.import_module(spec.name)
-    rows = module.run(_console(), quick=quick)
+    rows = importlib.import_module(f"benchmarks.{which}").run(_console(), quick=quick)
     if any(row.passed is False for row in rows):
         raise typer.Exit(1)
 

@@ -169,7 +169,7 @@ def variance(
             own = _weighted(weight, noise[:, :, i])
             if q is not None:
                 own += (pi * (q[:, :, i] - v[i][:, None]) ** 2).sum(axis=1)
-            m = solve(own)  # Eq. 17 (eq:M_exists), reduced to states
+            m = solve(own)  # Eq. 13 (eq:M_exists), reduced to states
             out[:, :, i] = noise[:, :, i] + (world.prob * squared * m[world.next]).sum(axis=2)
     out[world.terminal] = 0.0
     return out

@@ -1,4 +1,4 @@
-"""The continuous grid of the paper (Sec. 6.2, App. B.4) as data: methods, replays, published and recommended settings."""
+"""The continuous grid of the paper (Sec. 7.2, App. B.4) as data: methods, replays, published and recommended settings."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ CONTINUOUS = [
     ),
     Item(
         "priorities",
-        "Sec. 6.2, Prioritized Experience Replay",
+        "Sec. 7.2, Prioritized Experience Replay",
         "PER by the error of Q, of M, and of the successor features",
         lambda tuned: [
             DeepCurve("GVFExplorer", "prioritised"),

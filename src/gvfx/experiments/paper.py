@@ -28,10 +28,10 @@ from gvfx.schedules import Linear
 from gvfx.worlds.gridworld import four_rooms, gridworld
 from gvfx.worlds.mdp import MDP
 
-DISCOUNT = 0.99  # Sec. 6.1
-PI_1 = constant_policy([0.175, 0.175, 0.25, 0.4])  # Eq. 19 (eq:target_policies), actions L, R, U, D
+DISCOUNT = 0.99  # Sec. 7.1
+PI_1 = constant_policy([0.175, 0.175, 0.25, 0.4])  # Eq. 14 (eq:target_policies), actions L, R, U, D
 PI_2 = constant_policy([0.25, 0.15, 0.25, 0.35])
-GREEDY_LEFT = constant_policy([0.4, 0.1, 0.4, 0.1])  # Eq. 20 (eq:target_policies_semi_greedy)
+GREEDY_LEFT = constant_policy([0.4, 0.1, 0.4, 0.1])  # Eq. 15 (eq:target_policies_semi_greedy)
 GREEDY_RIGHT = constant_policy([0.1, 0.4, 0.4, 0.1])
 CARDINAL = {  # App. B.3.5 (eq:target_policies_distinct_GVFs)
     "N": constant_policy([0.1, 0.1, 0.7, 0.1]),
@@ -234,7 +234,7 @@ _MAIN = [
     Setting(
         "same",
         "Two distinct policies, identical cumulant",
-        "Sec. 6.1, App. B.3.1",
+        "Sec. 7.1, App. B.3.1",
         _same,
         2_000_000,
         _rates(0.95, GVFExplorer=0.25, SR=0.25, BPS=0.5),
@@ -243,7 +243,7 @@ _MAIN = [
     Setting(
         "distinct",
         "Two distinct policies, distinct cumulants",
-        "Sec. 6.1, App. B.3.2",
+        "Sec. 7.1, App. B.3.2",
         _distinct,
         2_000_000,
         DISTINCT_RATES,
@@ -260,7 +260,7 @@ _MAIN = [
     Setting(
         "fourrooms",
         "FourRooms with a drifting cumulant",
-        "Sec. 6.1, App. B.3.4",
+        "Sec. 7.1, App. B.3.4",
         _four_rooms,
         4_000_000,
         FOUR_ROOMS_RATES,
@@ -269,7 +269,7 @@ _MAIN = [
     Setting(  # the text's walk advances with time; the printed errors fit one that advances only when it is paid
         "fourrooms-visit",
         "FourRooms, the drift advancing on visits",
-        "Sec. 6.1, App. B.3.4",
+        "Sec. 7.1, App. B.3.4",
         partial(_four_rooms, advance="visit"),
         4_000_000,
         FOUR_ROOMS_RATES,
@@ -278,7 +278,7 @@ _MAIN = [
     Setting(
         "forty",
         "Forty GVFs: four policies times ten cumulants",
-        "Sec. 6.1, App. B.3.5",
+        "Sec. 7.1, App. B.3.5",
         _forty,
         2_000_000,
         _rates(0.8, GVFExplorer=0.5, SR=0.25, BPS=0.8),

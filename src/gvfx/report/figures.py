@@ -17,9 +17,9 @@ from gvfx.worlds.mdp import MDP
 
 
 @styled
-def learning_curves(steps: np.ndarray, errors: Mapping[str, np.ndarray], title: str = "", axis: Any = None) -> Any:
+def learning_curves(steps: np.ndarray, errors: Mapping[str, np.ndarray], title: str = "") -> Any:
     """Mean error over steps with a band of one standard error; errors[name] is [seed, t]."""
-    fig, (ax,) = (axis.figure, (axis,)) if axis is not None else figure()
+    fig, (ax,) = figure()
     for k, (name, error) in enumerate(errors.items()):
         mean = error.mean(axis=0)
         spread = standard_error(error)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gvfx.experiments.items import ITEMS, Item, main_curves, tuned_curves
+from gvfx.experiments.items import ITEMS, Curve, Item, main_curves, tuned_curves
 from gvfx.experiments.paper import MAIN, METHODS, PRESETS, paper
 from gvfx.report import statistics
 from gvfx.report.exhibits import build
@@ -100,14 +100,14 @@ def summarise(source: Source) -> Summary:
     )
     item = ITEMS["table1"]
     bullets, behind, failed, wins, tuned_wins = [], [], [], 0, 0
-    settings = [name for name in MAIN if _complete(source, name, item)]
+    settings = [name for name in MAIN if _complete(source, main_curves(name), item)]
     for name in settings:
         errors = final_errors(source, main_curves(name), item)
         words, gain = ranking(errors)
         wins += gain.low > 0
         line = f"{name}: at the published rates {_lead(words)}"
         tuned = tuned_curves(name, source.tuned)
-        if tuned and _complete(source, name, item, tuned=True):
+        if tuned and _complete(source, tuned, item):
             words, gain = ranking(final_errors(source, tuned, item))
             tuned_wins += gain.low > 0
             line += f"; tuned alike {_lead(words)}"
@@ -131,8 +131,7 @@ def _close_numbers(source: Source, item: Item, preset: str) -> list[str]:
     ratios = []
     for name in MAIN:
         curves = [c for c in main_curves(name, preset) if c.method in paper[name].published]
-        seeds = range(source.seeds or item.seeds)
-        if curves and all(source.store.path(c.experiment, s).exists() for c in curves for s in seeds):
+        if _complete(source, curves, item):
             errors = final_errors(source, curves, item)
             ratios += [e.mean() / paper[name].published[m] for m, e in errors.items()]
     close = sum(1 / 1.5 < r < 1.5 for r in ratios)
@@ -145,10 +144,10 @@ def _lead(words: str) -> str:
     return {"holds": f"GVFExplorer is {rest}", "differs": rest, "undecided": f"undecided ({rest})"}[kind]
 
 
-def _complete(source: Source, setting: str, item: Item, tuned: bool = False) -> bool:
-    curves = tuned_curves(setting, source.tuned) if tuned else main_curves(setting)
-    seeds = source.seeds or item.seeds
-    return bool(curves) and all(source.store.path(c.experiment, s).exists() for c in curves for s in range(seeds))
+def _complete(source: Source, curves: list[Curve], item: Item) -> bool:
+    """Whether there are curves, and every seed of them is in the store."""
+    seeds = range(source.seeds or item.seeds)
+    return bool(curves) and all(source.store.path(c.experiment, s).exists() for c in curves for s in seeds)
 
 
 def _not_reproduced(setting: str, errors: dict[str, np.ndarray]) -> list[str]:

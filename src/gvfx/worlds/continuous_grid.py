@@ -1,4 +1,4 @@
-"""The continuous grid: a unit square with four noisy moves and goal discs (paper, Sec. 6.2 and App. B.4).
+"""The continuous grid: a unit square with four noisy moves and goal discs (paper, Sec. 7.2 and App. B.4).
 
 `ContinuousGrid` is plain data.  `reset` and `step` are its dynamics as pure JAX functions (jit, vmap and scan them);
 `ContinuousGridEnv` is the same world in NumPy behind Gymnasium's interface.  JAX is imported on first use only.

@@ -1,4 +1,4 @@
-"""Grid worlds from a size or a text map (paper, Sec. 6.1 and App. B.3)."""
+"""Grid worlds from a size or a text map (paper, Sec. 7.1 and App. B.3)."""
 
 from __future__ import annotations
 
