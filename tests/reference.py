@@ -12,7 +12,7 @@ import numpy as np
 
 from gvfx.running.compiled import dynamics
 from gvfx.schedules import Geometric, Linear
-from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, seed_streams, uniform
+from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, REPLAY, seed_streams, uniform
 
 
 class Draws:
@@ -103,6 +103,9 @@ class Successor(Uniform):
             delta = rate * (indicator + step.discounts[i] * onward - self.psi[i, step.x, step.a])
             self.psi[i, step.x, step.a] += delta
             change += np.abs(delta).sum()
+        self._reward_and_value(step, rate, change)
+
+    def _reward_and_value(self, step, rate, change):
         delta = rate * (step.c - self.w[step.x, step.a])
         self.w[step.x, step.a] += delta
         change += np.abs(delta).sum()
@@ -111,12 +114,42 @@ class Successor(Uniform):
         self.value[step.x, step.a] += rate * (target - self.value[step.x, step.a])
 
 
+class SuccessorEntries(Successor):
+    """Only the visited entry psi(s, a, s') moves (the authors' code)."""
+
+    def observe(self, t, step):
+        rate = rate_at(self.rate, t)
+        change = 0.0
+        for i in range(len(self.psi)):
+            onward = step.pi_next[:, i] @ self.psi[i, step.x_next].mean(axis=1)
+            delta = rate * (1 + step.discounts[i] * onward - self.psi[i, step.x, step.a, step.x_next])
+            self.psi[i, step.x, step.a, step.x_next] += delta
+            change += abs(delta)
+        self._reward_and_value(step, rate, change)
+
+
+class RandomPolicies(Uniform):
+    """A fresh random policy every episode, from the behaviour's stream."""
+
+    def __init__(self, states, actions):
+        self.table = np.full((states, actions), 1 / actions)
+
+    def probabilities(self, t, s, x, pi, m):
+        return self.table[s]
+
+    def episode_end(self):
+        drawn = np.array([[self.draws.uniform(BEHAVIOUR) for _ in row] for row in self.table])
+        self.table = drawn / drawn.sum(axis=1, keepdims=True)
+
+
 class Search(Uniform):
-    def __init__(self, theta, step_size, largest, low, high):
+    def __init__(self, theta, step_size, largest, low, high, ratio=False):
         self.theta, self.step_size, self.largest, self.low, self.high = theta, step_size, largest, low, high
-        self.path = []
+        self.path, self.ratio = [], ratio
 
     def _mu(self, x):
+        if self.ratio:
+            return self.theta[x] / self.theta[x].sum()
         e = np.exp(self.theta[x] - self.theta[x].max())
         return e / e.sum()
 
@@ -137,6 +170,8 @@ class Search(Uniform):
         for step in self.path:
             grad = -self._mu(step.x)
             grad[step.a] += 1
+            if self.ratio:
+                grad = np.where(np.arange(len(grad)) == step.a, grad, 0)
             self.theta[step.x] += size * grad
         self.path = []
 
@@ -167,11 +202,33 @@ class Step:
     """One transition and what the updates need to know about it."""
 
 
-def run(world, asked, behaviour, learner, steps, seed, sampled=False, ratio=(0.0, 10.0), variance=True):
+def episode_updates(path, q, m, rate_q, rate_m, smallest_m, variance, draws):
+    """After an episode: Q in order, then M in shuffled order with the new Q (the authors' code)."""
+
+    def delta(step):
+        return step.c + step.discounts * (step.pi_next * q[step.x_next]).sum(axis=0) - q[step.x, step.a]
+
+    for step in path:
+        q[step.x, step.a] += rate_q * delta(step)
+    if not variance:
+        return
+    order = []
+    for n in range(len(path)):
+        k = int(draws.uniform(REPLAY) * (n + 1))
+        order.append(n)
+        order[k], order[n] = n, order[k]
+    for n in order:
+        step = path[n]
+        target = delta(step) ** 2 + step.discounts**2 * (step.pi_next * m[step.x_next]).sum(axis=0)
+        m[step.x, step.a] = np.maximum(m[step.x, step.a] + rate_m * (target - m[step.x, step.a]), smallest_m)
+
+
+def run(world, asked, behaviour, learner, steps, seed, sampled=False, ratio=(0.0, 10.0), variance=True, smallest_m=None):
     """Returns q, m, visits, levels, number of episodes after `steps`; learner = (rate_q, rate_m, q, m)."""
     rate_q, rate_m, q, m = learner
     w = dynamics(world, asked)
-    draws = Draws(seed)
+    draws = behaviour.draws = Draws(seed)
+    path = []  # with smallest_m the updates wait for the end of the episode
     feature = world.feature
     level = asked.level.copy()
     visits = np.zeros((world.states, world.actions), int)
@@ -225,13 +282,20 @@ def run(world, asked, behaviour, learner, steps, seed, sampled=False, ratio=(0.0
         else:
             v, v_m = (step.pi_next * q[x_next]).sum(axis=0), (step.pi_next * m[x_next]).sum(axis=0)
         delta = c + step.discounts * v - q[x, a]
-        if variance:
-            m[x, a] += rate_at(rate_m, t) * (delta**2 + step.discounts**2 * v_m - m[x, a])
-        q[x, a] += rate_at(rate_q, t) * delta
+        if smallest_m is not None:
+            path.append(step)
+        else:
+            if variance:
+                m[x, a] += rate_at(rate_m, t) * (delta**2 + step.discounts**2 * v_m - m[x, a])
+            q[x, a] += rate_at(rate_q, t) * delta
         behaviour.observe(t, step)
 
         s = s_next
         if ended or age >= (world.horizon or math.inf):
+            if path:
+                now = rate_at(rate_q, t + 1), rate_at(rate_m, t + 1)
+                episode_updates(path, q, m, *now, smallest_m, variance, draws)
+                path = []
             behaviour.episode_end()
             age, chosen = 0, None
             episodes += 1

@@ -58,13 +58,21 @@ def start_tables(asked, world, q=1.0, m=5.0):
     return tables
 
 
-def agrees(world, questions, behaviour, plain, learner=None, sampled=False):
+def agrees(world, questions, behaviour, plain, learner=None, sampled=False, smallest_m=None):
     """Run both for STEPS and compare everything they keep; returns the compiled behaviour's state."""
     learner = learner or gvfx.ExpectedSarsa(RATE, Fixed(0.5))
     asked, acting, learning, at = compiled_run(world, questions, behaviour, learner)
     q, m = start_tables(asked, world)
     expected = reference.run(
-        world, asked, plain(asked), (RATE, Fixed(0.5), q, m), STEPS, 3, sampled=sampled, variance=behaviour.needs_variance
+        world,
+        asked,
+        plain(asked),
+        (RATE, Fixed(0.5), q, m),
+        STEPS,
+        3,
+        sampled=sampled,
+        variance=behaviour.needs_variance,
+        smallest_m=smallest_m,
     )
     assert np.array_equal(at.visits, expected[2])
     assert at.at[3] == expected[4] > 50
@@ -178,3 +186,37 @@ def test_one_gvf_two_actions_without_horizon():
     world = gvfx.MDP.from_matrix(P, terminal=[False, False, True])
     question = gvfx.GVF([0.3, 0.7], gvfx.table_cumulant([[1, 2], [3, 4], [0, 0]], 0.5), 0.9)
     agrees(world, [question], gvfx.GVFExplorer(), explorer)
+
+
+def test_authors_successor_entries():
+    keep = {}
+
+    def plain(asked):
+        keep["sr"] = reference.SuccessorEntries(17, 4, 2, RATE, 2.0, 0.9)
+        return keep["sr"]
+
+    behaviour = gvfx.SuccessorRepresentation(RATE, temperature=2.0, discount=0.9, update="entries")
+    state = agrees(small_world(), two_questions(), behaviour, plain)
+    np.testing.assert_allclose(state.psi, keep["sr"].psi, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(state.mean, keep["sr"].psi.mean(axis=3), rtol=1e-8, atol=1e-10)
+
+
+def test_authors_policy_search_by_ratios():
+    keep = {}
+
+    def plain(asked):
+        keep["bps"] = reference.Search(np.tile(np.mean(PI, axis=0), (17, 1)), 0.5 / 10.0**2, 1.0, 1e-3, 1.0, ratio=True)
+        return keep["bps"]
+
+    behaviour = gvfx.BehaviourPolicySearch(0.5, scale=10.0, ratio_high=1.0, parameters="ratio")
+    state = agrees(small_world(), two_questions(), behaviour, plain)
+    np.testing.assert_allclose(state.theta, keep["bps"].theta, rtol=1e-8, atol=1e-10)
+
+
+def test_authors_random_policies():
+    agrees(small_world(), two_questions(), gvfx.RandomPolicies(), lambda asked: reference.RandomPolicies(17, 4))
+
+
+def test_authors_episodic_updates():
+    learner = gvfx.EpisodicExpectedSarsa(RATE, Fixed(0.5), smallest_m=0.01)
+    agrees(small_world(), two_questions(), gvfx.GVFExplorer(), explorer, learner, smallest_m=0.01)
