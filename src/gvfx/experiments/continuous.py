@@ -25,6 +25,7 @@ METHODS = ("SR", "Mixture", "RoundRobin", "Uniform", "GVFExplorer")
 RATES = {"GVFExplorer": 5e-3, "RoundRobin": 5e-4, "Mixture": 5e-4, "SR": 1e-3, "Uniform": 5e-3}  # Table 2; Uniform is ours
 TUNING_RATES = (5e-4, 1e-3, 2e-3, 5e-3)
 TUNING_STEPS, TUNING_SEEDS = 400_000, 3
+PRIORITY_SEEDS = 3
 REPLAYS = ("uniform", "prioritised")
 PRESETS = ("paper", "authors", "recommended")
 PUBLISHED = {  # Table 3
@@ -40,7 +41,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "Explorer+Uniform": Blend(GVFExplorer(), Uniform(), 0.5),
 }
 RECOMMENDED = Deep(rate_q=2e-3, rate_m=2e-3, batch=256, capacity=1_000_000, final_rate=0.03)
-RECOMMENDED_METHODS = ("Mixture", "Uniform", "GVFExplorer", "Explorer+Uniform")
+RECOMMENDED_METHODS = ("Uniform", "GVFExplorer", "Explorer+Uniform")
 
 
 @dataclass(frozen=True)
