@@ -40,7 +40,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "GVFExplorer": GVFExplorer(),
     "Explorer+Uniform": Blend(GVFExplorer(), Uniform(), 0.5),
 }
-RECOMMENDED = Deep(rate_q=2e-3, rate_m=2e-3, batch=256, capacity=1_000_000, final_rate=0.03)
+RECOMMENDED = Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
 RECOMMENDED_METHODS = ("Uniform", "GVFExplorer", "Explorer+Uniform")
 
 

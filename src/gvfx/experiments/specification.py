@@ -94,7 +94,9 @@ def encode(value: Any, field: str) -> Any:
         }
         return {"@mdp": encode(named, field)}
     if dataclasses.is_dataclass(value) and type(value).__name__ in _known():
-        fields = {f.name: encode(getattr(value, f.name), f.name) for f in dataclasses.fields(value)}
+        # a field added later is left out at its default, so that experiments written before keep their names
+        kept = [f for f in dataclasses.fields(value) if not (f.metadata.get("later") and getattr(value, f.name) == f.default)]
+        fields = {f.name: encode(getattr(value, f.name), f.name) for f in kept}
         return {"@": type(value).__name__, **fields}
     if callable(value):
         home, name = getattr(value, "__module__", "?"), getattr(value, "__qualname__", "?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gvfx.errors import InputError
@@ -19,6 +19,7 @@ class Deep:
     q_every, m_every, target_every: the update frequencies p, m, l of Algorithm 1, in environment steps.
     replay:          "uniform" or "prioritised"; `priority` names whose TD error counts: "q", "m" or "sr".
     alpha, beta:     exponents of prioritised replay; beta grows linearly to 1.
+    waves:           random waves of the observation that join the networks' inputs (0: the observation alone).
     """
 
     rate_q: float = 5e-3
@@ -35,6 +36,7 @@ class Deep:
     priority: Literal["q", "m", "sr"] = "q"
     alpha: float = 0.6
     beta: float = 0.4
+    waves: int = field(default=0, metadata={"later": True})
 
     def __post_init__(self) -> None:
         for name in ("rate_q", "rate_m", "final_rate", "alpha"):

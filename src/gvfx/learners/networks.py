@@ -8,22 +8,40 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+WAVES_PER_UNIT = 2.0
 SMALL_VARIANCE = 0.1  # about what an untrained variance network answers: small and not zero
 
 
+def _wave(turns: jax.Array) -> jax.Array:
+    """A triangle wave in [-1, 1] of period 1: as good as a cosine here, and far cheaper."""
+    return 4 * jnp.abs(turns - jnp.floor(turns) - 0.5) - 1
+
+
 class Heads(eqx.Module):
-    """ReLU trunk and linear heads; calling it on an observation gives [actions, gvfs]."""
+    """ReLU trunk and linear heads; calling it on an observation gives [actions, gvfs].
+
+    waves: so many random waves of the observation (two phases each, N(0, WAVES_PER_UNIT^2) cycles per unit) join the
+    inputs, fixed for good: with them a small trunk can follow values that change within a small part of the space.
+    """
 
     weights: list[jax.Array]
     biases: list[jax.Array]
+    frequencies: jax.Array  # [inputs, waves], never trained
     shape: tuple[int, int] = eqx.field(static=True)
     positive: bool = eqx.field(static=True)
 
     def __init__(
-        self, key: jax.Array, inputs: int, hidden: tuple[int, ...], shape: tuple[int, int], positive: bool = False
+        self,
+        key: jax.Array,
+        inputs: int,
+        hidden: tuple[int, ...],
+        shape: tuple[int, int],
+        positive: bool = False,
+        waves: int = 0,
     ) -> None:
-        sizes = (inputs, *hidden, math.prod(shape))
+        sizes = (inputs + 2 * waves, *hidden, math.prod(shape))
         keys = jax.random.split(key, 2 * len(sizes))
+        self.frequencies = WAVES_PER_UNIT * jax.random.normal(jax.random.fold_in(key, 1), (inputs, waves))
         bounds = [1 / math.sqrt(size) for size in sizes[:-1]]
         pairs = list(zip(sizes[:-1], sizes[1:], bounds, strict=True))
         self.weights = [jax.random.uniform(keys[2 * k], (a, b), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
@@ -35,6 +53,9 @@ class Heads(eqx.Module):
     def __call__(self, observation: jax.Array) -> jax.Array:
         """Outputs [..., actions, gvfs] of observations [..., inputs]."""
         x = observation
+        if self.frequencies.shape[1]:
+            turns = x @ jax.lax.stop_gradient(self.frequencies)
+            x = jnp.concatenate([x, _wave(turns), _wave(turns + 0.25)], axis=-1)
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = jax.nn.relu(x @ w + b)
         x = x @ self.weights[-1] + self.biases[-1]

@@ -154,8 +154,8 @@ class Engine:
     def _begin(self, keys: jax.Array) -> State:
         learner, shape = self.learner, (self.actions, self.gvfs)
         q_key, m_key, psi_key, value_key, keep = jax.random.split(keys[4], 5)
-        q = Heads(q_key, self.size, learner.hidden, shape)
-        m = Heads(m_key, self.size, learner.hidden, shape, positive=True)
+        q = Heads(q_key, self.size, learner.hidden, shape, waves=learner.waves)
+        m = Heads(m_key, self.size, learner.hidden, shape, positive=True, waves=learner.waves)
         intrinsic = None
         if self.behaviour.needs_intrinsic:
             intrinsic = Intrinsic(
