@@ -13,6 +13,7 @@ from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 from gvfx.learners.deep import Deep
+from gvfx.learners.networks import Heads
 from gvfx.running import scanned
 from gvfx.running.checkpoint import Checkpoints, flatten, unflatten
 from gvfx.running.evaluate import Plan
@@ -223,6 +224,26 @@ def test_the_rule_on_networks_is_the_rule_on_tables():
             np.testing.assert_allclose(ours, mu, rtol=1e-5)
 
 
+def test_waves_join_the_inputs_and_are_never_trained():
+    heads = Heads(jax.random.key(1), 2, (16,), (4, 2), waves=3)
+    x = np.array([[0.2, 0.9], [0.5, 0.5]], np.float32)
+    turns = x @ np.asarray(heads.frequencies)
+    triangle = [np.abs((t % 1) - 0.5) * 4 - 1 for t in (turns, turns + 0.25)]
+    hidden = np.maximum(np.concatenate([x, *triangle], axis=1) @ heads.weights[0] + heads.biases[0], 0)
+    np.testing.assert_allclose(heads(x).reshape(2, 8), hidden @ heads.weights[1] + heads.biases[1], rtol=1e-4, atol=1e-5)
+    e = engine(dataclasses.replace(SMALL, waves=3))
+    before, after = e.begin(0), e.advance(e.begin(0), 12)
+    assert np.array_equal(before.learning.q.frequencies, after.learning.q.frequencies)
+    assert not np.array_equal(before.learning.q.weights[0], after.learning.q.weights[0])
+
+
+def test_an_experiment_without_waves_is_written_as_before_there_were_any():
+    parts = (paper_grid(), tuple(questions()), BEHAVIOUR)
+    plain, waved = (Experiment(*parts, dataclasses.replace(SMALL, waves=k), 160, 80) for k in (0, 5))
+    assert "waves" not in plain.json and '"waves":5' in waved.json.replace(" ", "")
+    assert Experiment.from_json(waved.json) == waved and Experiment.from_json(plain.json) == plain
+
+
 def questions():
     return [gvfx.GVF(POLICIES[i], gvfx.Signal(name), 0.99, name=name) for i, name in enumerate(("left", "right"))]
 
@@ -337,6 +358,7 @@ def test_a_cumulant_that_is_not_finite_is_named():
         ({"replay": "lifo"}, "replay"),
         ({"priority": "x"}, "priority"),
         ({"beta": 2.0}, "beta"),
+        ({"waves": -1}, "waves"),
     ],
 )
 def test_bad_options_are_named(options, field):

@@ -45,6 +45,8 @@ class Deep:
         for name in ("batch", "capacity", "q_every", "m_every", "target_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: {getattr(self, name)!r} must be at least 1.")
+        if self.waves < 0:
+            raise InputError(f"waves: {self.waves!r} must be at least 0.")
         if self.replay not in ("uniform", "prioritised"):
             raise InputError(f"replay: {self.replay!r} is unknown; choose 'uniform' or 'prioritised'.")
         if self.priority not in ("q", "m", "sr"):

@@ -195,7 +195,7 @@ def _recommended(b: Build) -> list[Exhibit]:
             ]
         )
     columns = ["behaviour", "MSE, 400 cells", "MSE, 392 outside the goals", "steps to MSE 2"]
-    note = "Replay of 1,000,000, 32 waves beside the inputs, Adam at 0.002 falling to 3 %. Published: 5.19 with replay, 3.87 with PER."
+    note = "Replay of 1,000,000, 32 waves beside the inputs, Adam at 0.002 falling to 3 %. Printed: 5.19, with PER 3.87."
     return [
         b.table("recommended", b.item.title, columns, rows, note),
         b.curves("recommended-curves", b.item.title, first.steps, series, "MSE, averaged over GVFs (400 cells)"),
