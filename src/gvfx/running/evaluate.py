@@ -13,6 +13,7 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.errors import InputError
+from gvfx.evidence import Empirical, no_evidence
 from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
@@ -168,6 +169,14 @@ class Runner:
         self.names, self.weights = asked.names, asked.weights
         self.sizes = Sizes(len(asked.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
+        self.replans = frozenset(behaviour.stops(plan.steps, world))
+        self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
+        self.measured = frozenset(plan.stops)
+        self.counted = learner.needs_evidence or bool(self.replans)
+        if learner.needs_evidence and plan.average_episodes:
+            raise InputError(
+                f"average_episodes: {type(learner).__name__} solves for its values only when they are measured; give 0."
+            )
         self.dynamics: Dynamics = dynamics(world, asked)
         self.truth = GroundTruth.exact(world, asked)
         self.loop: Loop = make_loop(
@@ -179,15 +188,17 @@ class Runner:
             world.features is not None,
             bool(asked.drift_sd.any() or asked.carry.any()),
             plan.average_episodes > 0,
+            self.counted,
         )
         self.loop(self.dynamics, *self._begin(0), 0)  # compile before seeds run side by side
 
     def _begin(self, seed: int) -> tuple[Any, Any, Cursor, Monitor]:
+        evidence = no_evidence(self.world, self.asked, self.counted, self.learner.forgetting)
         ring = np.zeros((max(1, self.plan.average_episodes), self.sizes.gvfs))
         return (
             self.behaviour.begin(self.asked, self.world),
             self.learner.begin(self.asked, self.world),
-            cursor(self.world, self.asked, seed_streams(seed)),
+            cursor(self.world, self.asked, seed_streams(seed), evidence),
             Monitor(np.ascontiguousarray(self.truth.base.T), np.ascontiguousarray(self.truth.unit.T), self.truth.points, ring),
         )
 
@@ -195,12 +206,19 @@ class Runner:
         acting, learning, at, watch = self._begin(seed)
         mse, levels, episodes, snapshots = [], [], [], []
         seconds, done = 0.0, 0
-        for stop in self.plan.stops:
+        for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes}):
             begun = time.perf_counter()
             self.loop(self.dynamics, acting, learning, at, watch, stop - done)
-            seconds += time.perf_counter() - begun
             done = stop
-            estimates = predicted_values(self.world, self.asked, learning.q)
+            known = Empirical(self.world, self.asked, at.evidence)
+            if stop in self.refreshes:
+                self.learner.refresh(learning, known)
+            if stop in self.replans:
+                self.behaviour.refresh(acting, known)
+            seconds += time.perf_counter() - begun
+            if stop not in self.measured:
+                continue
+            estimates = self.learner.values(learning, known)
             if stop in self.plan.evaluations:
                 averaged = self.plan.average_episodes and at.at[3]
                 mse.append(watch.mean(int(at.at[3])) if averaged else self.truth.mse(estimates, at.level))
