@@ -22,7 +22,40 @@ Shapes: state-action tables [state, action], values [gvf, state].  `docs/limit.m
 """
 
 from gvfx.design.flow import Model, occupancy
-from gvfx.design.importance import importance, importance_of, variances
+from gvfx.design.importance import evaluation, importance, importance_of, importances, variances
 from gvfx.design.optimum import Design, best_design, optimal, plan
+from gvfx.design.prediction import (
+    Forecast,
+    calibrated_weights,
+    constant,
+    constants,
+    error_draws,
+    forecast,
+    steps_needed,
+)
+from gvfx.design.rivals import characteristic_time, characteristic_time_of, second_moment, second_moment_of
 
-__all__ = ["Design", "Model", "best_design", "importance", "importance_of", "occupancy", "optimal", "plan", "variances"]
+__all__ = [
+    "Design",
+    "Forecast",
+    "Model",
+    "best_design",
+    "calibrated_weights",
+    "characteristic_time",
+    "characteristic_time_of",
+    "constant",
+    "constants",
+    "error_draws",
+    "evaluation",
+    "forecast",
+    "importance",
+    "importance_of",
+    "importances",
+    "occupancy",
+    "optimal",
+    "plan",
+    "second_moment",
+    "second_moment_of",
+    "steps_needed",
+    "variances",
+]

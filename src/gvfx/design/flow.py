@@ -116,3 +116,12 @@ def highest_average(model: Model, reward: np.ndarray) -> float:
             # no plan's total exceeds start @ value, and an episode has at least one step
             return guess + max(0.0, float(model.start @ value))
         guess += surplus
+
+
+def flow_matrix(model: Model, going: np.ndarray, restart: float) -> sp.csr_array:
+    """The matrix that turns v into v(s) - (1 - restart) sum P v(s'), [pairs, states], over the states in which one acts."""
+    actions = model.actions
+    transitions = model.transitions()[(going[:, None] * actions + np.arange(actions)).ravel()][:, going]
+    pairs = np.arange(len(going) * actions)
+    own = sp.csr_array((np.ones(pairs.size), (pairs, pairs // actions)), shape=(pairs.size, len(going)))
+    return sp.csr_array(own - (1 - restart) * transitions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.linalg
@@ -18,6 +18,29 @@ from gvfx.worlds.mdp import MDP
 SIGNS = 64  # random sign vectors that stand for the dense inverse in large worlds
 
 
+def importances(
+    model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, where: np.ndarray, signs: int = SIGNS
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Every GVF's index and its own importance, sum_s0 d(s0) F(s0, s)^2 pi(a|s)^2 sigma^2(s, a), [state, action].
+
+    pi [1 or states, actions, gvf], gamma [1 or states * actions * successors, gvf]: as in `gvf.Stacked`
+    noise [state, action, gvf]: sigma^2, as `exact.transition_noise` gives it
+    where [states]: the distribution d of evaluation states
+    signs: from `exact.DENSE_BELOW` states on, sum_s0 d F^2 is the mean of (F^T (sqrt(d) z))^2 over so many sign vectors z
+    """
+    for members in groups(pi, gamma):
+        system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
+        if model.states < exact.DENSE_BELOW:
+            reach = where @ scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
+        else:
+            factor = scipy.sparse.linalg.splu(sp.csc_array(system))
+            reach = np.zeros(model.states)
+            for z in _signs(model.states, signs):
+                reach += factor.solve(np.sqrt(where) * z, trans="T") ** 2 / signs
+        for i in members:
+            yield i, reach[:, None] * pi[:, :, i] ** 2 * noise[:, :, i]
+
+
 def importance(
     model: Model,
     pi: np.ndarray,
@@ -27,30 +50,11 @@ def importance(
     where: np.ndarray,
     signs: int = SIGNS,
 ) -> np.ndarray:
-    """G(s, a) = sum_i w_i sum_s0 d(s0) F_i(s0, s)^2 pi_i(a|s)^2 sigma_i^2(s, a), [state, action]   (Eq. D2).
-
-    The error of certainty equivalence is then sum G / n.  Weights are scaled to sum to 1, as in `Result.error`.
-
-    pi [1 or states, actions, gvf], gamma [1 or states * actions * successors, gvf]: as in `gvf.Stacked`
-    noise [state, action, gvf]: sigma^2, as `exact.transition_noise` gives it
-    where [states]: the distribution d of evaluation states
-    signs: from `exact.DENSE_BELOW` states on, sum_s0 d F^2 is the mean of (F^T (sqrt(d) z))^2 over so many sign vectors z
-    """
+    """G(s, a), the weighted mean of the GVFs' `importances`, [state, action]: the mean squared error is sum G / n."""
     total = np.zeros(noise.shape[:2])
-    for i, reach in _reaches(model, pi, gamma, where, signs):
-        total += weights[i] / weights.sum() * reach[:, None] * pi[:, :, i] ** 2 * noise[:, :, i]
+    for i, own in importances(model, pi, gamma, noise, where, signs):
+        total += weights[i] / weights.sum() * own  # Eq. D2
     return total
-
-
-def importances(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> Iterator[np.ndarray]:
-    """Each question's own G(s, a) [state, action], in groups of equal policy and discount; see `importance`."""
-    asked, model = stack(questions, world), Model.of(world)
-    noise = exact.transition_noise(world, questions, levels)
-    found = {}
-    for i, reach in _reaches(model, asked.pi, asked.gamma, evaluation(world), SIGNS):
-        found[i] = reach
-    for i in range(noise.shape[2]):
-        yield found[i][:, None] * asked.pi[:, :, i] ** 2 * noise[:, :, i]
 
 
 def importance_of(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, signs: int = SIGNS) -> np.ndarray:
@@ -63,29 +67,24 @@ def importance_of(world: MDP, questions: Sequence[GVF], levels: np.ndarray | Non
 def variances(
     model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, counts: np.ndarray, signs: int = SIGNS
 ) -> np.ndarray:
-    """Var(V_i(s0)) = sum_s F_i(s0, s)^2 sum_a pi_i^2 sigma_i^2 / n, [gvf, state]   (Eq. D1); infinite without data.
+    """Variance of every estimate, sum_s F(s0, s)^2 sum_a pi^2 sigma^2 / n, [gvf, state]; infinite where data are missing.
 
-    counts [state, action]: visits n.  The other arguments are those of `importance`.
+    counts [state, action]: visits n.  The other arguments are those of `importances`.
     """
     out = np.empty((noise.shape[2], model.states))
-    for members in _groups(pi, gamma):
-        first = members[0]
-        system = _system(model, pi[:, :, first], gamma[:, first])
+    for members in groups(pi, gamma):
+        system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
         spread = np.stack([per_visit(pi[:, :, i] ** 2 * noise[:, :, i], counts).sum(axis=1) for i in members])
-        unknown = ~np.isfinite(spread)
-        known = np.where(unknown, 0.0, spread)
+        missing = np.isinf(spread)
+        known = np.where(missing, 0.0, spread)
         if model.states < exact.DENSE_BELOW:
-            squared = scipy.linalg.inv(system.toarray()) ** 2
-            out[members] = known @ squared.T
-            lost = unknown @ squared.T > 0
+            squared = scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
+            found, lost = known @ squared.T, missing @ squared.T > 0  # Eq. D1
         else:
             solve = scipy.sparse.linalg.splu(sp.csc_array(system)).solve
-            root, total = np.sqrt(known).T, np.zeros(known.T.shape)
-            for z in _signs(model.states, signs):
-                total += solve(root * z[:, None]) ** 2
-            out[members] = total.T / signs
-            lost = solve(unknown.T.astype(float)).T > 1e-12
-        out[members] = np.where(lost, np.inf, out[members])
+            draws = (solve(np.sqrt(known).T * z[:, None]) ** 2 for z in _signs(model.states, signs))
+            found, lost = sum(draws, np.zeros(known.T.shape)).T / signs, solve(missing.T.astype(float)).T > 1e-12
+        out[members] = np.where(lost, np.inf, found)
     return out
 
 
@@ -100,7 +99,7 @@ def per_visit(need: np.ndarray, visits: np.ndarray) -> np.ndarray:
         return np.where(need > 0, need / visits, 0.0)
 
 
-def _groups(pi: np.ndarray, gamma: np.ndarray) -> list[list[int]]:
+def groups(pi: np.ndarray, gamma: np.ndarray) -> list[list[int]]:
     """GVFs that share a policy and a discount, and with them a factorisation."""
     members: dict[bytes, list[int]] = {}
     for i in range(pi.shape[2]):
@@ -108,34 +107,16 @@ def _groups(pi: np.ndarray, gamma: np.ndarray) -> list[list[int]]:
     return list(members.values())
 
 
-def _system(model: Model, pi: np.ndarray, gamma: np.ndarray) -> sp.csr_array:
+def discounts(model: Model, gamma: np.ndarray) -> np.ndarray:
+    """A GVF's discount of every outcome [state, action, successor]: 0 on termination and where nobody ever stands."""
+    gamma = gamma.reshape(model.next.shape) if gamma.size > 1 else gamma
+    return np.where(model.terminal[model.next] | ~model.going[:, None, None], 0.0, gamma)
+
+
+def resolvent(model: Model, pi: np.ndarray, gamma: np.ndarray) -> sp.csr_array:
     """I - gamma P_pi, whose inverse is F."""
-    going = model.going
-    discount = (
-        np.broadcast_to(gamma, model.next.size).reshape(model.next.shape) if gamma.size == 1 else gamma.reshape(model.next.shape)
-    )
-    discount = np.where(model.terminal[model.next] | ~going[:, None, None], 0.0, discount)
-    return sp.eye_array(model.states, format="csr") - weighted_transitions(
-        model, np.broadcast_to(pi, model.next.shape[:2]), discount
-    )
-
-
-def _reaches(model: Model, pi: np.ndarray, gamma: np.ndarray, where: np.ndarray, signs: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(GVF, sum_s0 d(s0) F(s0, s)^2 [states]) for every GVF."""
-    for members in _groups(pi, gamma):
-        system = _system(model, pi[:, :, members[0]], gamma[:, members[0]])
-        if model.states < exact.DENSE_BELOW:
-            reach = where @ scipy.linalg.inv(system.toarray()) ** 2
-        else:
-            solve = _transposed(system)
-            reach = sum(solve(np.sqrt(where) * z) ** 2 for z in _signs(model.states, signs)) / signs
-        for i in members:
-            yield i, reach
-
-
-def _transposed(system: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
-    factor = scipy.sparse.linalg.splu(sp.csc_array(system))
-    return lambda b: factor.solve(b, trans="T")
+    kernel = weighted_transitions(model, np.broadcast_to(pi, model.next.shape[:2]), discounts(model, gamma))
+    return sp.csr_array(sp.eye_array(model.states) - kernel)
 
 
 def _signs(size: int, count: int) -> Iterator[np.ndarray]:

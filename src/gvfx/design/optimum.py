@@ -27,12 +27,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
+import scipy.sparse.linalg
 
-from gvfx.design.flow import Model, highest_average, occupancy
+from gvfx.design.flow import Model, flow_matrix, highest_average, occupancy
 from gvfx.design.importance import importance_of, per_visit
 from gvfx.errors import InputError
-from gvfx.exact import factorised
+from gvfx.exact import DENSE_BELOW, Solve
 from gvfx.gvf import GVF
 from gvfx.worlds.mdp import MDP
 
@@ -119,7 +121,7 @@ def solve_dual(model: Model, need: np.ndarray, ratio: np.ndarray, restart: float
     """Maximise D4; need and ratio (G and nu) are [state, action]."""
     going = np.flatnonzero(model.going)
     shape = (len(going), model.actions)
-    flow = _flow(model, going, restart)
+    flow = flow_matrix(model, going, restart)
     back = sp.csr_array(flow.T)
     start = model.start[going]
     g, nu = need[going].ravel(), ratio[going].ravel()
@@ -135,7 +137,7 @@ def solve_dual(model: Model, need: np.ndarray, ratio: np.ndarray, restart: float
             hessian = sp.csr_array(back @ (sp.diags_array(curvature) @ flow))
             hessian = hessian + sp.diags_array(1e-11 * hessian.diagonal())  # without termination and restarts it is singular
             border = back @ curvature
-            solved = factorised(hessian)(np.stack([slope, border, start], axis=1))
+            solved = _definite(hessian)(np.stack([slope, border, start], axis=1))
             matrix = np.array(
                 [[curvature.sum() - border @ solved[:, 1], -border @ solved[:, 2]], [start @ solved[:, 1], start @ solved[:, 2]]]
             )
@@ -162,21 +164,27 @@ def solve_dual(model: Model, need: np.ndarray, ratio: np.ndarray, restart: float
     return Dual(behaviour, prices, total, converged)
 
 
-def _flow(model: Model, going: np.ndarray, restart: float) -> sp.csr_array:
-    """The matrix that turns v into v(s) - (1 - restart) sum P v(s'), [pairs, states], over the states in which one acts."""
-    actions = model.actions
-    transitions = model.transitions()[(going[:, None] * actions + np.arange(actions)).ravel()][:, going]
-    pairs = np.arange(len(going) * actions)
-    own = sp.csr_array((np.ones(pairs.size), (pairs, pairs // actions)), shape=(pairs.size, len(going)))
-    return sp.csr_array(own - (1 - restart) * transitions)
-
-
 def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every pair the minimiser x of G / (nu + x) + floor / x + c x, minus phi''(c), and phi(c)."""
-    x = np.maximum(np.sqrt(floor / price), np.sqrt(g / price) - nu)
     if nu.any():
-        for _ in range(8):  # from the left, Newton's method on a convex falling function climbs to its root
-            x = x + (g / (nu + x) ** 2 + floor / x**2 - price) / (2 * g / (nu + x) ** 3 + 2 * floor / x**3)
+        x = np.maximum(np.sqrt(floor / price), np.sqrt(g / price) - nu)
+        for _ in range(10):  # from the left, Newton's method on a convex falling function climbs to its root
+            first, second = g / (nu + x), floor / x
+            fall = first / (nu + x) + second / x - price
+            x = x + fall / (2 * (first / (nu + x) ** 2 + second / x**2))
+            if (fall <= 1e-10 * price).all():
+                break
     else:
         x = np.sqrt((g + floor) / price)
-    return x, 1 / (2 * g / (nu + x) ** 3 + 2 * floor / x**3), g / (nu + x) + floor / x + price * x
+    first, second = g / (nu + x), floor / x
+    return x, 0.5 / (first / (nu + x) ** 2 + second / x**2), first + second + price * x
+
+
+def _definite(matrix: sp.csr_array) -> Solve:
+    """Solves matrix @ x = b for a symmetric positive definite matrix."""
+    if matrix.shape[0] < DENSE_BELOW:
+        factor = scipy.linalg.cho_factor(matrix.toarray(), overwrite_a=True, check_finite=False)
+        return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
+    return scipy.sparse.linalg.splu(
+        sp.csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    ).solve
