@@ -56,7 +56,7 @@ class Model(NamedTuple):
     @property
     def restart(self) -> float:
         """Chance per step that makes an episode as long, on average, as the horizon allows."""
-        return ENDLESS if self.horizon is None else 1 / self.horizon
+        return ENDLESS if self.horizon is None else 1 / (self.horizon + 1)
 
     def transitions(self) -> sp.csr_array:
         """Probabilities of going on, [states * actions, states]; termination leaves the matrix."""

@@ -92,13 +92,18 @@ def plan(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps
     """How to behave for the coming `steps`, having visited each pair `counts` times: mu [state, action].
 
     Minimises sum G / (n + m x) over the visits x that the model allows (Eq. D3); `need` is G, from `importance`.
-    States that the model does not reach get a uniform row.  A model of 400 states takes some 30 ms, one of 40,000 some 30 s.
+    The search reads the horizon as a chance of restarting; should a uniform behaviour be better with the horizon itself (it
+    may when the horizon is shorter than the way to what matters), it is returned.  States that the model does not reach get
+    a uniform row.  A model of 400 states takes some 30 ms, one of 40,000 some 30 s.
     """
     need = _checked_need(model, need)
     ratio = np.zeros(need.shape) if counts is None else np.asarray(counts, float) / steps
     if ratio.shape != need.shape or not (ratio >= 0).all():
         raise InputError(f"counts: expected visits of at least 0 for every pair, {list(need.shape)}, and steps above 0.")
-    return solve_dual(model, need, ratio, model.restart, STAGES[:3]).behaviour
+    found = solve_dual(model, need, ratio, model.restart, STAGES[:3]).behaviour
+    uniform = np.full(need.shape, 1 / model.actions)
+    remaining = [per_visit(need, ratio + occupancy(model, mu)).sum() for mu in (found, uniform)]
+    return uniform if remaining[1] < remaining[0] else found
 
 
 def _checked_need(model: Model, need: np.ndarray) -> np.ndarray:
@@ -120,48 +125,52 @@ class Dual(NamedTuple):
 def solve_dual(model: Model, need: np.ndarray, ratio: np.ndarray, restart: float, stages: Sequence[float]) -> Dual:
     """Maximise D4; need and ratio (G and nu) are [state, action]."""
     going = np.flatnonzero(model.going)
-    shape = (len(going), model.actions)
     flow = flow_matrix(model, going, restart)
     back = sp.csr_array(flow.T)
-    start = model.start[going]
     g, nu = need[going].ravel(), ratio[going].ravel()
     g = g / np.sqrt(g).sum() ** 2 if g.any() else np.full(g.shape, g.size**-2.0)  # so that the optimum is of order 1
-    total, v = 1.0, np.zeros(shape[0])
-    converged = False
+    total, price, converged = 1.0, np.ones(g.size), False  # v is needed only through the prices
     for stage in stages:
         floor = stage * g.mean()
-        price = total + flow @ v
         for _ in range(NEWTON_STEPS):
             x, curvature, value = _pairs(price, g, floor, nu)
-            slope, surplus = back @ x, x.sum() - 1
-            hessian = sp.csr_array(back @ (sp.diags_array(curvature) @ flow))
-            hessian = hessian + sp.diags_array(1e-11 * hessian.diagonal())  # without termination and restarts it is singular
-            border = back @ curvature
-            solved = _definite(hessian)(np.stack([slope, border, start], axis=1))
-            matrix = np.array(
-                [[curvature.sum() - border @ solved[:, 1], -border @ solved[:, 2]], [start @ solved[:, 1], start @ solved[:, 2]]]
-            )
-            d_total, multiplier = np.linalg.solve(matrix, [surplus - border @ solved[:, 0], start @ solved[:, 0]])
-            d_v = solved[:, 0] - d_total * solved[:, 1] - multiplier * solved[:, 2]
+            d_total, d_v, gain = _newton(flow, back, model.start[going], x, curvature)
             d_price = d_total + flow @ d_v
-            gain = float(d_v @ slope + d_total * surplus)
             objective = value.sum() - total
             step = min(1.0, 0.99 / max(1e-300, float((-d_price / price).max())))
             while step > 1e-12:
-                trial = price + step * d_price
-                if _pairs(trial, g, floor, nu)[2].sum() - (total + step * d_total) >= objective + 0.1 * step * gain:
+                then = _pairs(price + step * d_price, g, floor, nu)[2].sum() - (total + step * d_total)
+                if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
                     break
                 step /= 2
-            total, v, price = total + step * d_total, v + step * d_v, price + step * d_price
-            converged = step == 1.0 and gain <= DECREMENT * abs(objective)
-            if converged or step <= 1e-12:
+            if not (step > 1e-12 and gain > 0):  # rounding leaves nothing to gain
                 break
+            total, price = total + step * d_total, price + step * d_price
+            converged = step == 1.0 and gain <= DECREMENT * abs(objective)
+            if converged:
+                break
+    shape = (len(going), model.actions)
     x = _pairs(price, g, floor, nu)[0].reshape(shape)
     behaviour = np.full(need.shape, 1 / model.actions)
     behaviour[going] = x / x.sum(axis=1, keepdims=True)
     prices = np.zeros(need.shape)
     prices[going] = price.reshape(shape)
     return Dual(behaviour, prices, total, converged)
+
+
+def _newton(
+    flow: sp.csr_array, back: sp.csr_array, start: np.ndarray, x: np.ndarray, curvature: np.ndarray
+) -> tuple[float, np.ndarray, float]:
+    """Newton's direction for lambda and v, keeping start @ v = 0, and the gain that it promises."""
+    slope, surplus = back @ x, x.sum() - 1
+    hessian = sp.csr_array(back @ (sp.diags_array(curvature) @ flow))
+    hessian = hessian + sp.diags_array(1e-11 * hessian.diagonal())  # without termination and restarts it is singular
+    border = back @ curvature
+    solved = _definite(hessian)(np.stack([slope, border, start], axis=1))
+    (p, q, r), (k, m, n) = border @ solved, start @ solved
+    d_total, multiplier = np.linalg.solve([[curvature.sum() - q, -r], [m, n]], [surplus - p, k])
+    d_v = solved @ [1.0, -d_total, -multiplier]
+    return d_total, d_v, float(d_v @ slope + d_total * surplus)
 
 
 def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
