@@ -144,7 +144,10 @@ class Empirical:
 
     def discounts(self, i: int) -> np.ndarray:
         """gamma_i of the outcomes seen, [seen]; 0 on termination."""
-        outcome = self._seen.outcome
+        return self.discount(i, self._seen.outcome)
+
+    def discount(self, i: int, outcome: np.ndarray) -> np.ndarray:
+        """gamma_i of outcomes given by their places in the world's arrays; 0 on termination."""
         gamma = self.asked.gamma[outcome * self.asked.gamma_stride, i]
         return np.where(self.world.terminal[self.world.next.ravel()[outcome]], 0.0, gamma)
 
