@@ -40,7 +40,6 @@ from gvfx.worlds.mdp import MDP
 
 STAGES = (1e-2, 1e-4, 1e-6, 1e-8)  # floors g in units of the mean of G
 NEWTON_STEPS = 60  # per stage
-DECREMENT = 1e-4  # a stage ends when Newton's method promises less, relative to the objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ def best_design(model: Model, need: np.ndarray) -> Design:
     best: tuple[float, np.ndarray, np.ndarray] | None = None
     bound, converged = 0.0, False
     for restart in [model.restart] if model.horizon is None else [model.restart / 100, model.restart / 10, model.restart]:
-        found = solve_dual(model, need, np.zeros(need.shape), restart, (*STAGES, 1e-10))
+        found = solve_dual(model, need, np.zeros(need.shape), restart, (*STAGES, 1e-10, 1e-12), 1e-9)
         visits = occupancy(model, found.behaviour)
         constant = float(per_visit(need, visits).sum())
         reward = 1.0 if model.horizon is None else highest_average(model, found.price / found.total)
@@ -122,8 +121,13 @@ class Dual(NamedTuple):
     converged: bool
 
 
-def solve_dual(model: Model, need: np.ndarray, ratio: np.ndarray, restart: float, stages: Sequence[float]) -> Dual:
-    """Maximise D4; need and ratio (G and nu) are [state, action]."""
+def solve_dual(
+    model: Model, need: np.ndarray, ratio: np.ndarray, restart: float, stages: Sequence[float], tolerance: float = 1e-4
+) -> Dual:
+    """Maximise D4; need and ratio (G and nu) are [state, action].
+
+    A stage ends when Newton's method promises a gain below `tolerance`, relative to the objective.
+    """
     going = np.flatnonzero(model.going)
     flow = flow_matrix(model, going, restart)
     back = sp.csr_array(flow.T)
@@ -146,7 +150,7 @@ def solve_dual(model: Model, need: np.ndarray, ratio: np.ndarray, restart: float
             if not (step > 1e-12 and gain > 0):  # rounding leaves nothing to gain
                 break
             total, price = total + step * d_total, price + step * d_price
-            converged = step == 1.0 and gain <= DECREMENT * abs(objective)
+            converged = step == 1.0 and gain <= tolerance * abs(objective)
             if converged:
                 break
     shape = (len(going), model.actions)
