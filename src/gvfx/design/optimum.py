@@ -93,7 +93,7 @@ def plan(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps
     Minimises sum G / (n + m x) over the visits x that the model allows (Eq. D3); `need` is G, from `importance`.
     The search reads the horizon as a chance of restarting; should a uniform behaviour be better with the horizon itself (it
     may when the horizon is shorter than the way to what matters), it is returned.  States that the model does not reach get
-    a uniform row.  A model of 400 states takes some 30 ms, one of 40,000 some 30 s.
+    a uniform row.  A model of 400 states takes under 0.1 s, one of 40,000 some 20 s.
     """
     need = _checked_need(model, need)
     ratio = np.zeros(need.shape) if counts is None else np.asarray(counts, float) / steps
