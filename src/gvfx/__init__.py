@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gvfx.behaviours.fixed import RandomPolicies as RandomPolicies
     from gvfx.behaviours.fixed import RoundRobin as RoundRobin
     from gvfx.behaviours.fixed import Uniform as Uniform
+    from gvfx.behaviours.optimal import OptimalDesign as OptimalDesign
     from gvfx.behaviours.search import BehaviourPolicySearch as BehaviourPolicySearch
     from gvfx.behaviours.successor import SuccessorRepresentation as SuccessorRepresentation
     from gvfx.behaviours.wrappers import Blend as Blend
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gvfx.gvf import GVF as GVF
     from gvfx.learners.deep import Deep as Deep
     from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
+    from gvfx.learners.model import CertaintyEquivalence as CertaintyEquivalence
     from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
     from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
     from gvfx.policies import callable_policy as callable_policy
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "behaviours.explorer": ["GVFExplorer"],
     "behaviours.fixed": ["Follow", "Mixture", "RandomPolicies", "RoundRobin", "Uniform"],
+    "behaviours.optimal": ["OptimalDesign"],
     "behaviours.search": ["BehaviourPolicySearch"],
     "behaviours.successor": ["SuccessorRepresentation"],
     "behaviours.wrappers": ["Blend", "Epsilon", "Floor"],
@@ -63,6 +66,7 @@ _HOMES = {
     "gvf": ["GVF"],
     "learners.deep": ["Deep"],
     "learners.episodic": ["EpisodicExpectedSarsa"],
+    "learners.model": ["CertaintyEquivalence"],
     "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
     "policies": ["callable_policy", "constant_policy", "mixture_policy", "table_policy", "uniform_policy"],
     "running.evaluate": ["evaluate"],

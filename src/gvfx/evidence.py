@@ -18,6 +18,7 @@ and play no part, whatever slots the world's arrays have for them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -37,12 +38,13 @@ class Evidence(NamedTuple):
     row: np.ndarray  # int32 [states * actions, successors]: the outcome's row in the sums, -1 where nothing is ever paid
     sums: np.ndarray  # [rows, gvf] of the cumulants
     squares: np.ndarray  # [rows, gvf]
-    recent: np.ndarray  # [rows, gvf] means in which each new cumulant weighs at least `forgetting`
-    forgetting: float
+    rates: np.ndarray  # [rate] for drifting cumulants: the least weight of a new one in a running mean
+    recent: np.ndarray  # [rate, rows, gvf] those running means
+    missed: np.ndarray  # [rate, rows, gvf] sums of the squared errors with which they foretold the next cumulant
     starts: np.ndarray  # int64 [states] first states of episodes
 
 
-def no_evidence(world: MDP, asked: Stacked, kept: bool, forgetting: float = 0.0) -> Evidence:
+def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] = ()) -> Evidence:
     """The beginning of a run; without `kept` nothing is counted."""
     paying = (asked.pays >= 0) & (world.prob > 0)
     if not kept:
@@ -50,9 +52,17 @@ def no_evidence(world: MDP, asked: Stacked, kept: bool, forgetting: float = 0.0)
     shape = (paying.shape[0] * paying.shape[1], paying.shape[2])
     row = np.full(shape, -1, dtype=np.int32)
     row[paying.reshape(shape)] = np.arange(paying.sum())
-    sums = [np.zeros((int(paying.sum()), len(asked.names))) for _ in range(3)]
-    starts = np.zeros(world.states if kept else 0, dtype=np.int64)
-    return Evidence(np.zeros(shape, dtype=np.int64), row, *sums, forgetting, starts)
+    size = (int(paying.sum()), len(asked.names))
+    return Evidence(
+        counts=np.zeros(shape, dtype=np.int64),
+        row=row,
+        sums=np.zeros(size),
+        squares=np.zeros(size),
+        rates=np.array(rates, dtype=float),
+        recent=np.zeros((len(rates), *size)),
+        missed=np.zeros((len(rates), *size)),
+        starts=np.zeros(world.states if kept else 0, dtype=np.int64),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +108,11 @@ class Empirical:
     def means(self) -> np.ndarray:
         """Mean cumulant of every paying outcome, [row + 1, gvf]; the last row is for outcomes that pay nothing."""
         e = self.evidence
-        if e.forgetting:
-            return np.vstack([e.recent, np.zeros(e.recent.shape[1])])
-        return self._per_count(e.sums)
+        if not len(e.rates):
+            return self._per_count(e.sums)
+        best = e.missed.sum(axis=1).argmin(axis=0)  # the rate that foretold each GVF's cumulants best
+        gvfs = np.arange(len(best))
+        return np.vstack([e.recent[best, :, gvfs].T, np.zeros(len(best))])
 
     @cached_property
     def spreads(self) -> np.ndarray:

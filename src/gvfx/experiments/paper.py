@@ -13,6 +13,7 @@ from typing import Literal
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RandomPolicies, RoundRobin, Uniform
+from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
@@ -22,6 +23,7 @@ from gvfx.experiments.specification import Experiment
 from gvfx.gvf import GVF
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
+from gvfx.learners.model import CertaintyEquivalence
 from gvfx.learners.tabular import ExpectedSarsa, ImportanceSampling
 from gvfx.policies import constant_policy
 from gvfx.schedules import Linear
@@ -53,6 +55,7 @@ BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, gi
     "RoundRobin": lambda rate: RoundRobin(),
     "Mixture": lambda rate: Mixture(),
     "GVFExplorer": lambda rate: GVFExplorer(),
+    "OptimalDesign": lambda rate: OptimalDesign(),
     "SR-greedy": lambda rate: SuccessorRepresentation(rate=rate, choice="greedy"),
     "SR-1": lambda rate: SuccessorRepresentation(rate=rate, temperature=1.0),
     "SR-10": lambda rate: SuccessorRepresentation(rate=rate, temperature=10.0),
@@ -65,9 +68,10 @@ AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code 
     "SR-greedy": lambda rate: SuccessorRepresentation(rate, choice="greedy", update="entries"),
     "Uniform": lambda rate: RandomPolicies(),
 }
-LEARNERS: dict[str, type[ExpectedSarsa] | type[ImportanceSampling]] = {
+LEARNERS: dict[str, type[Learner]] = {
     "ExpectedSarsa": ExpectedSarsa,
     "ImportanceSampling": ImportanceSampling,
+    "CertaintyEquivalence": CertaintyEquivalence,
 }
 
 
@@ -102,6 +106,8 @@ class Setting:
     def behaviour(self, name: str, rate: float | None = None, preset: str = "paper") -> Behaviour:
         """A method's behaviour as the paper runs it: explored at random early on, never below a floor of 0.001."""
         name = checked("behaviour", name, BEHAVIOURS)
+        if name == "OptimalDesign":  # explores by itself
+            return OptimalDesign()
         make = AUTHORS.get(name, BEHAVIOURS[name]) if preset == "authors" else BEHAVIOURS[name]
         last = 0.1 if preset == "authors" and name.startswith("SR") else 0.0
         return Floor(Epsilon(make(rate or self.rate(name)), Linear(1.0, last, 500)))
@@ -115,7 +121,11 @@ class Setting:
         preset: str = "paper",
     ) -> Learner:
         """A learner with this setting's initial tables; rates default to the behaviour's published ones."""
-        kind = LEARNERS[checked("learner", name, LEARNERS)]
+        name = checked("learner", name, LEARNERS)
+        if name == "CertaintyEquivalence":
+            drifting = any(isinstance(q.cumulant, Drifter) for q in self.questions)
+            return CertaintyEquivalence("auto" if drifting else 0.0, self.initial_m)
+        kind = ImportanceSampling if name == "ImportanceSampling" else ExpectedSarsa
         q = self.explorer_q if behaviour == "GVFExplorer" else self.initial_q
         options = (rate_q or self.rate(behaviour), rate_m or self.rate_m, q, self.initial_m)
         if preset == "paper":

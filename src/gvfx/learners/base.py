@@ -22,7 +22,7 @@ class Learner(ABC):
 
     needs_next_action: ClassVar[bool] = False  # whether updates wait for the next action and its probability
     needs_evidence: ClassVar[bool] = False  # whether the loop must keep counts and cumulant sums
-    forgetting: float = 0.0  # the least weight of a new cumulant in the evidence's running means
+    forgetting_rates: tuple[float, ...] = ()  # the running means of drifting cumulants that the evidence has
 
     @abstractmethod
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from numbers import Real
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from gvfx.gvf import Stacked
 from gvfx.kernel import LearnerRule, Sizes, piece
 from gvfx.learners.base import Learner
 from gvfx.schedules import growing
+
+
+AUTO = (0.0, 0.03, 0.1, 0.3, 1.0)  # rates among which "auto" chooses
 
 
 class ModelTables(NamedTuple):
@@ -29,24 +33,31 @@ class CertaintyEquivalence(Learner):
     """Values of all GVFs from the counted model by linear solves; asymptotically no learner does better (docs/limit.md).
 
     forgetting: for cumulants that drift, the least weight of a new one in the running mean of its outcome: 0 is the plain
-                mean, 1 the last value seen.  The transition model is always kept whole.
+                mean, 1 the last value seen, "auto" for each GVF the rate that has foretold its cumulants best.  The
+                transition model is always kept whole.
     initial_m:  the variance that behaviours which need one see for pairs without data; elsewhere M is that of the model
                 (Eq. 6), solved anew each time the data grow by `growth`.
     """
 
-    forgetting: float = 0.0
+    forgetting: float | Literal["auto"] = 0.0
     initial_m: float = 5.0
     growth: float = 1.3
 
     needs_evidence: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.forgetting <= 1:
-            raise InputError(f"forgetting: {self.forgetting} lies outside [0, 1]; 0 keeps every cumulant, 1 only the last one.")
+        if self.forgetting != "auto" and not (isinstance(self.forgetting, Real) and 0 <= self.forgetting <= 1):
+            raise InputError(f"forgetting: {self.forgetting!r} is no rate; give a number within [0, 1], or 'auto'.")
         if self.initial_m < 0:
             raise InputError(f"initial_m: {self.initial_m} is negative; a variance starts at 0 or above.")
         if not self.growth > 1:
             raise InputError(f"growth: {self.growth} must exceed 1; data grow by this factor between two solves.")
+
+    @property
+    def forgetting_rates(self) -> tuple[float, ...]:  # type: ignore[override]
+        if self.forgetting == "auto":
+            return AUTO
+        return (float(self.forgetting),) if self.forgetting else ()
 
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _nothing_between_stops()

@@ -158,11 +158,17 @@ def make_loop(
         seen.counts[pair, k] += 1
         row = seen.row[pair, k]
         if row >= 0:
-            rate = max(1.0 / seen.counts[pair, k], seen.forgetting)
+            n = seen.counts[pair, k]
             for i in range(gvfs):
                 seen.sums[row, i] += c[i]
                 seen.squares[row, i] += c[i] * c[i]
-                seen.recent[row, i] += rate * (c[i] - seen.recent[row, i])
+            for r in range(seen.rates.shape[0]):
+                rate = max(1.0 / n, seen.rates[r])
+                for i in range(gvfs):
+                    miss = c[i] - seen.recent[r, row, i]
+                    seen.recent[r, row, i] += rate * miss
+                    if n > 1:
+                        seen.missed[r, row, i] += miss * miss
 
     @piece
     def record(w, lrn, level, watch, episodes):

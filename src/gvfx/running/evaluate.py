@@ -193,7 +193,7 @@ class Runner:
         self.loop(self.dynamics, *self._begin(0), 0)  # compile before seeds run side by side
 
     def _begin(self, seed: int) -> tuple[Any, Any, Cursor, Monitor]:
-        evidence = no_evidence(self.world, self.asked, self.counted, self.learner.forgetting)
+        evidence = no_evidence(self.world, self.asked, self.counted, self.learner.forgetting_rates)
         ring = np.zeros((max(1, self.plan.average_episodes), self.sizes.gvfs))
         return (
             self.behaviour.begin(self.asked, self.world),
