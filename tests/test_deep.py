@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import gvfx
+from gvfx.experiments.specification import Experiment
+from gvfx.experiments.store import Store
+from gvfx.experiments.sweep import run_all
 from gvfx.learners.deep import Deep
 from gvfx.running import scanned
 from gvfx.running.checkpoint import Checkpoints, flatten, unflatten
@@ -251,6 +254,34 @@ def test_same_seed_same_bytes_and_resuming_changes_nothing(tmp_path):
     resumed = runner()(3, checkpoints=tmp_path)
     assert parts_equal(whole, resumed)
     assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_seeds_together_are_the_seeds_alone_and_resume_exactly(tmp_path):
+    run = runner()
+    both = run.together((3, 4))
+    for seed, part in zip((3, 4), both, strict=True):
+        alone = run(seed)
+        assert np.array_equal(part.visits[0], alone.visits[0])  # the same draws; sums may differ in their last bits
+        np.testing.assert_allclose(part.mse, alone.mse, rtol=1e-2)
+
+    def stop_midway(seed, done, error):
+        if done == 480:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.together((3, 4), stop_midway, checkpoints=tmp_path, checkpoint_every=0.0)
+    resumed = runner().together((3, 4), checkpoints=tmp_path)
+    assert all(parts_equal(a, b) for a, b in zip(both, resumed, strict=True))
+
+
+def test_a_device_runs_all_missing_seeds_and_one_that_is_not_there_is_named(tmp_path):
+    e = Experiment(paper_grid(), tuple(questions()), BEHAVIOUR, SMALL, 160, 80)
+    store = Store(tmp_path / "a")
+    tally = run_all(store, [(e, 3)], device="cpu")
+    assert (tally.done, tally.found) == (3, 0) and all(store.has(e, seed) for seed in range(3))
+    assert run_all(store, [(e, 3)], device="cpu").done == 0
+    with pytest.raises(gvfx.InputError, match="device.*'tpu'"):
+        run_all(Store(tmp_path / "b"), [(e, 1)], device="tpu")
 
 
 def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path):

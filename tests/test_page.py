@@ -80,7 +80,10 @@ def demo() -> Page:
         walls,
         goals,
         times,
-        [Panel(p.title, p.frames) for p in (panel("RoundRobin", 0.9), panel("GVFExplorer", 2.2))],
+        [
+            Panel(p.title, p.frames, paths=[[np.array([(0.5, 0.5), (3.5, 0.5), (3.5, 3.5)])]] * len(p.frames))
+            for p in (panel("RoundRobin", 0.9), panel("GVFExplorer", 2.2))
+        ],
         True,
         "absolute value error",
         MADE,
@@ -216,6 +219,7 @@ def test_a_failed_write_leaves_the_old_page(tmp_path, monkeypatch):
         (lambda: Maps("m", "", "", 2, 2, [], [], [1], [Panel("p", [[1, 2, 3]])], False, "", MADE), "length 3, but 4"),
         (lambda: Maps("m", "", "", 1, 1, [], [], [1, 2], [Panel("p", [[1]])], False, "", MADE), "length 1, but 2"),
         (lambda: Maps("m", "", "", 1, 1, [], [], [1], [Panel("p", [[1]], [[1]])], False, "", MADE), "length 1, but 2"),
+        (lambda: Maps("m", "", "", 1, 1, [], [], [1], [Panel("p", [[1]], paths=[])], False, "", MADE), "length 0, but 1"),
         (lambda: DataTable("t", "", "", ["a", "b"], [["1"]], None, MADE), "length 1, but 2"),
         (lambda: DataTable("t", "", "", ["a"], [["1"]]), "provenance"),
         (lambda: Page("", "", Summary("", ""), (Section("a", "", ""), Section("a", "", ""))), "already taken"),

@@ -23,10 +23,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Setting = Annotated[str, typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty.")]
+Setting = Annotated[
+    str, typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty, continuous.")
+]
 Seeds = Annotated[int, typer.Option("--seeds", help="Independent runs.")]
 Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Dask scheduler, tcp://host:port.")]
+Device = Annotated[str | None, typer.Option("--device", help="For networks: gpu or tpu runs all seeds in one loop there.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Seeds run side by side (default: the number of cores).")]
 
 
@@ -54,11 +57,13 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print the 
 @app.command("list")
 def list_() -> None:
     """What there is: settings, behaviours, learners, and the paper's tables and figures."""
-    from gvfx.experiments.paper import BEHAVIOURS, LEARNERS, paper
+    from gvfx.experiments.compare import SETTINGS
+    from gvfx.experiments.paper import BEHAVIOURS, LEARNERS
+    from gvfx.learners.deep import Deep
 
     console = _console()
     settings = _table("setting", "what", "GVFs", "steps", "paper")
-    for name, setting in paper.items():
+    for name, setting in SETTINGS.items():
         settings.add_row(name, setting.title, str(len(setting.questions)), f"{setting.steps:,}", setting.section)
     console.print(settings)
     behaviours = _table("behaviour", "what")
@@ -66,7 +71,7 @@ def list_() -> None:
         behaviours.add_row(name, _first_line(make(0.5)))
     console.print(behaviours)
     learners = _table("learner", "what")
-    for name, kind in LEARNERS.items():
+    for name, kind in {**LEARNERS, "Deep": Deep}.items():
         learners.add_row(name, _first_line(kind))
     console.print(learners)
     from gvfx.experiments.items import ITEMS
@@ -75,28 +80,31 @@ def list_() -> None:
     for name, item in ITEMS.items():
         items.add_row(name, item.title, item.label)
     console.print(items)
-    console.print("gvfx reproduce tabular makes all items; gvfx report turns them into one page.")
+    console.print("gvfx reproduce tabular and gvfx reproduce deep make all items; gvfx report turns them into one page.")
 
 
 @app.command()
 def run(
     setting: Setting,
     behaviour: Annotated[str, typer.Option("--behaviour", "-b", help="See `gvfx list`.")] = "GVFExplorer",
-    learner: Annotated[str, typer.Option("--learner", "-l", help="See `gvfx list`.")] = "ExpectedSarsa",
+    learner: Annotated[
+        str | None, typer.Option("--learner", "-l", help="See `gvfx list` (default: ExpectedSarsa, or Deep for networks).")
+    ] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Environment steps (default: as in the paper).")] = None,
     seeds: Seeds = 5,
     rate_q: Annotated[float | None, typer.Option("--rate-q", help="Minimum learning rate of Q (default: published).")] = None,
     rate_m: Annotated[float | None, typer.Option("--rate-m", help="Minimum learning rate of M (default: published).")] = None,
     evaluate_every: Annotated[int | None, typer.Option("--every", help="Steps between error measurements.")] = None,
-    preset: Annotated[str, typer.Option("--preset", help="paper (as the text says) or authors (as their code does).")] = "paper",
+    preset: Annotated[
+        str, typer.Option("--preset", help="paper (as the text says), authors (as their code does); continuous: recommended too.")
+    ] = "paper",
     output: Annotated[Path | None, typer.Option("--json", help="Write curves and summary to this file.")] = None,
     workers: Workers = None,
 ) -> None:
     """Run one behaviour and learner on a setting of the paper."""
-    from gvfx.experiments.compare import run_behaviour
-    from gvfx.experiments.paper import paper
+    from gvfx.experiments.compare import find_setting, run_behaviour
 
-    chosen = paper[setting]
+    chosen = find_setting(setting)
     if output is not None:
         _check_writable(output, "--json")
     total = chosen.steps if steps is None else steps
@@ -116,7 +124,8 @@ def run(
         )
     console = _console()
     table = _table("GVF", "MSE", "standard error", "value error, mean |V - V̂|")
-    gap = abs(result.values - result.truth)[:, :, chosen.world.live].mean(axis=(0, 2))
+    live = getattr(chosen.world, "live", slice(None))  # the continuous grid is measured on its whole lattice
+    gap = abs(result.values - result.truth)[:, :, live].mean(axis=(0, 2))
     for i, name in enumerate(result.names[:12]):
         table.add_row(name, *_mean_and_error(result.mse[:, -1, i]), f"{gap[i]:.4g}")
     if len(result.names) > 12:
@@ -125,6 +134,9 @@ def run(
     table.add_row("average", *_mean_and_error(result.error[:, -1]), f"{gap.mean():.4g}", style="bold")
     console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
     console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
+    if result.mse_outside is not None:
+        outside = result.mse_outside[:, -1]
+        table.add_row("outside the goals", *_mean_and_error(outside.mean(axis=1)), "")
     console.print(table)
     console.print(f"{total * len(result.seeds) / result.seconds.sum():,.0f} steps/s per core")
     if output is not None:
@@ -206,12 +218,15 @@ def sweep(
 
 @app.command()
 def reproduce(
-    items: Annotated[list[str], typer.Argument(help="Items of `gvfx list`, e.g. table1 same drift, or `tabular` for all.")],
+    items: Annotated[
+        list[str], typer.Argument(help="Items of `gvfx list`, e.g. table1 same drift, or `tabular`, `deep` for all.")
+    ],
     seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per curve (default: as in the paper).")] = None,
     results: Results = Path("results"),
     out: Annotated[Path | None, typer.Option("--out", help="Folder for tables and figures (default: RESULTS/items).")] = None,
     workers: Workers = None,
     cluster: Cluster = None,
+    device: Device = None,
 ) -> None:
     """Make tables and figures of the paper: runs what is missing, prints tables, writes Markdown and PNG files."""
     from gvfx.experiments.items import chosen_items, curves_with_seeds, load_tuned
@@ -227,7 +242,7 @@ def reproduce(
     _check_writable(folder / "table1.md", "--out")
     tuned = load_tuned(results)
     store = Store(results)
-    _run_all(store, [(c.experiment, n) for c, n in curves_with_seeds(chosen, tuned, seeds)], workers, cluster)
+    _run_all(store, [(c.experiment, n) for c, n in curves_with_seeds(chosen, tuned, seeds)], workers, cluster, device)
     console = _console()
     for item in chosen:
         exhibits = build(item, Source(store, seeds, tuned))
@@ -323,12 +338,14 @@ def _progress(totals: dict[str, int]) -> Iterator[Any]:
         TextColumn("{task.description:<24}"),
         BarColumn(bar_width=24),
         TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[rate]:>12}"),
+        TextColumn("{task.fields[rate]:>14}"),
         TextColumn("MSE {task.fields[error]:<9}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, transient=not sys.stdout.isatty()) as bars:
-        tasks = {name: bars.add_task(name, total=total, rate="", error="", start=False) for name, total in totals.items()}
+        tasks = {
+            name: bars.add_task(name, total=total, rate="compiling", error="", start=False) for name, total in totals.items()
+        }
         done: dict[str, dict[int, int]] = {name: {} for name in totals}
         begun: dict[str, float] = {}
 
@@ -340,13 +357,17 @@ def _progress(totals: dict[str, int]) -> Iterator[Any]:
             done[name][seed] = steps
             so_far = sum(done[name].values())
             elapsed = now - begun[name]
-            rate = f"{so_far / elapsed / 1e6:.1f} M/s" if elapsed > 0.02 else ""
+            rate = _rate(so_far / elapsed) if elapsed > 0.02 else ""
             bars.update(tasks[name], completed=so_far, rate=rate, error=f"{error:.4g}")
 
         yield report
 
 
-def _run_all(store: Any, runs: list[Any], workers: int | None, cluster: str | None) -> None:
+def _rate(per_second: float) -> str:
+    return f"{per_second / 1e6:.1f} M steps/s" if per_second > 2e5 else f"{per_second:,.0f} steps/s"
+
+
+def _run_all(store: Any, runs: list[Any], workers: int | None, cluster: str | None, device: str | None = None) -> None:
     """Run what is missing with one progress display: done of total, steps per second, time left."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -365,10 +386,12 @@ def _run_all(store: Any, runs: list[Any], workers: int | None, cluster: str | No
         def show(tally: Tally) -> None:
             rate = tally.steps / max(tally.seconds, 1e-9)
             left = tally.steps_left / max(rate, 1e-9)
-            speed = f"{rate / 1e6:.1f} M steps/s, {left / 60:.0f} min {left % 60:.0f} s left"
+            speed = (
+                f"{_rate(rate)}, {left // 60:.0f} min {left % 60:.0f} s left" if tally.done else "compiling, first runs under way"
+            )
             bars.update(task, total=tally.total, completed=tally.done + tally.found, speed=speed)
 
-        tally = run_all(store, runs, workers=workers or os.cpu_count() or 1, cluster=cluster, report=show)
+        tally = run_all(store, runs, workers=workers or os.cpu_count() or 1, cluster=cluster, device=device, report=show)
     words = f"{tally.done} runs in {tally.seconds:.0f} s" if tally.done else "nothing to run"
     print(f"{words}, {tally.found} found in {store.folder}")
 

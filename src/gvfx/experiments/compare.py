@@ -1,45 +1,52 @@
-"""Run several behaviours on one setting, each with the learning rate published for it."""
+"""Run behaviours on a setting by name, each with the learning rate published for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from gvfx.experiments.paper import AVERAGE_EPISODES, BEHAVIOURS, METHODS, PRESETS, Setting, checked
+from gvfx.experiments.continuous import CONTINUOUS, ContinuousSetting
+from gvfx.experiments.paper import METHODS, Setting, checked, paper
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 
 CompareProgress = Callable[[str, int, int, float], None]  # (behaviour, seed, steps done, current error)
+SETTINGS: Mapping[str, Setting | ContinuousSetting] = {**paper, CONTINUOUS.name: CONTINUOUS}
+
+
+def find_setting(name: str) -> Setting | ContinuousSetting:
+    """A setting of the paper by its name, or an error that offers the nearest."""
+    return SETTINGS[checked("setting", name, SETTINGS)]
 
 
 def run_behaviour(
-    setting: Setting,
+    setting: Setting | ContinuousSetting,
     behaviour: str,
-    learner: str = "ExpectedSarsa",
+    learner: str | None = None,
     *,
     steps: int | None = None,
     seeds: int | Iterable[int] = 1,
     rate_q: float | None = None,
     rate_m: float | None = None,
     evaluate_every: int | None = None,
-    snapshots: Iterable[int] = (),
     preset: str = "paper",
     workers: int = 1,
     progress: CompareProgress | None = None,
 ) -> Result:
     """One behaviour on one setting; rates default to the published ones."""
-    behaviour = checked("behaviour", behaviour, BEHAVIOURS)
-    preset = checked("preset", preset, dict.fromkeys(PRESETS))
-    rate = rate_q if rate_q is not None else setting.rate(behaviour)
+    e = setting.experiment(behaviour, preset, learner, rate_q, rate_m, steps, measurements=20)
+    if evaluate_every is not None:
+        e = replace(e, evaluate_every=evaluate_every)
     return evaluate(
-        setting.world,
-        setting.questions,
-        setting.behaviour(behaviour, rate, preset),
-        setting.learner(learner, rate, rate_m, behaviour, preset),
-        steps=setting.steps if steps is None else steps,
+        e.world,
+        e.questions,
+        e.behaviour,
+        e.learner,
+        steps=e.steps,
         seeds=seeds,
-        evaluate_every=evaluate_every,
-        snapshots=snapshots,
-        average_episodes=AVERAGE_EPISODES if preset == "authors" else 0,
+        evaluate_every=e.evaluate_every,
+        snapshots=e.snapshots,
+        average_episodes=e.average_episodes,
         workers=workers,
         progress=None if progress is None else lambda seed, done, error: progress(behaviour, seed, done, error),
     )

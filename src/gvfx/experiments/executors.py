@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -32,6 +32,36 @@ def run_task(specification: str, seed: int, checkpoints: str | None = None) -> t
     else:
         part = run(seed)
     return pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds
+
+
+def run_together(
+    specification: str, seeds: Sequence[int], device: str, checkpoints: str | None = None
+) -> list[tuple[bytes, float]]:
+    """Several seeds of one experiment on networks in one compiled loop on a device, as `run_task` gives them."""
+    import jax
+
+    experiment = Experiment.from_json(specification)
+    with jax.default_device(find_device(device)):
+        parts = _runner(specification).together(seeds, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
+    return [
+        (pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds)
+        for seed, part in zip(seeds, parts, strict=True)
+    ]
+
+
+def find_device(name: str) -> Any:
+    """JAX's first device of a kind: cpu, gpu, tpu."""
+    try:
+        import jax
+    except ImportError:
+        raise InputError("device: networks need JAX; run `pip install gvfx[deep]`.") from None
+    try:
+        return jax.devices(name)[0]
+    except RuntimeError:
+        found = ", ".join(sorted({device.platform for device in jax.devices()}))
+        raise InputError(
+            f"device: JAX finds no {name!r} here, only {found}; install JAX for it or leave the option out."
+        ) from None
 
 
 @lru_cache(maxsize=4)

@@ -238,7 +238,7 @@ CONTINUOUS = [
             DeepCurve("SR", "prioritised"),
             DeepCurve("SR", "prioritised", priority="sr"),
         ],
-        continuous.SEEDS,
+        continuous.PRIORITY_SEEDS,
     ),
     Item(
         "tuning-continuous",

@@ -140,7 +140,7 @@ class Setting:
         self,
         behaviour: str,
         preset: str = "paper",
-        learner: str = "ExpectedSarsa",
+        learner: str | None = None,
         rate_q: float | None = None,
         rate_m: float | None = None,
         steps: int | None = None,
@@ -148,15 +148,16 @@ class Setting:
         snapshots: int = 0,
     ) -> Experiment:
         """One curve of this setting as data; `snapshots` keeps so many equally spaced pictures of the tables."""
-        checked("preset", preset, dict.fromkeys(PRESETS))
-        steps = steps or self.steps
+        behaviour = checked("behaviour", behaviour, BEHAVIOURS)
+        preset = checked("preset", preset, dict.fromkeys(PRESETS))
+        steps = self.steps if steps is None else steps
         return Experiment(
             world=self.world,
             questions=tuple(self.questions),
             behaviour=self.behaviour(behaviour, rate_q, preset),
-            learner=self.learner(learner, rate_q, rate_m, behaviour, preset),
+            learner=self.learner(learner or "ExpectedSarsa", rate_q, rate_m, behaviour, preset),
             steps=steps,
-            evaluate_every=steps // measurements,
+            evaluate_every=max(1, steps // measurements),
             snapshots=tuple(steps * k // snapshots for k in range(1, snapshots + 1)),
             average_episodes=AVERAGE_EPISODES if preset == "authors" else 0,
         )

@@ -13,10 +13,11 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.experiments.executors import executor as default_executor
-from gvfx.experiments.executors import run_task
+from gvfx.experiments.executors import find_device, run_task, run_together
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Claim, Store
 from gvfx.gvf import question_names
+from gvfx.learners.deep import Deep
 from gvfx.running.evaluate import checked_seeds, gather
 from gvfx.running.result import Result
 
@@ -43,12 +44,14 @@ def run_all(
     workers: int = 1,
     cluster: str | None = None,
     executor: Executor | None = None,
+    device: str | None = None,
     report: Report | None = None,
     patience: float = 0.2,
 ) -> Tally:
     """Make sure every seed of every (experiment, seeds) pair is in the store.
 
     executor: anything with the concurrent.futures.Executor interface; else a Dask cluster, or `workers` processes.
+    device: where runs on networks go ("gpu", "tpu"): all missing seeds of an experiment side by side in one loop.
     A worker that dies is replaced and its runs are done again; two processes on one store share the work.
     """
     listed = list(runs)
@@ -56,6 +59,8 @@ def run_all(
     pairs = list({(e.hash, seed): (e, seed) for e, seeds in listed for seed in checked_seeds(seeds)}.values())
     missing = [(e, seed) for e, seed in pairs if not store.has(e, seed)]
     work = _Work(store, missing, len(pairs), report, None if cluster else str(store.folder))
+    if device is not None:
+        work.run_on(device)
     for attempt in range(4):
         try:
             if executor is not None:
@@ -90,6 +95,8 @@ class _Work:
         while self.queue or self.under_way or self.elsewhere:
             while self.queue and len(self.under_way) < window:
                 self._start(pool, *self.queue.popleft())
+            if self.report and not self.done:
+                self.report(self.tally())
             if self.under_way:
                 finished, _ = wait(self.under_way, return_when=FIRST_COMPLETED)
                 for future in finished:
@@ -97,6 +104,26 @@ class _Work:
             elif self.elsewhere:  # wait for the other process, and take over what it drops
                 time.sleep(patience)
                 self.queue, self.elsewhere = self.elsewhere, deque()
+
+    def run_on(self, device: str) -> None:
+        """Runs on networks, an experiment at a time; what another process has claimed stays in the queue."""
+        find_device(device)
+        groups: dict[str, list[tuple[Experiment, int, Claim]]] = {}
+        for experiment, seed in [pair for pair in self.queue if isinstance(pair[0].learner, Deep)]:
+            if claim := self.store.claim(experiment, seed):
+                groups.setdefault(experiment.hash, []).append((experiment, seed, claim))
+        try:
+            for group in groups.values():
+                experiment, seeds = group[0][0], [seed for _, seed, _ in group]
+                for seed, (raw, seconds) in zip(
+                    seeds, run_together(experiment.json, seeds, device, self.checkpoints), strict=True
+                ):
+                    self._keep(experiment, seed, raw, seconds)
+                    self.queue.remove((experiment, seed))
+        finally:
+            for group in groups.values():
+                for _, _, claim in group:
+                    claim.release()
 
     def _start(self, pool: Executor, experiment: Experiment, seed: int) -> None:
         claim = self.store.claim(experiment, seed)
@@ -118,9 +145,12 @@ class _Work:
     def _finish(self, future: Future) -> None:
         experiment, seed, claim = self.under_way[future]
         raw, seconds = future.result()  # a dead worker raises here and the run is queued again by release()
-        self.store.save(experiment, seed, raw)
+        self._keep(experiment, seed, raw, seconds)
         del self.under_way[future]
         claim.release()
+
+    def _keep(self, experiment: Experiment, seed: int, raw: bytes, seconds: float) -> None:
+        self.store.save(experiment, seed, raw)
         self.done += 1
         self.steps += experiment.steps
         self._log(experiment, seed, seconds)

@@ -22,9 +22,10 @@ from gvfx.report.source import Build, Exhibit
 from gvfx.report.style import SPARE, colour
 from gvfx.report.tables import ranking, verdict
 from gvfx.running.result import Result
-from gvfx.worlds.continuous_grid import paper_grid
+from gvfx.worlds.continuous_grid import MOVES, ContinuousGridEnv, paper_grid
 
 SIDE = 20
+PATHS_DRAWN = 5  # trajectories per method, one of each seed's behaviour
 WORDS = {"uniform": "replay", "prioritised": "PER"}
 
 
@@ -122,15 +123,35 @@ def _variance(b: Build) -> list[Exhibit]:
 
 
 def _behaviour(b: Build) -> list[Exhibit]:
-    moves = np.array([(-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0)])  # (right, down) of L, R, U, D on the map
-    panels = []
+    moves = np.array(MOVES) * (1, -1)  # (right, down) on the map
     results = {m: b.result(DeepCurve(m)) for m in ("RoundRobin", "GVFExplorer")}
+    times = [s.step for s in results["RoundRobin"].snapshots]
+    arrows, paths = [], []
     for m, r in results.items():
         visits = [s.visits.sum(axis=2).mean(axis=0) for s in r.snapshots]
-        arrows = [_upright(s.behaviour.mean(axis=0) @ moves) for s in r.snapshots]
-        panels.append(Panel(m, [_upright(100 * v / v.sum()) for v in visits], arrows))
-    times = [s.step for s in results["RoundRobin"].snapshots]
-    return [_maps(b, "behaviour-continuous", b.item.title, times, panels, "visits, % of steps")]
+        shares = [_upright(100 * v / v.sum()) for v in visits]
+        arrows.append(Panel(m, shares, [_upright(s.behaviour.mean(axis=0) @ moves) for s in r.snapshots]))
+        walks = [[trajectory(mu, seed) for seed, mu in enumerate(s.behaviour[:PATHS_DRAWN])] for s in r.snapshots]
+        paths.append(Panel(m, shares, paths=walks))
+    unit = "visits, % of steps"
+    return [
+        _maps(b, "trajectories-continuous", "Continuous grid: sampled trajectories", times, paths, unit),
+        _maps(b, "behaviour-continuous", b.item.title, times, arrows, unit),
+    ]
+
+
+def trajectory(mu: np.ndarray, seed: int) -> np.ndarray:
+    """One episode of a behaviour that is known at the lattice's points, mu [point, action], as (x, y) in cells of the map."""
+    env = ContinuousGridEnv(paper_grid())
+    at, _ = env.reset(seed=seed)
+    draws = np.random.default_rng(seed)
+    path, over = [at], False
+    while not over:
+        column, row = np.minimum((at * SIDE).astype(int), SIDE - 1)
+        at, _, ended, cut, _ = env.step(int(draws.choice(4, p=mu[row * SIDE + column] / mu[row * SIDE + column].sum())))
+        path.append(at)
+        over = ended or cut
+    return (np.array(path) * (1, -1) + (0, 1)) * SIDE
 
 
 def _priorities(b: Build) -> list[Exhibit]:

@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 
 from gvfx.report.page import Curves, Maps
-from gvfx.report.style import GOAL, LABELS, MAP, colour, figure, steps_label, styled
+from gvfx.report.style import GOAL, LABELS, MAP, PATHS, colour, figure, steps_label, styled
 from gvfx.running.result import standard_error
 from gvfx.worlds.mdp import MDP
 
@@ -72,6 +72,10 @@ def _draw_maps(exhibit: Maps) -> Any:
     for ax, panel in zip(axes, exhibit.panels, strict=True):
         if panel.arrows is not None:
             _draw_arrows(ax, np.asarray(panel.arrows[-1], dtype=float).reshape(-1, 2), free, exhibit.width, "white")
+        for k, path in enumerate(panel.paths[-1] if panel.paths is not None else []):
+            x, y = np.asarray(path, dtype=float).T - 0.5
+            ax.plot(x, y, color=PATHS[k % len(PATHS)], linewidth=1.1)
+            ax.plot(x[0], y[0], "s", color=PATHS[k % len(PATHS)], markersize=3.5, markeredgecolor="white", markeredgewidth=0.5)
     fig.colorbar(shown, ax=axes, label=exhibit.unit, shrink=0.85)
     if exhibit.times[-1]:
         fig.suptitle(f"{exhibit.title}, step {exhibit.times[-1]:,}", fontsize=10)

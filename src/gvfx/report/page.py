@@ -80,11 +80,13 @@ class Panel:
     """One map over time: frames[t] holds height * width values, row by row.
 
     arrows[t], if given, holds one (dx, dy) per cell, dx to the right and dy down; the longest arrow of a figure spans a cell.
+    paths[t], if given, holds lines to draw over the map, each a list of (x, y) in cells from the upper left corner.
     """
 
     title: str
     frames: Sequence[Numbers]
     arrows: Sequence[Sequence[Sequence[float]] | np.ndarray] | None = None
+    paths: Sequence[Sequence[np.ndarray]] | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class Maps:
                 same(f"arrows {where}", len(panel.arrows), len(self.times))
                 for arrows in panel.arrows:
                     same(f"numbers in the arrows {where}", np.size(np.asarray(arrows, dtype=float)), 2 * cells)
+            if panel.paths is not None:
+                same(f"paths {where}", len(panel.paths), len(self.times))
 
 
 @dataclass(frozen=True)
@@ -217,6 +221,7 @@ def plain(value: Any) -> Any:
             for panel in parts["panels"]:
                 panel["frames"] = [flat(frame) for frame in panel["frames"]]
                 panel["arrows"] = panel["arrows"] and [flat(arrows) for arrows in panel["arrows"]]
+                panel["paths"] = panel["paths"] and [[flat(path) for path in paths] for paths in panel["paths"]]
         return {"kind": type(value).__name__, **parts}
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from gvfx.experiments import continuous
+from gvfx.experiments.continuous import DeepCurve
 from gvfx.experiments.items import ITEMS, Curve, Item, main_curves, tuned_curves
-from gvfx.experiments.paper import MAIN, METHODS, PRESETS, paper
+from gvfx.experiments.paper import MAIN, PRESETS, paper
 from gvfx.report import statistics
 from gvfx.report.exhibits import build
 from gvfx.report.page import Page, Section, Summary, write_page
@@ -72,7 +75,7 @@ def write_report(path: Path, source: Source) -> list[str]:
             sections.append(Section(f"section-{key}", title, TEXTS[key], _distinct(items, sections)))
     page = Page(
         title="gvfx: many questions, one stream",
-        subtitle="The tabular experiments of Adaptive Exploration for Data-Efficient GVF Evaluations (NeurIPS 2024), reproduced",
+        subtitle="The experiments of Adaptive Exploration for Data-Efficient GVF Evaluations (NeurIPS 2024), reproduced",
         summary=summarise(source),
         sections=tuple(sections),
         facts={"versions": VERSIONS, "results": str(source.store.folder.name), "written": time.strftime("%Y-%m-%d %H:%M")},
@@ -114,9 +117,12 @@ def summarise(source: Source) -> Summary:
             if gain.low <= 0:
                 behind.append(name)
         bullets.append(line + ".")
-        failed += _not_reproduced(name, errors)
+        failed += _far_off(name, errors, paper[name].published)
     for preset in PRESETS:
         bullets += _close_numbers(source, item, preset)
+    on_networks, off = _continuous(source)
+    bullets += on_networks
+    failed += off
     if behind:
         failed.insert(0, f"The lead itself, once every method is tuned by one protocol: {', '.join(behind)}.")
     failed.append("Theorem 4.2, for two or more GVFs: docs/theory.md has a counterexample with two states.")
@@ -124,6 +130,18 @@ def summarise(source: Source) -> Summary:
     if any(tuned_curves(name, source.tuned) for name in settings):
         headline += f"; with every method tuned by one protocol, in {tuned_wins} of {len(settings)}"
     return Summary(asked, headline + "." if settings else "No setting has been run yet.", tuple(bullets), tuple(failed))
+
+
+def _continuous(source: Source) -> tuple[list[str], list[str]]:
+    """The continuous grid with networks: who is ahead with each replay, and which printed numbers are far off."""
+    item, said, off = ITEMS["table3"], [], []
+    for replay, words in (("uniform", "replay"), ("prioritised", "PER")):
+        curves = [DeepCurve(m, replay) for m in continuous.METHODS]
+        if _complete(source, curves, item):
+            errors = final_errors(source, curves, item)
+            said.append(f"continuous grid, {words}: at the published rates {_lead(ranking(errors)[0])}.")
+            off += _far_off(f"continuous grid, {words}", errors, continuous.PUBLISHED[replay])
+    return said, off
 
 
 def _close_numbers(source: Source, item: Item, preset: str) -> list[str]:
@@ -144,18 +162,17 @@ def _lead(words: str) -> str:
     return {"holds": f"GVFExplorer is {rest}", "differs": rest, "undecided": f"undecided ({rest})"}[kind]
 
 
-def _complete(source: Source, curves: list[Curve], item: Item) -> bool:
+def _complete(source: Source, curves: Sequence[Curve | DeepCurve], item: Item) -> bool:
     """Whether there are curves, and every seed of them is in the store."""
     seeds = range(source.seeds or item.seeds)
     return bool(curves) and all(source.store.path(c.experiment, s).exists() for c in curves for s in seeds)
 
 
-def _not_reproduced(setting: str, errors: dict[str, np.ndarray]) -> list[str]:
+def _far_off(setting: str, errors: dict[str, np.ndarray], printed: Mapping[str, float]) -> list[str]:
     """Printed numbers that are more than twice off ours and outside our interval, in one sentence."""
     off = []
-    for method in METHODS:
-        published = paper[setting].published.get(method)
-        if published is None or method not in errors:
+    for method, published in printed.items():
+        if method not in errors:
             continue
         ours = statistics.mean(errors[method])
         if verdict(published, ours) != "inside CI" and not 0.5 < ours.value / published < 2:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from gvfx.experiments.continuous import DeepCurve
 from gvfx.experiments.items import BASELINES, Curve, Item, main_curves, tuned_curves
 from gvfx.experiments.paper import MAIN, METHODS, RATES, paper
 from gvfx.report import statistics
@@ -32,7 +33,7 @@ def ranking(errors: dict[str, np.ndarray]) -> tuple[str, statistics.Estimate]:
     return f"undecided: {gain.value:.0f} % against {best} [{gain.low:.0f}, {gain.high:.0f}]", gain
 
 
-def final_errors(source: Source, curves: Iterable[Curve], item: Item) -> dict[str, np.ndarray]:
+def final_errors(source: Source, curves: Iterable[Curve | DeepCurve], item: Item) -> dict[str, np.ndarray]:
     """Error at the end of every method, [seed]."""
     return {c.method: source.result(c, item).error[:, -1] for c in curves}
 

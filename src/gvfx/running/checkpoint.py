@@ -15,7 +15,7 @@ from gvfx.errors import InputError
 from gvfx.files import write_whole
 from gvfx.tensors import CorruptFile, pack, unpack
 
-FORMAT = "1"
+FORMAT = "2"
 
 
 class Checkpoints:

@@ -101,7 +101,7 @@ def named_keys(seed: int) -> jax.Array:
 
 
 class Engine:
-    """The compiled functions of one experiment: begin(seed) and advance(state, blocks)."""
+    """The compiled functions of one experiment: begin(*seeds) and advance(state, blocks)."""
 
     def __init__(
         self,
@@ -141,9 +141,15 @@ class Engine:
 
     # --- beginning ---------------------------------------------------------------------------------------------------
 
-    def begin(self, seed: int) -> State:
-        """The state before the first step."""
-        return jax.jit(self._begin)(named_keys(seed))
+    def begin(self, *seeds: int) -> State:
+        """The state before the first step; of several seeds, every array with a leading axis of seeds."""
+        if len(seeds) == 1:
+            return jax.jit(self._begin)(named_keys(seeds[0]))
+        return jax.jit(jax.vmap(self._begin))(jnp.stack([named_keys(seed) for seed in seeds]))
+
+    def row(self, states: State, k: int) -> State:
+        """The state of the k-th seed."""
+        return states if states.t.ndim == 0 else jax.tree.map(lambda leaf: leaf[k], states)
 
     def _begin(self, keys: jax.Array) -> State:
         learner, shape = self.learner, (self.actions, self.gvfs)
@@ -333,16 +339,23 @@ class Engine:
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
+    def compile(self, state: State) -> State:
+        """The same state, with the loop compiled for it (at once, if it was already)."""
+        return self._go_on(self._warm_up(state, 0), 0)
+
     def advance(self, state: State, blocks: int) -> State:
         """`blocks` blocks of environment steps; learning begins with the block in which `learning_starts` falls."""
-        done, block = int(state.t), self.learner.block
+        done, block = int(self.row(state, 0).t), self.learner.block
         silent = min(blocks, max(0, -(-(self.learner.learning_starts - done) // block) - 1))
         if silent:
             state = self._warm_up(state, silent)
         return self._go_on(state, blocks - silent) if blocks > silent else state
 
     def _advance(self, learns: bool, state: State, blocks: jax.Array) -> State:
-        return jax.lax.fori_loop(0, blocks, lambda _, s: self._block(s, learns), state)
+        body = partial(self._block, learns=learns)
+        if state.t.ndim:
+            body = jax.vmap(body)
+        return jax.lax.fori_loop(0, blocks, lambda _, s: body(s), state)
 
     def _block(self, state: State, learns: bool) -> State:
         block, learner = self.learner.block, self.learner

@@ -8,6 +8,7 @@
     "25f06f20f3761bf57d15f78410f98b0bfa9407fb9b06fca309fcaa0ffcb216fbba1ffac228f9c932f7d13df5d949f4e156f2e865f1ef75f3f586f6fa96fcffa4";
   const COLOURS = Array.from({ length: 64 }, (_, k) => [0, 2, 4].map((i) => parseInt(INFERNO.slice(6 * k + i, 6 * k + i + 2), 16)));
   const GOAL = "#51cf66";
+  const PATHS = ["#74c0fc", "#ffffff", "#ffd43b", "#faa2c1", "#63e6be"]; // of trajectories over a map
 
   // ---------- elements: every child string becomes a text node, never markup
 
@@ -468,6 +469,15 @@
             }
           }
         }
+        ((panel.paths && panel.paths[time]) || []).forEach((path, k) => {
+          pen.strokeStyle = pen.fillStyle = PATHS[k % PATHS.length];
+          pen.lineWidth = 1.4 * ratio;
+          pen.lineJoin = "round";
+          pen.beginPath();
+          for (let i = 0; i < path.length; i += 2) pen.lineTo(path[i] * size, path[i + 1] * size);
+          pen.stroke();
+          pen.fillRect(path[0] * size - 2.5 * ratio, path[1] * size - 2.5 * ratio, 5 * ratio, 5 * ratio); // where it starts
+        });
         for (const [row, column] of item.goals) {
           pen.beginPath();
           pen.arc((column + 0.5) * size, (row + 0.5) * size, Math.max(size * 0.32, 2.5 * ratio), 0, 2 * Math.PI);
