@@ -197,7 +197,11 @@ def test_forgetting_tracks_a_drifting_cumulant():
 
 def test_a_discount_of_one_that_never_ends_is_refused_and_one_that_was_not_seen_to_end_is_zero():
     world, questions = chain(discount=1.0)
-    assert gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=50).values[0, 0].tolist() == [2, 1, 0]
+    assert gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=50).values[0, 0].tolist() == [
+        2,
+        1,
+        0,
+    ]
     asked, at = compiled_evidence(world, questions, steps=8)
     e = at.evidence._replace(counts=at.evidence.counts.copy())
     e.counts[:] = [[4], [0], [0]]  # nothing was tried in the second state

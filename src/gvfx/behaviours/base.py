@@ -43,7 +43,7 @@ class Behaviour(ABC):
         """The times at which the loop pauses for `refresh`; the loop keeps evidence when there are any."""
         return ()
 
-    def refresh(self, state: Any, model: Empirical) -> None:
+    def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
         """Change the state in place, from what is known at one of the stops."""
 
     def network_rule(self) -> NetworkRule:

@@ -36,7 +36,7 @@ class Learner(ABC):
         """The times at which the loop pauses for `refresh`, where the behaviour reads m."""
         return ()
 
-    def refresh(self, state: Any, model: Empirical) -> None:
+    def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
         """Change the state's tables in place, from what is known at one of the stops."""
 
     def values(self, state: Any, model: Empirical) -> np.ndarray:

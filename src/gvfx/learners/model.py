@@ -17,7 +17,6 @@ from gvfx.kernel import LearnerRule, Sizes, piece
 from gvfx.learners.base import Learner
 from gvfx.schedules import growing
 
-
 AUTO = (0.0, 0.03, 0.1, 0.3, 1.0)  # rates among which "auto" chooses
 
 
