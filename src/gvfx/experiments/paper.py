@@ -14,6 +14,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RandomPolicies, RoundRobin, Uniform
 from gvfx.behaviours.optimal import OptimalDesign
+from gvfx.behaviours.rivals import CharacteristicTime, RobustSampling, SecondMoment
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
@@ -56,11 +57,15 @@ BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, gi
     "Mixture": lambda rate: Mixture(),
     "GVFExplorer": lambda rate: GVFExplorer(),
     "OptimalDesign": lambda rate: OptimalDesign(),
+    "SecondMoment": lambda rate: SecondMoment(),
+    "CharacteristicTime": lambda rate: CharacteristicTime(),
+    "RobustSampling": lambda rate: RobustSampling(),
     "SR-greedy": lambda rate: SuccessorRepresentation(rate=rate, choice="greedy"),
     "SR-1": lambda rate: SuccessorRepresentation(rate=rate, temperature=1.0),
     "SR-10": lambda rate: SuccessorRepresentation(rate=rate, temperature=10.0),
     "SR-1000": lambda rate: SuccessorRepresentation(rate=rate, temperature=1000.0),
 }
+PLANNED = ("OptimalDesign", "SecondMoment", "CharacteristicTime")  # explore by themselves
 METHODS = ("BPS", "SR", "Uniform", "RoundRobin", "Mixture", "GVFExplorer")  # the columns of Table 1
 AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code has another behaviour
     "BPS": lambda rate: BehaviourPolicySearch(rate, 1.0, 1e300, 1e-3, 1.0, "ratio"),
@@ -106,8 +111,8 @@ class Setting:
     def behaviour(self, name: str, rate: float | None = None, preset: str = "paper") -> Behaviour:
         """A method's behaviour as the paper runs it: explored at random early on, never below a floor of 0.001."""
         name = checked("behaviour", name, BEHAVIOURS)
-        if name == "OptimalDesign":  # explores by itself
-            return OptimalDesign()
+        if name in PLANNED:
+            return BEHAVIOURS[name](0.0)
         make = AUTHORS.get(name, BEHAVIOURS[name]) if preset == "authors" else BEHAVIOURS[name]
         last = 0.1 if preset == "authors" and name.startswith("SR") else 0.0
         return Floor(Epsilon(make(rate or self.rate(name)), Linear(1.0, last, 500)))
@@ -193,10 +198,17 @@ def _left_right(first: object, second: object) -> list[GVF]:
 
 
 def _four_rooms(sd: float = 0.5, advance: Literal["step", "visit"] = "step") -> tuple[MDP, list[GVF]]:
-    world = four_rooms({"left": LEFT, "right": RIGHT})
-    return world, [
+    return _rooms(GVF(PI_2, Drifter(sd, 100, at="right", advance=advance), DISCOUNT, name="drifter"))
+
+
+def _stationary_rooms() -> tuple[MDP, list[GVF]]:
+    return _rooms(GVF(PI_2, Distractor(100, 0.5, at="right"), DISCOUNT, name="second"))
+
+
+def _rooms(second: GVF) -> tuple[MDP, list[GVF]]:
+    return four_rooms({"left": LEFT, "right": RIGHT}), [
         GVF(PI_1, Distractor(100, 2, at="left"), DISCOUNT, name="distractor"),
-        GVF(PI_2, Drifter(sd, 100, at="right", advance=advance), DISCOUNT, name="drifter"),
+        second,
     ]
 
 
@@ -310,6 +322,9 @@ _ABLATIONS = [
         )
         for sd in DRIFTS
         if sd != 0.5
+    ),
+    Setting(  # the error theory needs cumulants that stand still
+        "fourrooms-stationary", "FourRooms, both cumulants stationary", "ours", _stationary_rooms, 2_000_000, FOUR_ROOMS_RATES
     ),
 ]
 paper = Settings([*_MAIN, *_ABLATIONS])

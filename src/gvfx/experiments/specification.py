@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gvfx import cumulants, policies, schedules
-from gvfx.behaviours import explorer, fixed, optimal, search, successor, wrappers
+from gvfx.behaviours import explorer, fixed, optimal, rivals, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.gvf import GVF
@@ -31,7 +31,7 @@ from gvfx.worlds.mdp import MDP
 
 FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld.gridworld}
-BEHAVIOURS = (explorer, fixed, optimal, search, successor, wrappers)
+BEHAVIOURS = (explorer, fixed, optimal, rivals, search, successor, wrappers)
 LEARNERS = (deep, episodic, model, tabular)
 PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid)
 
