@@ -26,6 +26,7 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.design import Model, importance, plan
 from gvfx.errors import InputError
+from gvfx.estimate import slots
 from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
@@ -106,7 +107,7 @@ class _Smoothed:
             return (total + prior * average) / (visits + prior)
 
         self.visits = np.bincount(pair, n, rows * actions).reshape(rows, actions)
-        edge, slot, width = _slots(row, next_row, rows)
+        edge, slot, width = slots(row, next_row, rows)
         following = np.zeros((rows, width), dtype=np.int64)
         following[row, slot] = next_row
         seen = np.bincount(pair * width + slot, n, rows * actions * width).reshape(rows, actions, width)
@@ -144,14 +145,6 @@ class _Smoothed:
                 spread_out = np.zeros((rows, width))
                 spread_out[row, slot] = mean[edge]
                 self.gamma[:, i] = np.repeat(spread_out[:, None], actions, axis=1).ravel()
-
-
-def _slots(row: np.ndarray, next_row: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Every distinct (row, next row) numbered, its place among the row's successors, and the largest number of those."""
-    edges, edge = np.unique(row.astype(np.int64) * rows + next_row, return_inverse=True)
-    owner = edges // rows
-    place = np.arange(len(edges)) - np.searchsorted(owner, owner)
-    return edge, place[edge], int(place.max()) + 1
 
 
 @cache
