@@ -102,8 +102,8 @@ def _steps(b: Build, results: Mapping[str, Results]) -> Exhibit:
             rows.append([setting, statistics.short(target), method, SHORT[learner], words, share])
     columns = ["setting", "MSE", "behaviour", "learner", "steps", "of GVFExplorer's"]
     note = (
-        "The MSE that GVFExplorer with Expected Sarsa at the published rates has at the end, and the first measurement from which "
-        "the mean over seeds stays at or below it (measured every 10,000 steps)."
+        "The MSE that GVFExplorer with Expected Sarsa at the published rates has at the end, and the first measurement from "
+        "which the mean over seeds stays at or below it (measured every 10,000 steps)."
     )
     return b.table("limit-steps", "Steps to the error that the paper's method ends with", columns, rows, note)
 
