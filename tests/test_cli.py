@@ -67,6 +67,9 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["run", "continuous", "--steps", "4001"], ["steps", "multiples of 8"]),
         (["reproduce", "table3", "--device", "abacus", "--results", "/tmp/gvfx-none"], ["device", "abacus", "cpu"]),
         (["bench", "nothing"], ["bench", "tabular"]),
+        (["plan", "same", "--error", "0"], ["error", "above 0"]),
+        (["plan", "same", "--pilot", "-3"], ["pilot"]),
+        (["plan", "continuous"], ["world", "finite"]),
         (["demo", "--setting", "x"], ["setting", "distinct"]),
     ],
 )
@@ -76,6 +79,15 @@ def test_bad_input_is_one_sentence_and_exit_code_2(arguments, words):
     assert "Traceback" not in done.stderr
     assert all(word in done.stderr for word in words), done.stderr
     assert done.stdout == "" or "Traceback" not in done.stdout
+
+
+def test_plan_shows_what_every_behaviour_would_need(tmp_path):
+    done = cli("plan", "distinct", "--error", "0.05", "--json", tmp_path / "plan.json")
+    assert done.returncode == 0, done.stderr
+    assert "optimum" in done.stdout and "No behaviour needs fewer than" in done.stdout
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["costs"]["optimum"]["steps"] == pytest.approx(502.5 / 0.05, rel=0.01)
+    assert plan["costs"]["Uniform"]["steps"] == pytest.approx(9941 / 0.05, rel=0.01)
 
 
 def test_demo_names_a_winner_and_writes_figures(tmp_path):

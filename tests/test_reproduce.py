@@ -12,6 +12,7 @@ from test_cli import cli
 import gvfx
 from gvfx.experiments.continuous import DeepCurve
 from gvfx.experiments.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
+from gvfx.experiments.limit import LimitCurve, optimum
 from gvfx.experiments.paper import METHODS
 from gvfx.experiments.store import Store
 from gvfx.report.exhibits import build
@@ -29,6 +30,11 @@ TUNED = {"same": {"Uniform": [0.1, 0.8], "GVFExplorer": [0.1, 0.8]}}
 
 def made_up_error(curve, seed):
     """GVFExplorer 1, the others 2, 3, ... in the order of Table 1; tuned Uniform 0.5; the second seed a tenth more."""
+    if isinstance(curve, LimitCurve) and curve.setting != "fourrooms":  # at the end: OptimalDesign at the limit, others 4 times
+        level = optimum(curve.setting) / curve.experiment.steps
+        return level * (1 if curve.method == "OptimalDesign" else 4) * (1 + 0.1 * seed)
+    if isinstance(curve, LimitCurve):
+        return 0.01 * (1 + 0.1 * seed)
     base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
     level = 1.0 if base == "GVFExplorer" else 2.0 + METHODS.index(base)
     if isinstance(curve, DeepCurve):
@@ -112,6 +118,25 @@ def test_table_1_shows_the_papers_number_ours_and_a_verdict(source):
     assert any(row[:2] == ["distinct", "SR"] and row[2] == "3.15 ± 0.15" for row in more.rows)
 
 
+def test_the_limit_tables_show_ratios_to_the_optimum_and_steps_to_a_common_error(source):
+    ratios, steps, *curves = build(ITEMS["limit"], source)
+    cells = {tuple(row[:3]): row[3:] for row in ratios.rows}
+    assert cells["same", "OptimalDesign", "CE"][2] == "1.05 [1, 1.1]" and cells["same", "OptimalDesign", "CE"][3] == "1"
+    assert cells["forty", "Mixture", "CE"][2] == "4.2 [4, 4.4]" and cells["forty", "Mixture", "CE"][3] == "6.5"
+    assert cells["average of 4", "GVFExplorer", "Expected Sarsa"][2] == "4.2 [4, 4.4]"
+    reached = {tuple(row[:1] + row[2:4]): row[4:] for row in steps.rows}
+    assert reached["distinct", "GVFExplorer", "Expected Sarsa"] == ["2,000,000", "1/1"]
+    soon = reached["distinct", "OptimalDesign", "CE"]
+    assert 1_300_000 < int(soon[0].replace(",", "")) < 1_400_000  # the made-up error falls from ten times to one in equal parts
+    assert len(curves) == 5 and all(np.isfinite(s.mean).all() for c in curves for s in c.series)
+
+
+def test_the_drift_table_counts_from_the_papers_best_method(source):
+    table = build(ITEMS["limit-drift"], source)[0]
+    rows = {(row[0], row[1]): row[2:] for row in table.rows}
+    assert rows["OptimalDesign", "CE"][2] == "100" and rows["GVFExplorer", "Expected Sarsa"][2] == "1"
+
+
 def test_verdicts():
     ours = Estimate(1.0, 0.8, 1.2)
     assert [verdict(p, ours) for p in (0.5, 1.1, 2.0)] == ["worse", "inside CI", "better"]
@@ -126,7 +151,7 @@ def test_the_sweep_chooses_the_lowest_error(source):
 
 
 def test_every_item_has_a_label_and_unknown_names_suggest_the_nearest():
-    assert [item.name for item in chosen_items(["tabular", "deep"])] == list(ITEMS)
+    assert [item.name for item in chosen_items(["tabular", "deep", "limit"])] == list(ITEMS)
     with pytest.raises(gvfx.InputError, match="table1"):
         chosen_items(["tabel1"])
     done = cli("reproduce", "sensitvity")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gvfx import design as design
     from gvfx import exact as exact
     from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
     from gvfx.behaviours.fixed import Follow as Follow
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from gvfx.behaviours.fixed import RandomPolicies as RandomPolicies
     from gvfx.behaviours.fixed import RoundRobin as RoundRobin
     from gvfx.behaviours.fixed import Uniform as Uniform
+    from gvfx.behaviours.optimal import OptimalDesign as OptimalDesign
+    from gvfx.behaviours.rivals import CharacteristicTime as CharacteristicTime
+    from gvfx.behaviours.rivals import RobustSampling as RobustSampling
+    from gvfx.behaviours.rivals import SecondMoment as SecondMoment
     from gvfx.behaviours.search import BehaviourPolicySearch as BehaviourPolicySearch
     from gvfx.behaviours.successor import SuccessorRepresentation as SuccessorRepresentation
     from gvfx.behaviours.wrappers import Blend as Blend
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from gvfx.gvf import GVF as GVF
     from gvfx.learners.deep import Deep as Deep
     from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
+    from gvfx.learners.model import CertaintyEquivalence as CertaintyEquivalence
     from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
     from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
     from gvfx.policies import callable_policy as callable_policy
@@ -43,10 +49,12 @@ if TYPE_CHECKING:
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
     from gvfx.running.evaluate import evaluate as evaluate
+    from gvfx.running.planning import plan as plan
     from gvfx.running.result import Result as Result
     from gvfx.schedules import Fixed as Fixed
     from gvfx.schedules import Geometric as Geometric
     from gvfx.schedules import Linear as Linear
+    from gvfx.uncertainty import error_below as error_below
     from gvfx.worlds.gridworld import four_rooms as four_rooms
     from gvfx.worlds.gridworld import gridworld as gridworld
     from gvfx.worlds.mdp import MDP as MDP
@@ -54,6 +62,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "behaviours.explorer": ["GVFExplorer"],
     "behaviours.fixed": ["Follow", "Mixture", "RandomPolicies", "RoundRobin", "Uniform"],
+    "behaviours.optimal": ["OptimalDesign"],
+    "behaviours.rivals": ["CharacteristicTime", "RobustSampling", "SecondMoment"],
     "behaviours.search": ["BehaviourPolicySearch"],
     "behaviours.successor": ["SuccessorRepresentation"],
     "behaviours.wrappers": ["Blend", "Epsilon", "Floor"],
@@ -63,21 +73,25 @@ _HOMES = {
     "gvf": ["GVF"],
     "learners.deep": ["Deep"],
     "learners.episodic": ["EpisodicExpectedSarsa"],
+    "learners.model": ["CertaintyEquivalence"],
     "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
     "policies": ["callable_policy", "constant_policy", "mixture_policy", "table_policy", "uniform_policy"],
     "running.evaluate": ["evaluate"],
+    "running.planning": ["plan"],
     "running.result": ["Result"],
     "schedules": ["Fixed", "Geometric", "Linear"],
+    "uncertainty": ["error_below"],
     "worlds.gridworld": ["four_rooms", "gridworld"],
     "worlds.mdp": ["MDP"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted([*_HOME_OF, "exact"])
+_MODULES = ("design", "exact")
+__all__ = sorted([*_HOME_OF, *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "exact":
-        return import_module("gvfx.exact")
+    if name in _MODULES:
+        return import_module(f"gvfx.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'gvfx' has no attribute {name!r}")
     value = getattr(import_module(f"gvfx.{_HOME_OF[name]}"), name)

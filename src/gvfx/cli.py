@@ -80,7 +80,7 @@ def list_() -> None:
     for name, item in ITEMS.items():
         items.add_row(name, item.title, item.label)
     console.print(items)
-    console.print("gvfx reproduce tabular and gvfx reproduce deep make all items; gvfx report turns them into one page.")
+    console.print("gvfx reproduce tabular, deep and limit make all items; gvfx report turns them into one page.")
 
 
 @app.command()
@@ -141,6 +141,40 @@ def run(
     console.print(f"{total * len(result.seeds) / result.seconds.sum():,.0f} steps/s per core")
     if output is not None:
         _write_json(output, {"setting": chosen.name, **result.to_json()})
+        console.print(f"wrote {output}")
+
+
+@app.command()
+def plan(
+    setting: Setting,
+    error: Annotated[float, typer.Option("--error", help="The wanted mean squared error.")] = 0.05,
+    pilot: Annotated[int, typer.Option("--pilot", help="Take the world as unknown: learn it from so many steps first.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the pilot.")] = 0,
+    output: Annotated[Path | None, typer.Option("--json", help="Write the plan to this file.")] = None,
+) -> None:
+    """How many steps each behaviour needs for a wanted error, before any is spent; learner: CertaintyEquivalence."""
+    from gvfx.experiments.compare import find_setting
+    from gvfx.running.planning import OPTIMUM
+    from gvfx.running.planning import plan as make_plan
+
+    chosen = find_setting(setting)
+    if output is not None:
+        _check_writable(output, "--json")
+    costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed)  # type: ignore[arg-type]
+    best = costs[OPTIMUM].steps
+    table = _table("behaviour", "steps", "one run in twenty by", "all but one in twenty by", "times the optimum")
+    for cost in costs.costs:
+        numbers = [f"{n:,.0f}" if n < float("inf") else "never" for n in (cost.steps, cost.low, cost.high)]
+        table.add_row(cost.name, *numbers, f"{cost.steps / best:.3g}" if best else "-", style="bold" * (cost.name == OPTIMUM))
+    console = _console()
+    source = f"as {pilot:,} steps of OptimalDesign describe it" if pilot else "taken as known"
+    console.print(f"\n[bold]{chosen.title}[/], the world {source}: steps to a mean squared error of {error:g}")
+    console.print(table)
+    console.print(f"No behaviour needs fewer than {costs.bound:,.0f} steps. RoundRobin is planned as the mixture.")
+    if costs.unseen:
+        console.print(f"The pilot never acted in {costs.unseen} of the evaluation states; a longer one would tell more.")
+    if output is not None:
+        _write_json(output, {"setting": chosen.name, **costs.to_json()})
         console.print(f"wrote {output}")
 
 

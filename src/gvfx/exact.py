@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.linalg
@@ -131,7 +131,7 @@ def _existence(world: MDP, asked: Stacked, i: int, weight: np.ndarray) -> Existe
     going = np.flatnonzero(~world.terminal)
     most = _discount(world, asked, i)[going]
     ratio = float((most.max(axis=(1, 2)) ** 2 * weight[going].sum(axis=1)).max())
-    system = _kernel(world, weight, _discount(world, asked, i) ** 2)
+    system = weighted_transitions(world, weight, _discount(world, asked, i) ** 2)
     return Existence(ratio < 1, ratio, _spectral_radius(system))
 
 
@@ -160,11 +160,11 @@ def variance(
         pi, squared = _policy(world, asked, first), _discount(world, asked, first) ** 2
         # Eq. 4 (eq:var_s_a) weighs the next action by mu rho^2, Eq. 6 (eq:sarsa-m-update) by pi
         weight = pi if behaviour is None or form != "importance_sampling" else _squared_ratio(world, asked, first, behaviour)
-        system = _kernel(world, weight, squared)
+        system = weighted_transitions(world, weight, squared)
         if form == "importance_sampling" and _spectral_radius(system) >= 1:
             out[:, :, group.members] = np.inf
             continue
-        solve = _solver(sp.eye_array(world.states) - system)
+        solve = factorised(sp.eye_array(world.states) - system)
         for i in group.members:
             own = _weighted(weight, noise[:, :, i])
             if q is not None:
@@ -260,13 +260,13 @@ class _Group:
 
     def solver(self, world: MDP, asked: Stacked) -> Solve:
         i = self.members[0]
-        kernel = _kernel(world, _policy(world, asked, i), _discount(world, asked, i))
+        kernel = weighted_transitions(world, _policy(world, asked, i), _discount(world, asked, i))
         if not _every_state_leaks(kernel):
             raise InputError(
                 f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
                 "gives an endless sum; lower the discount or let episodes end."
             )
-        return _solver(sp.eye_array(world.states) - kernel)
+        return factorised(sp.eye_array(world.states) - kernel)
 
 
 def _groups(world: MDP, asked: Stacked) -> list[_Group]:
@@ -324,14 +324,14 @@ def _levels(asked: Stacked, levels: np.ndarray | None) -> np.ndarray:
     return level
 
 
-def _kernel(world: MDP, weight: np.ndarray, discount: np.ndarray) -> sp.csr_array:
-    """sum_a weight(s, a) discount(s, a, s') P(s' | s, a) as a sparse [state, state] matrix."""
+def weighted_transitions(world: Any, weight: np.ndarray, discount: np.ndarray) -> sp.csr_array:
+    """sum_a weight(s, a) discount(s, a, s') P(s' | s, a) as a sparse [state, state] matrix; of an MDP or `design.Model`."""
     entries = (weight[:, :, None] * discount * world.prob).reshape(world.states, -1)
     rows = np.repeat(np.arange(world.states), entries.shape[1])
     return sp.csr_array(sp.coo_array((entries.ravel(), (rows, world.next.ravel())), shape=(world.states, world.states)))
 
 
-def _solver(system: sp.sparray) -> Solve:
+def factorised(system: sp.sparray) -> Solve:
     """Solves system @ x = b for many b."""
     if system.shape[0] < DENSE_BELOW:
         factor = scipy.linalg.lu_factor(system.toarray(), check_finite=False)

@@ -83,3 +83,12 @@ def in_jax(schedule: ScheduleState, t: Any) -> Any:
 
     value = schedule.start * schedule.decay**t if schedule.decay != 1.0 else schedule.start + schedule.slope * t
     return jnp.maximum(value, schedule.minimum)
+
+
+def growing(first: int, factor: float, last: int) -> list[int]:
+    """Times from `first` that grow by `factor` (by one step at least), all before `last`."""
+    times, exact = [], float(first)
+    while exact < last:
+        times.append(round(exact))
+        exact = max(exact * factor, times[-1] + 1.0)
+    return times

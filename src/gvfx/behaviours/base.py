@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from gvfx.errors import InputError
+from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes
 
@@ -37,6 +38,13 @@ class Behaviour(ABC):
     @abstractmethod
     def begin(self, asked: Stacked, world: Any) -> Any:
         """A fresh state: a named tuple of arrays."""
+
+    def stops(self, steps: int, world: Any) -> Sequence[int]:
+        """The times at which the loop pauses for `refresh`; the loop keeps evidence when there are any."""
+        return ()
+
+    def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
+        """Change the state in place, from what is known at one of the stops."""
 
     def network_rule(self) -> NetworkRule:
         """The rule for learners with networks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
+from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.schedules import Linear, Schedule, ScheduleState
@@ -38,6 +40,12 @@ class _Wrapper(Behaviour):
     @property
     def needs_intrinsic(self) -> bool:  # type: ignore[override]
         return self.behaviour.needs_intrinsic
+
+    def stops(self, steps: int, world: Any) -> Sequence[int]:
+        return self.behaviour.stops(steps, world)
+
+    def refresh(self, state: Any, model: Empirical) -> None:
+        self.behaviour.refresh(state.inner, model)
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,13 @@ class Blend(Behaviour):
     @property
     def needs_intrinsic(self) -> bool:  # type: ignore[override]
         return self.first.needs_intrinsic or self.second.needs_intrinsic
+
+    def stops(self, steps: int, world: Any) -> Sequence[int]:
+        return sorted({*self.first.stops(steps, world), *self.second.stops(steps, world)})
+
+    def refresh(self, state: BlendState, model: Empirical) -> None:
+        self.first.refresh(state.first, model)
+        self.second.refresh(state.second, model)
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _blend(self.first.rule(sizes), self.second.rule(sizes), sizes.actions)

@@ -1,4 +1,4 @@
-"""What `gvfx reproduce` can make: every tabular table and figure of the paper, and the runs each one needs."""
+"""What `gvfx reproduce` can make: the tables and figures of the paper and our own, and the runs each one needs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 
 from gvfx.errors import UnknownName
-from gvfx.experiments import continuous
+from gvfx.experiments import continuous, limit
 from gvfx.experiments.continuous import DeepCurve
+from gvfx.experiments.limit import LimitCurve
 from gvfx.experiments.paper import DRIFTS, GROUPINGS, MAIN, METHODS, PRESETS, RATES, paper
 from gvfx.experiments.specification import Experiment
 
@@ -56,6 +57,9 @@ def _experiment(curve: Curve) -> Experiment:
     )
 
 
+AnyCurve = Curve | DeepCurve | LimitCurve
+
+
 @dataclass(frozen=True)
 class Item:
     """A table or figure: the paper's label, what it shows, and the curves it is made of."""
@@ -63,7 +67,7 @@ class Item:
     name: str
     label: str
     title: str
-    needs: Callable[[Tuned], Sequence[Curve | DeepCurve]]
+    needs: Callable[[Tuned], Sequence[AnyCurve]]
     seeds: int = SEEDS
 
 
@@ -258,9 +262,21 @@ CONTINUOUS = [
 ITEMS |= {item.name: item for item in CONTINUOUS}
 GROUPS["deep"] = [item.name for item in CONTINUOUS]
 
+LIMIT = [
+    Item("limit", "ours", "How close to the limit", lambda tuned: limit.stationary_curves()),
+    Item(
+        "limit-drift",
+        "ours",
+        "A drifting cumulant: certainty equivalence and the paper's methods",
+        lambda tuned: [*limit.setting_curves(limit.DRIFTING), *main_curves(limit.DRIFTING)],
+    ),
+]
+ITEMS |= {item.name: item for item in LIMIT}
+GROUPS["limit"] = [item.name for item in LIMIT]
+
 
 def chosen_items(names: list[str]) -> list[Item]:
-    """Items by name; `tabular` is all of them."""
+    """Items by name; `tabular`, `deep` and `limit` are groups of them."""
     listed: list[str] = []
     for name in names:
         if name not in ITEMS and name not in GROUPS:
@@ -277,9 +293,9 @@ def load_tuned(folder: Path) -> Tuned:
     return {s: {m: (rates[0], rates[1]) for m, rates in methods.items()} for s, methods in json.loads(path.read_text()).items()}
 
 
-def curves_with_seeds(items: list[Item], tuned: Tuned, seeds: int | None) -> Iterator[tuple[Curve | DeepCurve, int]]:
+def curves_with_seeds(items: list[Item], tuned: Tuned, seeds: int | None) -> Iterator[tuple[AnyCurve, int]]:
     """Every curve that the items need, with the most seeds that any of them asks for."""
-    most: dict[Curve | DeepCurve, int] = {}
+    most: dict[AnyCurve, int] = {}
     for item in items:
         for curve in item.needs(tuned):
             most[curve] = max(most.get(curve, 0), item.seeds if seeds is None else seeds)

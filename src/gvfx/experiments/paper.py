@@ -13,6 +13,8 @@ from typing import Literal
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RandomPolicies, RoundRobin, Uniform
+from gvfx.behaviours.optimal import OptimalDesign
+from gvfx.behaviours.rivals import CharacteristicTime, RobustSampling, SecondMoment
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
@@ -22,6 +24,7 @@ from gvfx.experiments.specification import Experiment
 from gvfx.gvf import GVF
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
+from gvfx.learners.model import CertaintyEquivalence
 from gvfx.learners.tabular import ExpectedSarsa, ImportanceSampling
 from gvfx.policies import constant_policy
 from gvfx.schedules import Linear
@@ -53,11 +56,16 @@ BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, gi
     "RoundRobin": lambda rate: RoundRobin(),
     "Mixture": lambda rate: Mixture(),
     "GVFExplorer": lambda rate: GVFExplorer(),
+    "OptimalDesign": lambda rate: OptimalDesign(),
+    "SecondMoment": lambda rate: SecondMoment(),
+    "CharacteristicTime": lambda rate: CharacteristicTime(),
+    "RobustSampling": lambda rate: RobustSampling(),
     "SR-greedy": lambda rate: SuccessorRepresentation(rate=rate, choice="greedy"),
     "SR-1": lambda rate: SuccessorRepresentation(rate=rate, temperature=1.0),
     "SR-10": lambda rate: SuccessorRepresentation(rate=rate, temperature=10.0),
     "SR-1000": lambda rate: SuccessorRepresentation(rate=rate, temperature=1000.0),
 }
+PLANNED = ("OptimalDesign", "SecondMoment", "CharacteristicTime")  # explore by themselves
 METHODS = ("BPS", "SR", "Uniform", "RoundRobin", "Mixture", "GVFExplorer")  # the columns of Table 1
 AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code has another behaviour
     "BPS": lambda rate: BehaviourPolicySearch(rate, 1.0, 1e300, 1e-3, 1.0, "ratio"),
@@ -65,9 +73,10 @@ AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code 
     "SR-greedy": lambda rate: SuccessorRepresentation(rate, choice="greedy", update="entries"),
     "Uniform": lambda rate: RandomPolicies(),
 }
-LEARNERS: dict[str, type[ExpectedSarsa] | type[ImportanceSampling]] = {
+LEARNERS: dict[str, type[Learner]] = {
     "ExpectedSarsa": ExpectedSarsa,
     "ImportanceSampling": ImportanceSampling,
+    "CertaintyEquivalence": CertaintyEquivalence,
 }
 
 
@@ -102,6 +111,8 @@ class Setting:
     def behaviour(self, name: str, rate: float | None = None, preset: str = "paper") -> Behaviour:
         """A method's behaviour as the paper runs it: explored at random early on, never below a floor of 0.001."""
         name = checked("behaviour", name, BEHAVIOURS)
+        if name in PLANNED:
+            return BEHAVIOURS[name](0.0)
         make = AUTHORS.get(name, BEHAVIOURS[name]) if preset == "authors" else BEHAVIOURS[name]
         last = 0.1 if preset == "authors" and name.startswith("SR") else 0.0
         return Floor(Epsilon(make(rate or self.rate(name)), Linear(1.0, last, 500)))
@@ -115,7 +126,11 @@ class Setting:
         preset: str = "paper",
     ) -> Learner:
         """A learner with this setting's initial tables; rates default to the behaviour's published ones."""
-        kind = LEARNERS[checked("learner", name, LEARNERS)]
+        name = checked("learner", name, LEARNERS)
+        if name == "CertaintyEquivalence":
+            drifting = any(isinstance(q.cumulant, Drifter) for q in self.questions)
+            return CertaintyEquivalence("auto" if drifting else 0.0, self.initial_m)
+        kind = ImportanceSampling if name == "ImportanceSampling" else ExpectedSarsa
         q = self.explorer_q if behaviour == "GVFExplorer" else self.initial_q
         options = (rate_q or self.rate(behaviour), rate_m or self.rate_m, q, self.initial_m)
         if preset == "paper":
@@ -183,10 +198,17 @@ def _left_right(first: object, second: object) -> list[GVF]:
 
 
 def _four_rooms(sd: float = 0.5, advance: Literal["step", "visit"] = "step") -> tuple[MDP, list[GVF]]:
-    world = four_rooms({"left": LEFT, "right": RIGHT})
-    return world, [
+    return _rooms(GVF(PI_2, Drifter(sd, 100, at="right", advance=advance), DISCOUNT, name="drifter"))
+
+
+def _stationary_rooms() -> tuple[MDP, list[GVF]]:
+    return _rooms(GVF(PI_2, Distractor(100, 0.5, at="right"), DISCOUNT, name="second"))
+
+
+def _rooms(second: GVF) -> tuple[MDP, list[GVF]]:
+    return four_rooms({"left": LEFT, "right": RIGHT}), [
         GVF(PI_1, Distractor(100, 2, at="left"), DISCOUNT, name="distractor"),
-        GVF(PI_2, Drifter(sd, 100, at="right", advance=advance), DISCOUNT, name="drifter"),
+        second,
     ]
 
 
@@ -300,6 +322,9 @@ _ABLATIONS = [
         )
         for sd in DRIFTS
         if sd != 0.5
+    ),
+    Setting(  # the error theory needs cumulants that stand still
+        "fourrooms-stationary", "FourRooms, both cumulants stationary", "ours", _stationary_rooms, 2_000_000, FOUR_ROOMS_RATES
     ),
 ]
 paper = Settings([*_MAIN, *_ABLATIONS])

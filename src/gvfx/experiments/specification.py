@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from gvfx import cumulants, policies, schedules
-from gvfx.behaviours import explorer, fixed, search, successor, wrappers
+from gvfx.behaviours import explorer, fixed, optimal, rivals, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.gvf import GVF
-from gvfx.learners import deep, episodic, tabular
+from gvfx.learners import deep, episodic, model, tabular
 from gvfx.learners.base import Learner
 from gvfx.learners.deep import Deep
 from gvfx.worlds import continuous_grid, gridworld
@@ -31,7 +31,9 @@ from gvfx.worlds.mdp import MDP
 
 FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld.gridworld}
-PARTS = (cumulants, policies, schedules, explorer, fixed, search, successor, wrappers, deep, episodic, tabular, continuous_grid)
+BEHAVIOURS = (explorer, fixed, optimal, rivals, search, successor, wrappers)
+LEARNERS = (deep, episodic, model, tabular)
+PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid)
 
 
 def _known() -> dict[str, type]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
+from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
 from gvfx.kernel import LearnerRule, Sizes
+from gvfx.truth import predicted_values
 
 
 class Learner(ABC):
@@ -16,6 +21,8 @@ class Learner(ABC):
     """
 
     needs_next_action: ClassVar[bool] = False  # whether updates wait for the next action and its probability
+    needs_evidence: ClassVar[bool] = False  # whether the loop must keep counts and cumulant sums
+    forgetting_rates: tuple[float, ...] = ()  # the running means of drifting cumulants that the evidence has
 
     @abstractmethod
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
@@ -24,3 +31,14 @@ class Learner(ABC):
     @abstractmethod
     def begin(self, asked: Stacked, world: Any) -> Any:
         """A fresh state: a named tuple with q, m and what else the rule needs."""
+
+    def stops(self, steps: int) -> Sequence[int]:
+        """The times at which the loop pauses for `refresh`, where the behaviour reads m."""
+        return ()
+
+    def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
+        """Change the state's tables in place, from what is known at one of the stops."""
+
+    def values(self, state: Any, model: Empirical) -> np.ndarray:
+        """Predictions [gvf, state] now, changing nothing."""
+        return predicted_values(model.world, model.asked, state.q)

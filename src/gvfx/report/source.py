@@ -10,8 +10,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from gvfx.experiments.continuous import DeepCurve
-from gvfx.experiments.items import Curve, Item, Tuned
+from gvfx.experiments.items import AnyCurve, Item, Tuned
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import stored_result
 from gvfx.report import statistics
@@ -30,10 +29,10 @@ class Source:
     seeds: int | None
     tuned: Tuned
 
-    def result(self, curve: Curve | DeepCurve, item: Item) -> Result:
+    def result(self, curve: AnyCurve, item: Item) -> Result:
         return stored_result(self.store, curve.experiment, self.seeds or item.seeds)
 
-    def provenance(self, item: Item, curves: Iterable[Curve | DeepCurve]) -> Provenance:
+    def provenance(self, item: Item, curves: Iterable[AnyCurve]) -> Provenance:
         asked = f" --seeds {self.seeds}" if self.seeds else ""
         return Provenance(
             command=f"gvfx reproduce {item.name}{asked}",
@@ -57,7 +56,7 @@ class Build:
     def provenance(self) -> Provenance:
         return self.source.provenance(self.item, self.item.needs(self.source.tuned))
 
-    def result(self, curve: Curve | DeepCurve) -> Result:
+    def result(self, curve: AnyCurve) -> Result:
         return self.source.result(curve, self.item)
 
     def series(self, name: str, samples: np.ndarray, hue: str, dashed: bool = False) -> Series:

@@ -41,6 +41,7 @@ SECTIONS = {
             "tuning-continuous",
         ],
     ),
+    "limit": ("How close to the limit", ["limit", "limit-drift"]),
     "ablations": ("Ablations", ["grouping", "drift", "importance-sampling", "successor", "successor-temperature", "cumulants"]),
 }
 TEXTS = {
@@ -50,6 +51,7 @@ TEXTS = {
     "each": "The two GVFs of a setting apart.",
     "tuning": "One protocol for every method: the minimum learning rate with the lowest error after 800,000 steps.",
     "continuous": "Q and M as networks with one head per GVF; solid lines: replay, dashed: prioritised replay.",
+    "limit": "MSE times steps over that of the best behaviour there can be: behaviours and learners apart; 1 is the limit.",
     "ablations": "What happens when one thing is changed.",
 }
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.equations import squared_error
+from gvfx.evidence import Evidence, no_evidence
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, uniform
@@ -49,6 +50,7 @@ class Cursor(NamedTuple):
     rng: np.ndarray  # uint64 [stream, 2]
     visits: np.ndarray  # int64 [states, actions]
     c: np.ndarray  # [gvf] scratch: the transition's cumulants, zero between transitions
+    evidence: Evidence  # what model-based learners and behaviours read between calls of the loop
 
 
 class Monitor(NamedTuple):
@@ -97,8 +99,8 @@ def dynamics(world: MDP, asked: Stacked) -> Dynamics:
     )
 
 
-def cursor(world: MDP, asked: Stacked, streams: np.ndarray) -> Cursor:
-    """A run's beginning: no state chosen yet (steps in episode = 0 means "reset first")."""
+def cursor(world: MDP, asked: Stacked, streams: np.ndarray, evidence: Evidence | None = None) -> Cursor:
+    """A run's beginning: no state chosen yet (steps in episode = 0 means "reset first"); keeps no evidence by default."""
     return Cursor(
         at=np.array([0, -1, 0, 0, -1], dtype=np.int64),
         mu=np.zeros(world.actions),
@@ -106,6 +108,7 @@ def cursor(world: MDP, asked: Stacked, streams: np.ndarray) -> Cursor:
         rng=streams,
         visits=np.zeros((world.states, world.actions), dtype=np.int64),
         c=np.zeros(len(asked.names)),
+        evidence=no_evidence(world, asked, kept=False) if evidence is None else evidence,
     )
 
 
@@ -122,6 +125,7 @@ def make_loop(
     aggregated: bool,
     drifting: bool,
     monitored: bool = False,
+    counted: bool = False,
 ) -> Loop:
     """A loop run(dynamics, behaviour state, learner state, cursor, monitor, steps); sizes and flags are compiled in."""
     gvfs, actions = sizes
@@ -147,6 +151,24 @@ def make_loop(
                 c[i] += w.sd[row, i] * normal(rng, CUMULANTS)
             if drifting:
                 c[i] += w.carry[row, i] * level[i]
+
+    @piece
+    def count(seen, pair, k, c):
+        """The transition in the evidence."""
+        seen.counts[pair, k] += 1
+        row = seen.row[pair, k]
+        if row >= 0:
+            n = seen.counts[pair, k]
+            for i in range(gvfs):
+                seen.sums[row, i] += c[i]
+                seen.squares[row, i] += c[i] * c[i]
+            for r in range(seen.rates.shape[0]):
+                rate = max(1.0 / n, seen.rates[r])
+                for i in range(gvfs):
+                    miss = c[i] - seen.recent[r, row, i]
+                    seen.recent[r, row, i] += rate * miss
+                    if n > 1:
+                        seen.missed[r, row, i] += miss * miss
 
     @piece
     def record(w, lrn, level, watch, episodes):
@@ -182,6 +204,8 @@ def make_loop(
                     w.starts[alias_draw(w.start_threshold, w.start_other, 0, w.starts.shape[0], uniform(rng, ENVIRONMENT))]
                     & 0x7FFFFFFF
                 )
+                if counted:
+                    cur.evidence.starts[s] += 1
             row = s * w.pi_stride
             x = w.feature[s] if aggregated else s
             if not needs_next_action or action < 0:
@@ -199,6 +223,8 @@ def make_loop(
                 drift(w, level, rng, paying >= 0)
             ended = w.terminal[s_next]
             cur.visits[s, action] += 1
+            if counted:
+                count(cur.evidence, pair, k, c)
             age += 1
 
             next_row = s_next * w.pi_stride

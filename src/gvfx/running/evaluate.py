@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
@@ -13,15 +14,19 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.errors import InputError
+from gvfx.evidence import Empirical, no_evidence
+from gvfx.exact import DENSE_BELOW
 from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
 from gvfx.learners.deep import Deep
+from gvfx.learners.model import CertaintyEquivalence
 from gvfx.learners.tabular import ExpectedSarsa
 from gvfx.running.compiled import Cursor, Dynamics, Loop, Monitor, cursor, dynamics, make_loop, make_table
 from gvfx.running.result import Result, Snapshot
 from gvfx.streams import seed_streams
 from gvfx.truth import GroundTruth, predicted_values
+from gvfx.uncertainty import ErrorBelow, standard_errors
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 
@@ -39,6 +44,7 @@ def evaluate(
     evaluate_every: int | None = None,
     snapshots: Iterable[int] = (),
     average_episodes: int = 0,
+    until: ErrorBelow | None = None,
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Result:
@@ -49,6 +55,8 @@ def evaluate(
     snapshots:      further times at which to keep values, variances, visits and behaviour; the end is always kept.
     average_episodes: 0 measures the error of the present estimates; k averages the squared error over the estimates
                     at the end of the last k episodes (what the authors' code reports, with k = 500).
+    until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05); measurements that lie after
+                    the end repeat the last one.  Needs CertaintyEquivalence.
     workers:        seeds run side by side; results do not depend on it.
     progress:       called as progress(seed, steps done, current error) after each measurement.
     """
@@ -56,12 +64,14 @@ def evaluate(
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
-    run = make_runner(world, questions, behaviour or GVFExplorer(), learner, plan)
+    run = make_runner(world, questions, behaviour or GVFExplorer(), learner, plan, until=until)
     if workers == 1 or len(seed_list) == 1:
         parts = [run(seed, progress) for seed in seed_list]
     else:
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
+    if until is not None and not all(part.reached for part in parts):
+        warnings.warn(unreached(until, parts), stacklevel=2)
     described = {"behaviour": repr(behaviour or GVFExplorer()), "learner": repr(run.learner), "steps": steps}
     return gather(run.names, run.weights, seed_list, parts, described)
 
@@ -73,10 +83,13 @@ def make_runner(
     learner: Learner | Deep | None,
     plan: Plan,
     identity: str = "",
+    until: ErrorBelow | None = None,
 ) -> Any:
     """What runs a seed: the compiled loop for an MDP and tables, the scanned loop for the continuous grid and networks."""
+    if until is not None and not isinstance(learner, CertaintyEquivalence):
+        raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
     if isinstance(world, MDP) and not isinstance(learner, Deep):
-        return Runner(world, stack(questions, world), behaviour, learner or ExpectedSarsa(), plan)
+        return Runner(world, stack(questions, world), behaviour, learner or ExpectedSarsa(), plan, until)
     if isinstance(world, ContinuousGrid) and (learner is None or isinstance(learner, Deep)):
         from gvfx.running.networked import NetworkRunner
 
@@ -85,6 +98,17 @@ def make_runner(
         kind = "an MDP needs a tabular learner" if isinstance(world, MDP) else "the continuous grid needs gvfx.Deep"
         raise InputError(f"learner: {type(learner).__name__} does not fit this world; {kind}.")
     raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
+
+
+def unreached(until: ErrorBelow, parts: Sequence[Part]) -> str:
+    """What to say when the steps ended before the wanted error was sure."""
+    worst = max(part.bound for part in parts)
+    late = sum(not part.reached for part in parts)
+    reason = f"the bound stands at {worst:.3g}" if np.isfinite(worst) else "some answers rest on actions never tried"
+    return (
+        f"until: {late} of {len(parts)} runs ended before their error was surely below {until.target:g} ({reason}); "
+        "the answers are the best so far; give more steps or a larger error."
+    )
 
 
 def checked_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
@@ -144,15 +168,22 @@ class Part:
     snapshot_levels: np.ndarray  # [k, gvf]
     truth: np.ndarray  # [gvf, state] at the end
     mse_outside: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] continuous grid: goals' discs left out
+    standard_errors: np.ndarray = field(default_factory=lambda: np.empty(0))  # [k, gvf, state] where the learner has them
     seconds: float = 0.0
+    model: Empirical | None = None  # the evidence at the end, where the loop kept it
+    stopped: int = 0  # steps done, with a rule to stop; 0 without
+    bound: float = np.inf  # the rule's upper bound of the error at the end
+    reached: bool = False  # whether it was below the target
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is stored: everything but the time it took; tables in single precision."""
+        """What is stored: the arrays; tables in single precision."""
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth")
-        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
-        if not self.mse_outside.size:
-            del kept["mse_outside"]
+        tables = (*tables, "standard_errors")
+        kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
+        for name in ("mse_outside", "standard_errors"):
+            if not kept[name].size:
+                del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 
     @classmethod
@@ -163,11 +194,32 @@ class Part:
 class Runner:
     """Everything that seeds share: arrays, compiled loop, truth.  Calling it with a seed runs that seed."""
 
-    def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
+    def __init__(
+        self,
+        world: MDP,
+        asked: Stacked,
+        behaviour: Behaviour,
+        learner: Learner,
+        plan: Plan,
+        until: ErrorBelow | None = None,
+    ) -> None:
+        self.until = until
+        self.looks = frozenset(until.looks(plan.steps, world.states * world.actions) if until else ())
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
         self.names, self.weights = asked.names, asked.weights
         self.sizes = Sizes(len(asked.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
+        self.replans = frozenset(behaviour.stops(plan.steps, world))
+        self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
+        self.measured = frozenset(plan.stops)
+        self.certain = (  # standard errors are kept with every snapshot where they are cheap
+            learner.needs_evidence and not learner.forgetting_rates and world.features is None and world.states < DENSE_BELOW
+        )
+        self.counted = learner.needs_evidence or bool(self.replans)
+        if learner.needs_evidence and plan.average_episodes:
+            raise InputError(
+                f"average_episodes: {type(learner).__name__} solves for its values only when they are measured; give 0."
+            )
         self.dynamics: Dynamics = dynamics(world, asked)
         self.truth = GroundTruth.exact(world, asked)
         self.loop: Loop = make_loop(
@@ -179,15 +231,17 @@ class Runner:
             world.features is not None,
             bool(asked.drift_sd.any() or asked.carry.any()),
             plan.average_episodes > 0,
+            self.counted,
         )
         self.loop(self.dynamics, *self._begin(0), 0)  # compile before seeds run side by side
 
     def _begin(self, seed: int) -> tuple[Any, Any, Cursor, Monitor]:
+        evidence = no_evidence(self.world, self.asked, self.counted, self.learner.forgetting_rates)
         ring = np.zeros((max(1, self.plan.average_episodes), self.sizes.gvfs))
         return (
             self.behaviour.begin(self.asked, self.world),
             self.learner.begin(self.asked, self.world),
-            cursor(self.world, self.asked, seed_streams(seed)),
+            cursor(self.world, self.asked, seed_streams(seed), evidence),
             Monitor(np.ascontiguousarray(self.truth.base.T), np.ascontiguousarray(self.truth.unit.T), self.truth.points, ring),
         )
 
@@ -195,22 +249,40 @@ class Runner:
         acting, learning, at, watch = self._begin(seed)
         mse, levels, episodes, snapshots = [], [], [], []
         seconds, done = 0.0, 0
-        for stop in self.plan.stops:
+        bound, looks, reached = np.inf, 0, False
+        for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *self.looks}):
             begun = time.perf_counter()
             self.loop(self.dynamics, acting, learning, at, watch, stop - done)
-            seconds += time.perf_counter() - begun
             done = stop
-            estimates = predicted_values(self.world, self.asked, learning.q)
-            if stop in self.plan.evaluations:
+            known = Empirical(self.world, self.asked, at.evidence)
+            if stop in self.refreshes:
+                self.learner.refresh(learning, known)
+            if stop in self.replans:
+                self.behaviour.refresh(acting, known)
+            if self.until and stop in self.looks:
+                bound, counts = self.until.bound(known, looks)
+                reached = bound < self.until.target
+                looks += counts
+            seconds += time.perf_counter() - begun
+            times = [time for time in self.plan.stops if time >= stop] if reached else [stop] if stop in self.measured else []
+            if not times:
+                continue
+            estimates = self.learner.values(learning, known)
+            evaluated = [time for time in times if time in self.plan.evaluations]
+            if evaluated:
                 averaged = self.plan.average_episodes and at.at[3]
-                mse.append(watch.mean(int(at.at[3])) if averaged else self.truth.mse(estimates, at.level))
-                levels.append(at.level.copy())
-                episodes.append(int(at.at[3]))
+                now = watch.mean(int(at.at[3])) if averaged else self.truth.mse(estimates, at.level)
+                mse += [now] * len(evaluated)
+                levels += [at.level.copy()] * len(evaluated)
+                episodes += [int(at.at[3])] * len(evaluated)
                 if progress:
-                    progress(seed, done, float(mse[-1] @ self.asked.weights / self.asked.weights.sum()))
-            if stop in self.plan.snapshots:
-                snapshots.append((estimates, *self._tables(acting, learning, at)))
-        values, variances, visits, behaviour, at_levels = (np.stack(column) for column in zip(*snapshots, strict=True))
+                    progress(seed, done, float(now @ self.asked.weights / self.asked.weights.sum()))
+            shown = [time for time in times if time in self.plan.snapshots]
+            if shown:
+                snapshots += [(estimates, *self._tables(acting, learning, at, known))] * len(shown)
+            if reached:
+                break
+        values, variances, visits, behaviour, at_levels, errors = (np.stack(column) for column in zip(*snapshots, strict=True))
         return Part(
             steps=np.array(self.plan.evaluations),
             mse=np.array(mse),
@@ -223,15 +295,20 @@ class Runner:
             behaviour=behaviour,
             snapshot_levels=at_levels,
             truth=self.truth.values(at.level),
+            standard_errors=errors,
             seconds=seconds,
+            model=known if self.learner.needs_evidence else None,
+            stopped=done if self.until else 0,
+            bound=bound,
+            reached=reached,
         )
 
-    def _tables(self, acting: Any, learning: Any, at: Cursor) -> tuple[np.ndarray, ...]:
-        """Variances, visits, behaviour and drift levels now."""
+    def _tables(self, acting: Any, learning: Any, at: Cursor, known: Empirical) -> tuple[np.ndarray, ...]:
+        """Variances, visits, behaviour, drift levels and standard errors now."""
         mu = np.empty((self.world.states, self.world.actions))
         make_table(self.sizes, self.rule)(self.dynamics, acting, learning, int(at.at[0]), mu)
         kept = predicted_values(self.world, self.asked, learning.m) if self.behaviour.needs_variance else np.empty(0)
-        return kept, at.visits.copy(), mu, at.level.copy()
+        return kept, at.visits.copy(), mu, at.level.copy(), standard_errors(known) if self.certain else np.empty(0)
 
 
 def gather(
@@ -259,6 +336,7 @@ def gather(
                 visits=stacked("visits", k),
                 behaviour=stacked("behaviour", k),
                 levels=stacked("snapshot_levels", k),
+                standard_errors=stacked("standard_errors", k) if first.standard_errors.size else None,
             )
             for k, step in enumerate(first.snapshot_steps)
         ),
@@ -266,4 +344,7 @@ def gather(
         seconds=np.array([part.seconds for part in parts]),
         mse_outside=np.stack([part.mse_outside for part in parts]) if first.mse_outside.size else None,
         experiment=described,
+        models=tuple(part.model for part in parts if part.model is not None),
+        stopped=np.array([part.stopped for part in parts]) if first.stopped else None,
+        bounds=np.array([part.bound for part in parts]) if first.stopped else None,
     )

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
+
+from gvfx.errors import InputError
+from gvfx.evidence import Empirical
+from gvfx.uncertainty import bootstrap, standard_errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,6 +23,7 @@ class Snapshot:
     visits: np.ndarray  # [seed, state, action]
     behaviour: np.ndarray  # [seed, state, action]
     levels: np.ndarray  # [seed, gvf] drifting cumulants
+    standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, where the learner has them
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +42,9 @@ class Result:
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: the cells outside the goals' discs
     experiment: dict[str, Any] = field(default_factory=dict)
+    models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, where the loop kept it (not stored)
+    stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop
+    bounds: np.ndarray | None = None  # [seed] the rule's upper bound of the error at the end
 
     @property
     def values(self) -> np.ndarray:
@@ -65,6 +74,43 @@ class Result:
     def predict(self, state: int) -> np.ndarray:
         """Predictions [gvf] at a state, averaged over seeds."""
         return self.values[:, :, state].mean(axis=0)
+
+    def intervals(
+        self,
+        state: int | None = None,
+        level: float = 0.95,
+        method: Literal["asymptotic", "bootstrap"] = "asymptotic",
+        draws: int = 200,
+    ) -> np.ndarray:
+        """Confidence intervals [gvf, 2] of the predictions at a state, or [gvf, state, 2] of all; needs CertaintyEquivalence.
+
+        asymptotic: the delta method.  bootstrap: `draws` runs of the estimated world; only before a result is stored.
+        Infinite where a prediction rests on something that was never tried.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+        centre, tail = self.values.mean(axis=0), (1 - level) / 2
+        if method == "asymptotic":
+            half = -ndtri(tail) * np.sqrt((self._standard_errors() ** 2).sum(axis=0)) / len(self.seeds)
+            out = np.stack([centre - half, centre + half], axis=-1)
+        elif method == "bootstrap":
+            if not self.models:
+                raise InputError("method: the bootstrap needs the counts of a run with CertaintyEquivalence that was not stored.")
+            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)
+            out = 2 * centre[..., None] - np.moveaxis(np.quantile(drawn, [1 - tail, tail], axis=0), 0, -1)
+            unknown = ~np.isfinite(self._standard_errors()).all(axis=0)
+            out[unknown] = [-np.inf, np.inf]
+        else:
+            raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
+        return out if state is None else out[:, state]
+
+    def _standard_errors(self) -> np.ndarray:
+        kept = self.snapshots[-1].standard_errors
+        if kept is not None:
+            return kept
+        if not self.models:
+            raise InputError("intervals: this learner does not know how sure it is; use gvfx.CertaintyEquivalence().")
+        return np.stack([standard_errors(m) for m in self.models])
 
     def to_json(self) -> dict[str, Any]:
         """The curves and a summary as plain data."""

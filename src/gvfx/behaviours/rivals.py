@@ -1,0 +1,134 @@
+"""Newer rivals as behaviours: robust on-policy sampling, and two designs from the literature planned on the run's evidence.
+
+`gvfx.design.rivals` has the formulas of the designs and says where they are our reading.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.optimal import OptimalDesign, PlannedState
+from gvfx.design import characteristic_time_of, second_moment_of
+from gvfx.errors import InputError
+from gvfx.estimate import estimated
+from gvfx.evidence import Empirical
+from gvfx.gvf import GVF, Stacked
+from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
+from gvfx.worlds.mdp import MDP
+
+
+class SamplingState(NamedTuple):
+    counts: np.ndarray  # int64 [row, action] how often each action was taken
+    share: float
+
+
+@dataclass(frozen=True)
+class RobustSampling(Behaviour):
+    """The action whose share of the visits so far is furthest below the mixture of the target policies.
+
+    The original ("Robust On-Policy Sampling for Data-Efficient Policy Evaluation in Reinforcement Learning") takes a gradient
+    step on the log-likelihood of the data and samples from the changed policy.  In a table, with a large step, that is the
+    most under-sampled action: our reading.  With probability 1 - `share` an action is drawn from the mixture itself.
+    """
+
+    share: float = 1.0
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _rule(*sizes)
+
+    def begin(self, asked: Stacked, world: Any) -> SamplingState:
+        return SamplingState(np.zeros((world.rows, world.actions), dtype=np.int64), float(self.share))
+
+
+@dataclass(frozen=True)
+class Planned(Behaviour):
+    """Random at first; then the design for the world that the data describe, anew each time the data grow by `growth`.
+
+    first:  steps at random before the first plan (default: that of OptimalDesign).
+    growth: factor by which the data grow between two plans.
+    prior:  visits' worth of trust in "this action does what the state's other actions did".
+    random: share of random actions.
+    """
+
+    first: int | None = None
+    growth: float = 1.3
+    prior: float = 1.0
+    random: float = 0.02
+
+    def __post_init__(self) -> None:
+        self._frame()
+        if not (self.prior > 0 and 0 <= self.random <= 1):
+            raise InputError(f"prior: {type(self).__name__} needs prior > 0, and random within [0, 1].")
+
+    @abstractmethod
+    def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
+        """What to do in a world taken as known, mu [state, action]."""
+
+    def _frame(self) -> OptimalDesign:
+        """When to plan, and how a plan is followed: as OptimalDesign does."""
+        return OptimalDesign(first=self.first, growth=self.growth)
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return self._frame().rule(sizes)
+
+    def begin(self, asked: Stacked, world: Any) -> PlannedState:
+        return self._frame().begin(asked, world)
+
+    def stops(self, steps: int, world: Any) -> Sequence[int]:
+        return self._frame().stops(steps, world)
+
+    def refresh(self, state: PlannedState, model: Empirical) -> None:
+        mu = self.design(*estimated(model, self.prior))
+        state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
+
+
+@dataclass(frozen=True)
+class SecondMoment(Planned):
+    """Actions in proportion to the root of the mean square return, for many policies at once (Liu, Chen & Zhang)."""
+
+    def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
+        return second_moment_of(world, questions)
+
+
+@dataclass(frozen=True)
+class CharacteristicTime(Planned):
+    """Visits that make the largest value deviation per visit as small as can be (MR-NaS, Russo & Pacchiano 2025)."""
+
+    def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
+        return characteristic_time_of(world, questions)
+
+
+@cache
+def _rule(gvfs: int, actions: int) -> BehaviourRule:
+    @piece
+    def probabilities(state, t, s, x, pi, m, mu):
+        visits = 0
+        for a in range(actions):
+            visits += state.counts[x, a]
+        lagging = 0
+        furthest = -1e300
+        for a in range(actions):
+            wanted = 0.0
+            for i in range(gvfs):
+                wanted += pi[a, i]
+            wanted /= gvfs
+            lag = wanted * (visits + 1) - state.counts[x, a]
+            if wanted > 0.0 and lag > furthest:
+                furthest = lag
+                lagging = a
+            mu[a] = (1.0 - state.share) * wanted
+        mu[lagging] += state.share
+        normalise(mu, actions)
+
+    @piece
+    def observe(state, t, transition, c, gamma, pi):
+        state.counts[transition.x, transition.action] += 1
+
+    return BehaviourRule(probabilities, observe, end_nothing)

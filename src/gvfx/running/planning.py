@@ -1,0 +1,106 @@
+"""Plan before you spend: how many steps each behaviour needs for a wanted error, and what the best one would need.
+
+The error theory (`gvfx.design`) says what certainty equivalence will err by under a fixed behaviour.  In a known world that
+needs no step at all.  In an unknown one a short pilot (OptimalDesign) is run first, and the world that its data describe is
+taken for the real one: the forecast is then as good as the pilot's picture of the world.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gvfx import exact
+from gvfx.behaviours.optimal import OptimalDesign
+from gvfx.design import Forecast, characteristic_time_of, forecast, optimal, second_moment_of, steps_needed
+from gvfx.errors import InputError
+from gvfx.estimate import estimated
+from gvfx.evidence import Empirical
+from gvfx.gvf import GVF, stack
+from gvfx.learners.model import CertaintyEquivalence
+from gvfx.running.evaluate import Plan, checked_seeds, make_runner
+from gvfx.worlds.mdp import MDP
+
+OPTIMUM = "optimum"
+DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # what each behaviour comes to in a known world
+    "Mixture": lambda world, questions: stack(questions, world).pi.mean(axis=2),
+    "Uniform": lambda world, questions: np.full((1, world.actions), 1 / world.actions),
+    "GVFExplorer": exact.explorer_behaviour,
+    "SecondMoment": second_moment_of,
+    "CharacteristicTime": characteristic_time_of,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What one behaviour needs for the wanted error, certainty equivalence learning from it."""
+
+    name: str
+    behaviour: np.ndarray  # mu [1 or states, actions]
+    forecast: Forecast
+    steps: float  # until the expected error is the wanted one; infinite if it never is
+    low: float  # until one run in twenty has it
+    high: float  # until all but one in twenty have it
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """The costs of a wanted error, the cheapest behaviour last; steps are those of a run from nothing."""
+
+    error: float
+    costs: tuple[Cost, ...]
+    bound: float  # steps below which no behaviour whatever has the wanted error in expectation
+    pilot: int = 0  # steps spent to learn the world; 0: it was known
+    unseen: int = 0  # evaluation states in which the pilot never acted: their error is not counted
+
+    def __getitem__(self, name: str) -> Cost:
+        for cost in self.costs:
+            if cost.name == name:
+                return cost
+        raise InputError(f"name: there is no plan for {name!r}; choose from {', '.join(c.name for c in self.costs)}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what never ends is None."""
+        names = ("steps", "low", "high")
+        rows = {c.name: {n: getattr(c, n) if math.isfinite(getattr(c, n)) else None for n in names} for c in self.costs}
+        return {"error": self.error, "bound": self.bound, "pilot": self.pilot, "unseen": self.unseen, "costs": rows}
+
+
+def plan(world: MDP, questions: Sequence[GVF], error: float, *, pilot: int = 0, seed: int = 0, draws: int = 200) -> Costs:
+    """How many steps each behaviour needs until the mean squared error is `error`, from a known world or after a pilot.
+
+    pilot: steps of OptimalDesign from which to estimate the world; 0 takes `world` as known.
+    draws: runs drawn for the interval.
+    RoundRobin is planned as the mixture.  Cumulants that drift are taken as standing still.
+    """
+    if not isinstance(world, MDP):
+        raise InputError(f"world: {type(world).__name__} cannot be planned for; give a finite world (gvfx.MDP).")
+    steps_needed(1.0, error)  # refuses an error of 0 or less
+    if pilot < 0:
+        raise InputError(f"pilot: {pilot} steps cannot be made; give a number above 0, or 0 to take the world as known.")
+    unseen = 0
+    if pilot:
+        known = run_pilot(world, questions, pilot, seed)
+        counted = known.world.feature[known.world.live]
+        world, questions = estimated(known)
+        unseen = int((~world.live[counted]).sum())
+    best = optimal(world, questions)
+    designs = {name: make(world, questions) for name, make in DESIGNS.items()} | {OPTIMUM: best.behaviour}
+    costs = []
+    for name, mu in designs.items():
+        f = forecast(world, questions, mu, draws=draws)
+        costs.append(Cost(name, mu, f, f.steps(error), f.steps(error, 0.05), f.steps(error, 0.95)))
+    costs.sort(key=lambda c: -c.steps)
+    return Costs(float(error), tuple(costs), steps_needed(best.bound, error), pilot, unseen)
+
+
+def run_pilot(world: MDP, questions: Sequence[GVF], steps: int, seed: int = 0) -> Empirical:
+    """What OptimalDesign knows of the world after so many steps."""
+    run = make_runner(world, questions, OptimalDesign(), CertaintyEquivalence(), Plan.checked(steps, steps, ()))
+    known = run(checked_seeds([seed])[0]).model
+    assert known is not None
+    return known

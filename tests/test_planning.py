@@ -1,0 +1,78 @@
+"""What a run will cost: against the error theory in a known world, against the truth after a pilot."""
+
+import numpy as np
+import probes
+import pytest
+
+import gvfx
+import gvfx.design as design
+from gvfx.estimate import estimated
+from gvfx.running.planning import OPTIMUM, run_pilot
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(3)
+    world = probes.random_mdp(rng, states=6, actions=3)
+    return world, [probes.random_question(rng, world, discount=0.8) for _ in range(2)]
+
+
+def test_a_known_world_costs_what_the_theory_says(case):
+    world, questions = case
+    costs = gvfx.plan(world, questions, 0.01)
+    assert costs["Uniform"].steps == pytest.approx(design.constant(world, questions, [[1 / 3] * 3]) / 0.01, rel=1e-3)
+    assert costs[OPTIMUM].steps == min(c.steps for c in costs.costs) >= costs.bound
+    assert all(c.low < c.steps < c.high for c in costs.costs)
+    assert costs.pilot == 0 and set(costs.to_json()["costs"]) >= {"Mixture", "GVFExplorer", "SecondMoment", "CharacteristicTime"}
+    with pytest.raises(gvfx.InputError, match="Uniform"):
+        costs["Unifrom"]
+
+
+def test_the_planned_number_of_steps_gives_the_wanted_error(case):
+    world, questions = case
+    costs = gvfx.plan(world, questions, 0.002)
+    steps = int(costs["Uniform"].steps)
+    errors = gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=steps, seeds=60).error[:, -1]
+    assert errors.mean() == pytest.approx(0.002, rel=0.3)
+
+
+def test_a_pilot_comes_close(case):
+    world, questions = case
+    known, guessed = gvfx.plan(world, questions, 0.01), gvfx.plan(world, questions, 0.01, pilot=20_000)
+    assert guessed.pilot == 20_000 and guessed.unseen == 0
+    for cost in known.costs:
+        assert guessed[cost.name].steps == pytest.approx(cost.steps, rel=0.2)
+
+
+def test_a_pilot_says_what_it_did_not_see(case):
+    assert gvfx.plan(*case, 0.05, pilot=3, draws=2).unseen > 0
+
+
+def test_what_never_happens_takes_for_ever():
+    world, questions = probes.bandit()
+    never = gvfx.GVF([1.0, 0.0], questions[0].cumulant, 0.9, name="one arm")
+    cost = gvfx.plan(world, [never], 0.01)
+    assert np.isfinite(cost["Mixture"].steps)
+    assert cost["GVFExplorer"].steps == pytest.approx(4 / 0.01, rel=0.01)
+
+
+def test_the_estimated_world_has_the_values_of_certainty_equivalence(case):
+    world, questions = case
+    known = run_pilot(world, questions, 5_000)
+    model, asked = estimated(known, prior=1e-9)
+    np.testing.assert_allclose(gvfx.exact.values(model, asked), known.values, atol=1e-6)
+
+
+def test_the_estimated_world_keeps_state_dependent_discounts_and_groups():
+    world = gvfx.gridworld(4, {"left": (0, 0)}, horizon=30, grouping=2)
+    question = gvfx.GVF(lambda s: [0.1, 0.2, 0.3, 0.4], gvfx.Distractor(10, 1, at="left"), lambda s, a, n: 0.5 if s == n else 0.9)
+    known = run_pilot(world, [question], 5_000)
+    model, asked = estimated(known, prior=1e-9)
+    assert model.states == world.rows
+    assert gvfx.exact.values(model, asked)[0].max() > 1
+
+
+@pytest.mark.parametrize(("options", "words"), [({"error": 0}, "above 0"), ({"error": 1, "pilot": -1}, "pilot")])
+def test_bad_plans_are_refused(case, options, words):
+    with pytest.raises(gvfx.InputError, match=words):
+        gvfx.plan(*case, **options)

@@ -1,0 +1,89 @@
+"""Standard errors, intervals and the rule to stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from probes import bandit, chain, random_mdp, random_question
+from test_compiled import small_world, two_questions
+from test_model import compiled_evidence
+
+import gvfx
+from gvfx.evidence import Empirical
+from gvfx.uncertainty import bootstrap, standard_errors
+
+
+def run(world, questions, steps=20_000, seeds=1, **options):
+    return gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=steps, seeds=seeds, **options)
+
+
+def test_standard_error_of_a_bandit_by_hand():
+    """V = 1/4 mean of N(1, 2) + 3/4 * 3: only the first arm's mean is unsure."""
+    result = run(*bandit(), steps=5000)
+    (model,) = result.models
+    n = model.visits[0, 0]
+    spread = model.spreads[:-1, 0].max() * n / (n - 1)
+    np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [0.25 * np.sqrt(spread / n), 0])
+    half = 1.959964 * 0.25 * np.sqrt(spread / n)
+    np.testing.assert_allclose(result.intervals(0), [[result.values[0, 0, 0] - half, result.values[0, 0, 0] + half]], rtol=1e-6)
+
+
+def test_intervals_cover_the_truth():
+    """2 x 40 runs on random worlds: 95 % intervals cover about 95 % of the values."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        world = random_mdp(rng, 5, 2)
+        result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000, seeds=40)
+        se = result.snapshots[-1].standard_errors
+        unsure = se > 0
+        covered = np.abs(result.values - result.truth)[unsure] < 1.96 * se[unsure]
+        assert 0.90 < covered.mean() < 0.985
+
+
+def test_bootstrap_agrees_with_the_delta_method():
+    rng = np.random.default_rng(0)
+    world = random_mdp(rng, 5, 2)
+    result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000)
+    se = result.snapshots[-1].standard_errors[0]
+    drawn = bootstrap(result.models[0], 200)
+    np.testing.assert_allclose(drawn.std(axis=0)[se > 0], se[se > 0], rtol=0.25)
+    wide = np.diff(result.intervals(method="bootstrap", draws=300))
+    np.testing.assert_allclose(wide, np.diff(result.intervals()), rtol=0.3, atol=1e-6)
+
+
+def test_what_was_never_tried_makes_answers_unsure():
+    world, questions = small_world(), two_questions()
+    asked, at = compiled_evidence(world, questions, steps=30)
+    se = standard_errors(Empirical(world, asked, at.evidence))
+    assert np.isinf(se[:, world.live]).any() and not np.isnan(se).any()
+    result = run(world, questions, steps=20_000)
+    assert np.isfinite(result.intervals()).all()
+
+
+@pytest.mark.parametrize("rule", [dict(), dict(each=True), dict(relative=True)])
+def test_stops_when_sure_and_the_error_is_below(rule):
+    world, questions = small_world(), two_questions()
+    result = run(world, questions, steps=200_000, seeds=5, until=gvfx.error_below(0.01, **rule))
+    assert (result.stopped < 200_000).all() and (result.bounds < 0.01).all()
+    error = result.mse[:, -1]
+    scale = (result.truth[:, :, world.live] ** 2).mean(axis=2) if "relative" in rule else 1.0
+    error = error / scale
+    assert ((error.max(axis=1) if "each" in rule else error.mean(axis=1)) < 0.01).all()
+    np.testing.assert_array_equal(result.visits.sum(axis=(1, 2)), result.stopped)
+
+
+def test_says_when_the_steps_do_not_suffice():
+    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs ended before .* best so far; give more steps"):
+        result = run(small_world(), two_questions(), steps=3000, until=gvfx.error_below(1e-6))
+    assert result.stopped[0] == 3000 and result.bounds[0] > 1e-6 and np.isfinite(result.values).all()
+
+
+def test_complaints():
+    with pytest.raises(gvfx.InputError, match=r"^target: "):
+        gvfx.error_below(0.0)
+    with pytest.raises(gvfx.InputError, match=r"^until: .*CertaintyEquivalence"):
+        gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), until=gvfx.error_below(0.1))
+    with pytest.raises(gvfx.InputError, match=r"^intervals: .*CertaintyEquivalence"):
+        gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=10).intervals(0)
+    with pytest.raises(gvfx.InputError, match=r"^level: "):
+        run(*chain(), steps=10).intervals(0, level=95)
