@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
     from gvfx.policies import callable_policy as callable_policy
     from gvfx.policies import constant_policy as constant_policy
+    from gvfx.policies import deterministic_policy as deterministic_policy
     from gvfx.policies import mixture_policy as mixture_policy
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
@@ -47,9 +48,13 @@ if TYPE_CHECKING:
     from gvfx.schedules import Fixed as Fixed
     from gvfx.schedules import Geometric as Geometric
     from gvfx.schedules import Linear as Linear
+    from gvfx.signals import Info as Info
+    from gvfx.signals import Measure as Measure
+    from gvfx.signals import Reward as Reward
     from gvfx.worlds.gridworld import four_rooms as four_rooms
     from gvfx.worlds.gridworld import gridworld as gridworld
     from gvfx.worlds.mdp import MDP as MDP
+    from gvfx.worlds.toy_text import from_gymnasium as from_gymnasium
 
 _HOMES = {
     "behaviours.explorer": ["GVFExplorer"],
@@ -64,12 +69,21 @@ _HOMES = {
     "learners.deep": ["Deep"],
     "learners.episodic": ["EpisodicExpectedSarsa"],
     "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
-    "policies": ["callable_policy", "constant_policy", "mixture_policy", "table_policy", "uniform_policy"],
+    "policies": [
+        "callable_policy",
+        "constant_policy",
+        "deterministic_policy",
+        "mixture_policy",
+        "table_policy",
+        "uniform_policy",
+    ],
     "running.evaluate": ["evaluate"],
     "running.result": ["Result"],
     "schedules": ["Fixed", "Geometric", "Linear"],
+    "signals": ["Info", "Measure", "Reward"],
     "worlds.gridworld": ["four_rooms", "gridworld"],
     "worlds.mdp": ["MDP"],
+    "worlds.toy_text": ["from_gymnasium"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted([*_HOME_OF, "exact"])
