@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from gvfx.signals import Info as Info
     from gvfx.signals import Measure as Measure
     from gvfx.signals import Reward as Reward
+    from gvfx.worlds.check import Finding as Finding
+    from gvfx.worlds.check import check as check
     from gvfx.worlds.gridworld import four_rooms as four_rooms
     from gvfx.worlds.gridworld import gridworld as gridworld
     from gvfx.worlds.mdp import MDP as MDP
@@ -81,6 +83,7 @@ _HOMES = {
     "running.result": ["Result"],
     "schedules": ["Fixed", "Geometric", "Linear"],
     "signals": ["Info", "Measure", "Reward"],
+    "worlds.check": ["Finding", "check"],
     "worlds.gridworld": ["four_rooms", "gridworld"],
     "worlds.mdp": ["MDP"],
     "worlds.toy_text": ["from_gymnasium"],

@@ -26,6 +26,7 @@ app = typer.Typer(
 Setting = Annotated[
     str, typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty, continuous.")
 ]
+Made = Annotated[str, typer.Argument(help="module:make, a function that returns your environment and your questions.")]
 Seeds = Annotated[int, typer.Option("--seeds", help="Independent runs.")]
 Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Dask scheduler, tcp://host:port.")]
@@ -272,6 +273,25 @@ def report(
     print(f"wrote {path}")
     if missing:
         print(f"not yet run, so left out: {', '.join(missing)}")
+
+
+@app.command()
+def check(
+    make: Made,
+    steps: Annotated[int, typer.Option("--steps", help="How many random steps to try.")] = 1000,
+) -> None:
+    """Find the mistakes in your environment and questions before step one; exit code 2 if there are errors."""
+    from gvfx.worlds.check import check as find
+    from gvfx.worlds.check import load_made
+
+    env, questions = load_made(make)
+    findings = find(env, questions, steps)
+    for finding in findings:
+        print(finding)
+    errors = sum(finding.severity == "error" for finding in findings)
+    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "no mistakes found")
+    if errors:
+        raise typer.Exit(2)
 
 
 @app.command()

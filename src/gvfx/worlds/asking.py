@@ -24,7 +24,8 @@ from gvfx.worlds.mdp import MDP
 
 def is_environment(world: Any) -> bool:
     """Whether something is a Gymnasium environment, vector environments included."""
-    return all(hasattr(world, name) for name in ("step", "reset", "observation_space", "action_space"))
+    parts = ("step", "reset", "observation_space", "action_space")
+    return not isinstance(world, type) and all(hasattr(world, part) for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
