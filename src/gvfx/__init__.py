@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from gvfx.worlds.gridworld import four_rooms as four_rooms
     from gvfx.worlds.gridworld import gridworld as gridworld
     from gvfx.worlds.mdp import MDP as MDP
+    from gvfx.worlds.monte_carlo import MonteCarlo as MonteCarlo
+    from gvfx.worlds.monte_carlo import truth_of as truth_of
     from gvfx.worlds.toy_text import from_gymnasium as from_gymnasium
 
 _HOMES = {
@@ -86,6 +88,7 @@ _HOMES = {
     "worlds.check": ["Finding", "check"],
     "worlds.gridworld": ["four_rooms", "gridworld"],
     "worlds.mdp": ["MDP"],
+    "worlds.monte_carlo": ["MonteCarlo", "truth_of"],
     "worlds.toy_text": ["from_gymnasium"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

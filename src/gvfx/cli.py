@@ -295,6 +295,36 @@ def check(
 
 
 @app.command()
+def truth(
+    make: Made,
+    points: Annotated[int | None, typer.Option("--points", help="So many states of random walks (default: the start).")] = None,
+    precision: Annotated[float | None, typer.Option("--precision", help="Stop at this standard error.")] = None,
+    relative: Annotated[float | None, typer.Option("--relative", help="Stop at this standard error as a share.")] = None,
+    max_episodes: Annotated[int, typer.Option("--max-episodes", help="At most so many per point and policy.")] = 10_000,
+    output: Annotated[Path | None, typer.Option("--json", help="Write the values to this file.")] = None,
+) -> None:
+    """Estimate the true answers to your questions by Monte Carlo, with standard errors."""
+    from gvfx.worlds.check import load_made
+    from gvfx.worlds.monte_carlo import truth_of
+
+    if output is not None:
+        _check_writable(output, "--json")
+    env, questions = load_made(make)
+    found = truth_of(env(), questions, points, precision=precision, relative=relative, max_episodes=max_episodes)
+    table = _table("GVF", "at", "value", "standard error", "cut off, at most", "episodes")
+    for i, name in enumerate(found.names):
+        for j, point in enumerate(found.points):
+            numbers = (found.values[i, j], found.standard_errors[i, j], found.residuals[i, j])
+            table.add_row(name, f"{point}", *(f"{x:.4g}" for x in numbers), f"{found.episodes[i, j]:,}")
+    _console().print(table)
+    if (precision or relative) and not found.precise.all():
+        print(f"the wanted precision was not reached everywhere within {max_episodes:,} episodes; allow more.")
+    if output is not None:
+        _write_json(output, found.to_json())
+        print(f"wrote {output}")
+
+
+@app.command()
 def bench(
     which: Annotated[str, typer.Argument(help="tabular or deep")] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
