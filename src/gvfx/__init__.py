@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
     from gvfx.running.evaluate import evaluate as evaluate
+    from gvfx.running.online import EnvironmentFailed as EnvironmentFailed
     from gvfx.running.result import Result as Result
+    from gvfx.running.saved import load as load
     from gvfx.schedules import Fixed as Fixed
     from gvfx.schedules import Geometric as Geometric
     from gvfx.schedules import Linear as Linear
@@ -82,7 +84,9 @@ _HOMES = {
         "uniform_policy",
     ],
     "running.evaluate": ["evaluate"],
+    "running.online": ["EnvironmentFailed"],
     "running.result": ["Result"],
+    "running.saved": ["load"],
     "schedules": ["Fixed", "Geometric", "Linear"],
     "signals": ["Info", "Measure", "Reward"],
     "worlds.check": ["Finding", "check"],

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from gvfx.running.compiled import Cursor, Dynamics, Loop, Monitor, cursor, dynam
 from gvfx.running.result import Result, Snapshot
 from gvfx.streams import seed_streams
 from gvfx.truth import GroundTruth, predicted_values
+from gvfx.worlds.asking import is_environment
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 
@@ -29,7 +31,7 @@ Progress = Callable[[int, int, float], None]  # (seed, steps done, current error
 
 
 def evaluate(
-    world: MDP | ContinuousGrid,
+    world: MDP | ContinuousGrid | Any,
     questions: Sequence[GVF],
     behaviour: Behaviour | None = None,
     learner: Learner | Deep | None = None,
@@ -41,9 +43,11 @@ def evaluate(
     average_episodes: int = 0,
     workers: int = 1,
     progress: Progress | None = None,
+    save: str | Path | None = None,
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 
+    world:          an MDP, the continuous grid, or a Gymnasium environment (vector environments too).
     seeds:          how many (0, 1, ...), or the seeds themselves.
     evaluate_every: steps between error measurements (default: twenty over the run).
     snapshots:      further times at which to keep values, variances, visits and behaviour; the end is always kept.
@@ -51,7 +55,14 @@ def evaluate(
                     at the end of the last k episodes (what the authors' code reports, with k = 500).
     workers:        seeds run side by side; results do not depend on it.
     progress:       called as progress(seed, steps done, current error) after each measurement.
+    save:           a file for the result; where an environment fails, it gets what was learned so far.
     """
+    if is_environment(world):
+        from gvfx.running.online import evaluate_environment
+
+        options = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
+        options |= {"workers": workers, "progress": progress, "save": save}
+        return evaluate_environment(world, questions, behaviour, learner, steps=steps, seeds=seeds, **options)
     plan = Plan.checked(steps, evaluate_every, snapshots, average_episodes)
     seed_list = checked_seeds(seeds)
     if workers < 1:
@@ -63,7 +74,10 @@ def evaluate(
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
     described = {"behaviour": repr(behaviour or GVFExplorer()), "learner": repr(run.learner), "steps": steps}
-    return gather(run.names, run.weights, seed_list, parts, described)
+    result = gather(run.names, run.weights, seed_list, parts, described)
+    if save is not None:
+        result.save(save)
+    return result
 
 
 def make_runner(
@@ -84,7 +98,7 @@ def make_runner(
     if isinstance(world, MDP | ContinuousGrid):
         kind = "an MDP needs a tabular learner" if isinstance(world, MDP) else "the continuous grid needs gvfx.Deep"
         raise InputError(f"learner: {type(learner).__name__} does not fit this world; {kind}.")
-    raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
+    raise InputError(f"world: {type(world).__name__} is no world; give gvfx.gridworld(...), gvfx.MDP or a Gymnasium environment.")
 
 
 def checked_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
