@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
     from gvfx.running.evaluate import evaluate as evaluate
+    from gvfx.running.logs import Log as Log
     from gvfx.running.online import EnvironmentFailed as EnvironmentFailed
     from gvfx.running.result import Result as Result
     from gvfx.running.saved import load as load
@@ -84,6 +85,7 @@ _HOMES = {
         "uniform_policy",
     ],
     "running.evaluate": ["evaluate"],
+    "running.logs": ["Log"],
     "running.online": ["EnvironmentFailed"],
     "running.result": ["Result"],
     "running.saved": ["load"],

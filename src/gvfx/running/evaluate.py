@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -47,7 +47,8 @@ def evaluate(
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 
-    world:          an MDP, the continuous grid, or a Gymnasium environment (vector environments too).
+    world:          an MDP, the continuous grid, a Gymnasium environment (vector environments too), or a log of
+                    transitions (`gvfx.Log` or a mapping of its columns; then nothing but `questions` and `save` is read).
     seeds:          how many (0, 1, ...), or the seeds themselves.
     evaluate_every: steps between error measurements (default: twenty over the run).
     snapshots:      further times at which to keep values, variances, visits and behaviour; the end is always kept.
@@ -63,6 +64,13 @@ def evaluate(
         options = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
         options |= {"workers": workers, "progress": progress, "save": save}
         return evaluate_environment(world, questions, behaviour, learner, steps=steps, seeds=seeds, **options)
+    if isinstance(world, Mapping) or hasattr(world, "next_observation"):
+        from gvfx.running.logs import evaluate_log
+
+        result = evaluate_log(world, questions)
+        if save is not None:
+            result.save(save)
+        return result
     plan = Plan.checked(steps, evaluate_every, snapshots, average_episodes)
     seed_list = checked_seeds(seeds)
     if workers < 1:

@@ -113,6 +113,8 @@ class Result:
         for i, name in enumerate(self.names):
             v = self.values[:, i].mean(axis=0)
             line = f"{name:<{width}}  mean over visits {v @ share:.4g}, from {v[share > 0].min():.4g} to {v[share > 0].max():.4g}"
+            support = self.experiment.get("support", {}).get(name, 1.0)
+            line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
         return "\n".join(lines)
 

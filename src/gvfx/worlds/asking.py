@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,19 @@ def time_limit(env: Any) -> int | None:
     return min(limits) if limits else declared
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """Which questions want a number, and the field to name if it is bad."""
+
+    field: str
+    gvfs: list[int] = dataclass_field(default_factory=list)
+
+    @property
+    def place(self) -> Any:
+        """Where to write it: an index, or several."""
+        return self.gvfs[0] if len(self.gvfs) == 1 else np.array(self.gvfs)
+
+
 class Reader:
     """The questions' cumulants and discounts at a transition; what several questions share is read once.
 
@@ -108,23 +122,25 @@ class Reader:
         self.cumulants = np.zeros(len(self.names))  # the constant part
         self.discounts = np.ones(len(self.names))
         self._noise = np.random.default_rng([seed, 0x6E6F6973])
-        signals: dict[Any, tuple[TransitionFunction, list[tuple[int, int | None, str]]]] = {}
-        self._ends: list[tuple[TransitionFunction, list[tuple[int, str]]]] = []
-        ends: dict[Any, list[tuple[int, str]]] = {}
+        signals: dict[Any, tuple[TransitionFunction, dict[int | None, _Wanted]]] = {}
+        ends: dict[Any, _Wanted] = {}
         for i, (name, q) in enumerate(zip(self.names, self.questions, strict=True)):
             if isinstance(q.cumulant, Measured):
-                wanted = (i, q.cumulant.index, f"{name}.cumulant")
-                signals.setdefault(q.cumulant.source, (q.cumulant.reader(), []))[1].append(wanted)
+                components = signals.setdefault(q.cumulant.source, (q.cumulant.reader(), {}))[1]
+                components.setdefault(q.cumulant.index, _Wanted(f"{name}.cumulant")).gvfs.append(i)
             elif isinstance(q.cumulant, Constant) and q.cumulant.at is None:
                 self.cumulants[i] = q.cumulant.value
             else:
-                signals[i] = self._from_table(q, here, name), [(i, None, f"{name}.cumulant")]
+                signals[i] = self._from_table(q, here, name), {None: _Wanted(f"{name}.cumulant", [i])}
             if callable(q.discount):
-                ends.setdefault(q.discount, []).append((i, f"{name}.discount"))
+                ends.setdefault(q.discount, _Wanted(f"{name}.discount")).gvfs.append(i)
             else:
                 self.discounts[i] = q.discount
-        self._signals = list(signals.values())
-        self._ends = [(of_transition(f, wanted[0][1]), wanted) for f, wanted in ends.items()]
+        self._signals = [
+            (read, [(wanted.place, index, wanted.field) for index, wanted in components.items()])
+            for read, components in signals.values()
+        ]
+        self._ends = [(of_transition(f, wanted.field), wanted.place, wanted.field) for f, wanted in ends.items()]
         self.reads_info = bool(self._ends) or any(isinstance(q.cumulant, Measured) for q in self.questions)
 
     def _from_table(self, q: GVF, here: Stage | None, name: str) -> TransitionFunction:
@@ -154,21 +170,19 @@ class Reader:
         """Write a transition's cumulants c [gvf] and discounts gamma [gvf] (termination is not looked at)."""
         for read, wanted in self._signals:
             value = read(observation, action, reward, following, info)
-            for i, index, field in wanted:
+            for place, index, field in wanted:
                 try:
                     x = float(value) if index is None else float(value[index])
                 except (TypeError, ValueError, IndexError, KeyError):
                     x = number(value, index, field)
                 if not math.isfinite(x):
                     raise SignalFailed(f"{field}: is {x}; return finite numbers only.")
-                c[i] = x
-        for read, ends in self._ends:
-            value = read(observation, action, reward, following, info)
-            for i, field in ends:
-                x = number(value, None, field)
-                if not 0 <= x <= 1:
-                    raise SignalFailed(f"{field}: {x!r} lies outside [0, 1]; return a number between 0 and 1.")
-                gamma[i] = x
+                c[place] = x
+        for read, place, field in self._ends:
+            x = number(read(observation, action, reward, following, info), None, field)
+            if not 0 <= x <= 1:
+                raise SignalFailed(f"{field}: {x!r} lies outside [0, 1]; return a number between 0 and 1.")
+            gamma[place] = x
 
     def transition(
         self, observation: Any, action: Any, reward: float, following: Any, terminated: bool, info: dict
