@@ -61,7 +61,7 @@ def evaluate(
     if is_environment(world):
         from gvfx.running.online import evaluate_environment
 
-        options = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
+        options: dict[str, Any] = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
         options |= {"workers": workers, "progress": progress, "save": save}
         return evaluate_environment(world, questions, behaviour, learner, steps=steps, seeds=seeds, **options)
     if isinstance(world, Mapping) or hasattr(world, "next_observation"):

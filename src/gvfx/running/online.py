@@ -230,7 +230,7 @@ class Many:
             following[ended] = [int(o) for o in np.asarray(info["final_obs"], dtype=object)[ended]]
         if np.isnan(rewards).any():
             raise self.failed(f"the reward of environment {int(np.isnan(rewards).argmax())} is nan; return finite numbers.")
-        for k in np.flatnonzero(~self.resets):
+        for k in np.flatnonzero(~self.resets).tolist():
             own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
             try:
                 self.reader.read(

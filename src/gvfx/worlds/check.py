@@ -126,8 +126,9 @@ def _walk(env: Any, steps: int, seed: int, found: _Findings) -> list[_Step]:
             break
         if not _equal(observation, given) or (answer[0] is given and isinstance(given, np.ndarray)):
             found.error("observation", "is one array that later steps write into; return a copy of it.")
-        path.append(_Step(observation, action, answer[1], copy.deepcopy(answer[0]), *answer[2:4], dict(answer[4])))
-        given = _reset(env, {}, found) if answer[2] or answer[3] else answer[0]
+        following, reward, terminated, truncated, info = answer
+        path.append(_Step(observation, action, reward, copy.deepcopy(following), terminated, truncated, dict(info)))
+        given = _reset(env, {}, found) if terminated or truncated else following
     return path
 
 

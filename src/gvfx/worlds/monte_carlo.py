@@ -81,7 +81,7 @@ def truth_of(
     actions = getattr(env.action_space, "n", None)
     if actions is None:
         raise InputError(f"action_space: {type(env.action_space).__name__} is not Discrete; offer numbered actions.")
-    targets = Targets(asked, int(actions), here and here.shell.states, here.first_state if here else 0)
+    targets = Targets(asked, int(actions), here.shell.states if here else None, here.first_state if here else 0)
     with _no_time_limit(env):
         starts = _starts(env, points, reset_to, np.random.default_rng([seed, 1]))
         rolls = [
@@ -98,7 +98,7 @@ def truth_of(
     columns = {name: np.zeros(shape) for name in ("values", "standard_errors", "residuals")}
     episodes, precise = np.zeros(shape, int), np.zeros(shape, bool)
     for n, roll in enumerate(rolls):
-        at = np.ix_(roll.members, [n % len(starts)])
+        at = np.ix_(roll.members, np.array([n % len(starts)]))
         parts = {"values": roll.mean, "standard_errors": roll.error, "residuals": roll.residual}
         for name, part in parts.items():
             columns[name][at] = part[:, None]
@@ -226,7 +226,8 @@ def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:
     """States of a random walk, one per episode at a random age of up to twenty steps."""
     starts = []
     for _ in range(count):
-        seed, depth, path = _seed(rng), int(rng.integers(20)), []
+        seed, depth = _seed(rng), int(rng.integers(20))
+        path: list[int] = []
         observation, _ = env.reset(seed=seed)
         before = copy.deepcopy(observation)
         while len(path) < depth:
