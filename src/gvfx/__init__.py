@@ -45,19 +45,31 @@ if TYPE_CHECKING:
     from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
     from gvfx.policies import callable_policy as callable_policy
     from gvfx.policies import constant_policy as constant_policy
+    from gvfx.policies import deterministic_policy as deterministic_policy
     from gvfx.policies import mixture_policy as mixture_policy
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
     from gvfx.running.evaluate import evaluate as evaluate
+    from gvfx.running.logs import Log as Log
+    from gvfx.running.online import EnvironmentFailed as EnvironmentFailed
     from gvfx.running.planning import plan as plan
     from gvfx.running.result import Result as Result
+    from gvfx.running.saved import load as load
     from gvfx.schedules import Fixed as Fixed
     from gvfx.schedules import Geometric as Geometric
     from gvfx.schedules import Linear as Linear
+    from gvfx.signals import Info as Info
+    from gvfx.signals import Measure as Measure
+    from gvfx.signals import Reward as Reward
     from gvfx.uncertainty import error_below as error_below
+    from gvfx.worlds.check import Finding as Finding
+    from gvfx.worlds.check import check as check
     from gvfx.worlds.gridworld import four_rooms as four_rooms
     from gvfx.worlds.gridworld import gridworld as gridworld
     from gvfx.worlds.mdp import MDP as MDP
+    from gvfx.worlds.monte_carlo import MonteCarlo as MonteCarlo
+    from gvfx.worlds.monte_carlo import truth_of as truth_of
+    from gvfx.worlds.toy_text import from_gymnasium as from_gymnasium
 
 _HOMES = {
     "behaviours.explorer": ["GVFExplorer"],
@@ -75,14 +87,28 @@ _HOMES = {
     "learners.episodic": ["EpisodicExpectedSarsa"],
     "learners.model": ["CertaintyEquivalence"],
     "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
-    "policies": ["callable_policy", "constant_policy", "mixture_policy", "table_policy", "uniform_policy"],
+    "policies": [
+        "callable_policy",
+        "constant_policy",
+        "deterministic_policy",
+        "mixture_policy",
+        "table_policy",
+        "uniform_policy",
+    ],
     "running.evaluate": ["evaluate"],
     "running.planning": ["plan"],
+    "running.logs": ["Log"],
+    "running.online": ["EnvironmentFailed"],
     "running.result": ["Result"],
+    "running.saved": ["load"],
     "schedules": ["Fixed", "Geometric", "Linear"],
     "uncertainty": ["error_below"],
+    "signals": ["Info", "Measure", "Reward"],
+    "worlds.check": ["Finding", "check"],
     "worlds.gridworld": ["four_rooms", "gridworld"],
     "worlds.mdp": ["MDP"],
+    "worlds.monte_carlo": ["MonteCarlo", "truth_of"],
+    "worlds.toy_text": ["from_gymnasium"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("design", "exact")

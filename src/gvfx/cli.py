@@ -26,6 +26,7 @@ app = typer.Typer(
 Setting = Annotated[
     str, typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty, continuous.")
 ]
+Made = Annotated[str, typer.Argument(help="module:make, a function that returns your environment and your questions.")]
 Seeds = Annotated[int, typer.Option("--seeds", help="Independent runs.")]
 Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Dask scheduler, tcp://host:port.")]
@@ -306,6 +307,55 @@ def report(
     print(f"wrote {path}")
     if missing:
         print(f"not yet run, so left out: {', '.join(missing)}")
+
+
+@app.command()
+def check(
+    make: Made,
+    steps: Annotated[int, typer.Option("--steps", help="How many random steps to try.")] = 1000,
+) -> None:
+    """Find the mistakes in your environment and questions before step one; exit code 2 if there are errors."""
+    from gvfx.worlds.check import check as find
+    from gvfx.worlds.check import load_made
+
+    env, questions = load_made(make)
+    findings = find(env, questions, steps)
+    for finding in findings:
+        print(finding)
+    errors = sum(finding.severity == "error" for finding in findings)
+    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "no mistakes found")
+    if errors:
+        raise typer.Exit(2)
+
+
+@app.command()
+def truth(
+    make: Made,
+    points: Annotated[int | None, typer.Option("--points", help="So many states of random walks (default: the start).")] = None,
+    precision: Annotated[float | None, typer.Option("--precision", help="Stop at this standard error.")] = None,
+    relative: Annotated[float | None, typer.Option("--relative", help="Stop at this standard error as a share.")] = None,
+    max_episodes: Annotated[int, typer.Option("--max-episodes", help="At most so many per point and policy.")] = 10_000,
+    output: Annotated[Path | None, typer.Option("--json", help="Write the values to this file.")] = None,
+) -> None:
+    """Estimate the true answers to your questions by Monte Carlo, with standard errors."""
+    from gvfx.worlds.check import load_made
+    from gvfx.worlds.monte_carlo import truth_of
+
+    if output is not None:
+        _check_writable(output, "--json")
+    env, questions = load_made(make)
+    found = truth_of(env(), questions, points, precision=precision, relative=relative, max_episodes=max_episodes)
+    table = _table("GVF", "at", "value", "standard error", "cut off, at most", "episodes")
+    for i, name in enumerate(found.names):
+        for j, point in enumerate(found.points):
+            numbers = (found.values[i, j], found.standard_errors[i, j], found.residuals[i, j])
+            table.add_row(name, f"{point}", *(f"{x:.4g}" for x in numbers), f"{found.episodes[i, j]:,}")
+    _console().print(table)
+    if (precision or relative) and not found.precise.all():
+        print(f"the wanted precision was not reached everywhere within {max_episodes:,} episodes; allow more.")
+    if output is not None:
+        _write_json(output, found.to_json())
+        print(f"wrote {output}")
 
 
 @app.command()

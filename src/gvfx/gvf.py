@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -13,19 +13,21 @@ import numpy as np
 from gvfx.cumulants import Constant, Cumulant, Drifter
 from gvfx.errors import InputError
 from gvfx.policies import Policy, as_policy
+from gvfx.signals import Measure, Measured, of_transition, over_outcomes
 
 
 @dataclass(frozen=True)
 class GVF:
     """A predictive question: following `policy`, how much of `cumulant`, discounted, will I see from here?
 
-    discount: a number in [0, 1], or a function of (state, action, next state).
+    cumulant: a cumulant, a number, or a function of the transition (`gvfx.signals`).
+    discount: a number in [0, 1], or a function of the transition.
     weight:   how much this question's squared error counts.
     """
 
     policy: Policy
     cumulant: Cumulant
-    discount: float | Callable[[int, int, int], float] = 0.99
+    discount: float | Callable[..., float] = 0.99
     weight: float = 1.0
     name: str = ""
 
@@ -33,9 +35,16 @@ class GVF:
         object.__setattr__(self, "policy", as_policy(self.policy))
         if isinstance(self.cumulant, Real):
             object.__setattr__(self, "cumulant", Constant(float(self.cumulant)))
+        if not isinstance(self.cumulant, Cumulant) and callable(self.cumulant):
+            object.__setattr__(self, "cumulant", Measure(self.cumulant))
         if not isinstance(self.cumulant, Cumulant):
-            raise InputError(f"cumulant: {self.cumulant!r:.60} is not a cumulant; use Constant, Distractor, Drifter or a number.")
-        if not callable(self.discount):
+            raise InputError(
+                f"cumulant: {self.cumulant!r:.60} is not a cumulant; use Reward, Info, Constant, Distractor, Drifter, "
+                "a function of the transition or a number."
+            )
+        if callable(self.discount):
+            of_transition(self.discount, "discount")
+        else:
             _check_discount(self.discount, "discount")
         if not (isinstance(self.weight, Real) and math.isfinite(self.weight) and self.weight >= 0):
             raise InputError(f"weight: {self.weight!r} must be a finite number of at least 0.")
@@ -80,14 +89,29 @@ def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
     return names
 
 
-def stack(questions: Sequence[GVF], world: Any) -> Stacked:
-    """The questions as arrays over `world` (an MDP); every mistake in them is found here, before the first step."""
+def expand(questions: Sequence[GVF]) -> list[GVF]:
+    """The questions with every vector of known size turned into one question per component, `name[0]`, `name[1]`, ..."""
     questions = [questions] if isinstance(questions, GVF) else list(questions)
-    if not questions:
-        raise InputError("questions: the list is empty; ask at least one GVF.")
     for i, q in enumerate(questions):
         if not isinstance(q, GVF):
             raise InputError(f"questions[{i}]: {q!r:.60} is not a GVF; write gvfx.GVF(policy, cumulant, discount).")
+    sizes = [q.cumulant.size if isinstance(q.cumulant, Measured) else None for q in questions]
+    if not any(sizes):
+        return questions
+    out: list[GVF] = []
+    for name, q, size in zip(question_names(questions), questions, sizes, strict=True):
+        if isinstance(q.cumulant, Measured) and size is not None:
+            out += [replace(q, cumulant=q.cumulant.component(k), name=f"{name}[{k}]") for k in range(size)]
+        else:
+            out.append(replace(q, name=name))
+    return out
+
+
+def stack(questions: Sequence[GVF], world: Any) -> Stacked:
+    """The questions as arrays over `world` (an MDP); every mistake in them is found here, before the first step."""
+    questions = expand(questions)
+    if not questions:
+        raise InputError("questions: the list is empty; ask at least one GVF.")
     names = question_names(questions)
     shape = (world.states, world.actions, world.successors)
 
@@ -128,9 +152,11 @@ def _discounts(discount: Any, world: Any, varying: bool, name: str) -> np.ndarra
     shape = (world.states, world.actions, world.successors)
     if not callable(discount):
         return np.full(math.prod(shape) if varying else 1, float(discount))
-    out = np.empty(shape)
-    for (s, a, k), s_next in np.ndenumerate(world.next):
-        out[s, a, k] = _check_discount(float(discount(s, a, int(s_next))), f"{name}.discount({s}, {a}, {s_next})")
+    out = over_outcomes(world, of_transition(discount, f"{name}.discount"), f"{name}.discount")
+    bad = np.argwhere((out < 0) | (out > 1))
+    if bad.size:
+        s, a, k = bad[0]
+        _check_discount(float(out[s, a, k]), f"{name}.discount({s}, {a}, {world.next[s, a, k]})")
     return out.ravel()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from gvfx.running.result import Result, Snapshot
 from gvfx.streams import seed_streams
 from gvfx.truth import GroundTruth, predicted_values
 from gvfx.uncertainty import ErrorBelow, standard_errors
+from gvfx.worlds.asking import is_environment
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 
@@ -34,7 +36,7 @@ Progress = Callable[[int, int, float], None]  # (seed, steps done, current error
 
 
 def evaluate(
-    world: MDP | ContinuousGrid,
+    world: MDP | ContinuousGrid | Any,
     questions: Sequence[GVF],
     behaviour: Behaviour | None = None,
     learner: Learner | Deep | None = None,
@@ -47,9 +49,12 @@ def evaluate(
     until: ErrorBelow | None = None,
     workers: int = 1,
     progress: Progress | None = None,
+    save: str | Path | None = None,
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 
+    world:          an MDP, the continuous grid, a Gymnasium environment (vector environments too), or a log of
+                    transitions (`gvfx.Log` or a mapping of its columns; then nothing but `questions` and `save` is read).
     seeds:          how many (0, 1, ...), or the seeds themselves.
     evaluate_every: steps between error measurements (default: twenty over the run).
     snapshots:      further times at which to keep values, variances, visits and behaviour; the end is always kept.
@@ -59,7 +64,21 @@ def evaluate(
                     the end repeat the last one.  Needs CertaintyEquivalence.
     workers:        seeds run side by side; results do not depend on it.
     progress:       called as progress(seed, steps done, current error) after each measurement.
+    save:           a file for the result; where an environment fails, it gets what was learned so far.
     """
+    if is_environment(world):
+        from gvfx.running.online import evaluate_environment
+
+        options: dict[str, Any] = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
+        options |= {"workers": workers, "progress": progress, "save": save}
+        return evaluate_environment(world, questions, behaviour, learner, steps=steps, seeds=seeds, **options)
+    if isinstance(world, Mapping) or hasattr(world, "next_observation"):
+        from gvfx.running.logs import evaluate_log
+
+        result = evaluate_log(world, questions)
+        if save is not None:
+            result.save(save)
+        return result
     plan = Plan.checked(steps, evaluate_every, snapshots, average_episodes)
     seed_list = checked_seeds(seeds)
     if workers < 1:
@@ -73,7 +92,10 @@ def evaluate(
     if until is not None and not all(part.reached for part in parts):
         warnings.warn(unreached(until, parts), stacklevel=2)
     described = {"behaviour": repr(behaviour or GVFExplorer()), "learner": repr(run.learner), "steps": steps}
-    return gather(run.names, run.weights, seed_list, parts, described)
+    result = gather(run.names, run.weights, seed_list, parts, described)
+    if save is not None:
+        result.save(save)
+    return result
 
 
 def make_runner(
@@ -97,7 +119,7 @@ def make_runner(
     if isinstance(world, MDP | ContinuousGrid):
         kind = "an MDP needs a tabular learner" if isinstance(world, MDP) else "the continuous grid needs gvfx.Deep"
         raise InputError(f"learner: {type(learner).__name__} does not fit this world; {kind}.")
-    raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
+    raise InputError(f"world: {type(world).__name__} is no world; give gvfx.gridworld(...), gvfx.MDP or a Gymnasium environment.")
 
 
 def unreached(until: ErrorBelow, parts: Sequence[Part]) -> str:

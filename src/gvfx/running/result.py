@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -45,6 +46,7 @@ class Result:
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, where the loop kept it (not stored)
     stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound of the error at the end
+    first_state: int = 0  # what the environment calls the first state
 
     @property
     def values(self) -> np.ndarray:
@@ -71,9 +73,63 @@ class Result:
         """Weighted mean of the GVFs' squared errors, [seed, t]; plain mean with equal weights."""
         return self.mse @ (self.weights / self.weights.sum())
 
-    def predict(self, state: int) -> np.ndarray:
-        """Predictions [gvf] at a state, averaged over seeds."""
-        return self.values[:, :, state].mean(axis=0)
+    def predict(self, observation: int) -> np.ndarray:
+        """Predictions [gvf] at a state (or batch of them, [gvf, ...]), averaged over seeds."""
+        states = np.asarray(observation) - self.first_state
+        if states.dtype.kind not in "iu" or (states < 0).any() or (states >= self.values.shape[2]).any():
+            last = self.first_state + self.values.shape[2] - 1
+            raise InputError(f"observation: {observation!r:.40} is no state; give a whole number, {self.first_state} to {last}.")
+        return self.values[:, :, states].mean(axis=0)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per question and state: prediction, its standard error over seeds, truth where known, visits."""
+        predicted, error = self.values.mean(axis=0), standard_error(self.values)
+        truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
+        return [
+            {
+                "question": name,
+                "observation": s + self.first_state,
+                "prediction": float(predicted[i, s]),
+                "standard_error": float(error[i, s]) if len(self.seeds) > 1 else None,
+                "truth": None if np.isnan(truth[i, s]) else float(truth[i, s]),
+                "visits": int(visits[s]),
+            }
+            for i, name in enumerate(self.names)
+            for s in range(predicted.shape[1])
+        ]
+
+    def to_dataframe(self) -> Any:
+        """`rows` as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("pandas: is not installed; pip install pandas, or use result.rows().") from None
+        return pandas.DataFrame(self.rows())
+
+    def summary(self) -> str:
+        """A few lines of text: what was asked, what was found, how the steps were spent."""
+        visits = self.visits.sum(axis=(0, 2))
+        share = visits / max(1, visits.sum())
+        spent = self.visits.sum(axis=(0, 1)) / max(1, visits.sum())
+        kept = [f"{k} {v}" for k, v in self.experiment.items() if k in ("environment", "behaviour", "learner", "failed")]
+        steps, seeds = self.snapshots[-1].step, len(self.seeds)
+        lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {(visits > 0).sum()} of {len(visits)} states visited"]
+        lines.append("actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(spent)))
+        known = not np.isnan(self.truth).any()
+        width = max(map(len, self.names))
+        for i, name in enumerate(self.names):
+            v = self.values[:, i].mean(axis=0)
+            line = f"{name:<{width}}  mean over visits {v @ share:.4g}, from {v[share > 0].min():.4g} to {v[share > 0].max():.4g}"
+            support = self.experiment.get("support", {}).get(name, 1.0)
+            line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
+            lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
+        return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to a file (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
+        from gvfx.running.saved import save
+
+        save(self, Path(path))
 
     def intervals(
         self,
@@ -102,7 +158,7 @@ class Result:
             out[unknown] = [-np.inf, np.inf]
         else:
             raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
-        return out if state is None else out[:, state]
+        return out if state is None else out[:, state - self.first_state]
 
     def _standard_errors(self) -> np.ndarray:
         kept = self.snapshots[-1].standard_errors

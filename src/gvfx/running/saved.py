@@ -1,0 +1,61 @@
+"""Results as files: named arrays with a checksum, and plain JSON for the rest; nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.files import write_whole
+from gvfx.running.result import Result, Snapshot
+from gvfx.tensors import pack, unpack
+
+FORMAT, VERSION = "gvfx result", "1"
+CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside")
+TABLES = ("values", "variances", "visits", "behaviour", "levels")
+
+
+def save(result: Result, path: Path) -> None:
+    """Write a result whole or not at all."""
+    arrays = {name: getattr(result, name) for name in CURVES if getattr(result, name) is not None}
+    for k, snapshot in enumerate(result.snapshots):
+        arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
+    described = {
+        "names": result.names,
+        "seeds": result.seeds,
+        "snapshots": [snapshot.step for snapshot in result.snapshots],
+        "experiment": result.experiment,
+        "first_state": result.first_state,
+    }
+    metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
+    write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
+
+
+def load(path: str | Path) -> Result:
+    """A result that `Result.save` wrote; a damaged, foreign or newer file is refused in one sentence."""
+    path = Path(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"path: cannot read {path} ({error.strerror}); name a file written by result.save.") from None
+    arrays, metadata = unpack(raw, str(path))
+    if metadata.get("format") != FORMAT:
+        raise InputError(f"path: {path} is not a result of gvfx; name a file written by result.save.")
+    if metadata["version"] != VERSION:
+        raise InputError(
+            f"path: {path} has version {metadata['version']}, this gvfx reads {VERSION}; use the gvfx that wrote it."
+        )
+    described = json.loads(metadata["result"])
+    return Result(
+        names=tuple(described["names"]),
+        seeds=tuple(described["seeds"]),
+        snapshots=tuple(
+            Snapshot(step=step, **{name: arrays.get(f"{k}.{name}") for name in TABLES})  # type: ignore[arg-type]
+            for k, step in enumerate(described["snapshots"])
+        ),
+        experiment=described["experiment"],
+        first_state=described["first_state"],
+        **{name: arrays.get(name) for name in CURVES},  # type: ignore[arg-type]
+    )

@@ -1,0 +1,76 @@
+"""Answers from a log of transitions: right where the log covers the question, honest where it does not."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import gvfx
+
+
+@pytest.fixture(scope="module")
+def lake():
+    """A log in which every outcome of FrozenLake's table appears as often as it is likely: answers are exact."""
+    env = gym.make("FrozenLake-v1")
+    world, P = gvfx.from_gymnasium(env), env.unwrapped.P
+    outcomes = [(s, a, s2, end, r, 0.25) for s in np.flatnonzero(world.live) for a in range(4) for _, s2, r, end in P[s][a]]
+    names = ("observation", "action", "next_observation", "terminated", "reward", "behaviour_prob")
+    log = {name: np.array(column) for name, column in zip(names, zip(*outcomes, strict=True), strict=True)}
+    return world, {**log, "force": np.stack([log["reward"], log["observation"]], axis=1)}
+
+
+def test_a_log_that_covers_everything_gives_the_exact_values(lake, tmp_path):
+    world, log = lake
+    ends = lambda s, a, s2: 0.5 if s2 % 2 else 0.9  # noqa: E731
+    questions = [
+        gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.95, name="goal"),
+        gvfx.GVF([0.1, 0.4, 0.4, 0.1], lambda s, a, s2: s2, ends, name="signal"),
+        gvfx.GVF(gvfx.uniform_policy(), 1.0, 1.0, name="length"),
+    ]
+    result = gvfx.evaluate(log, questions, save=tmp_path / "log.gvfx")
+    exact = gvfx.exact.values(world, questions)
+    np.testing.assert_allclose(result.values[0][:, world.live], exact[:, world.live], atol=1e-6)
+    assert result.experiment["support"] == pytest.approx({"goal": 1, "signal": 1, "length": 1})
+    assert result.experiment["effective"]["goal"] == pytest.approx(1) and result.experiment["effective"]["signal"] < 0.8
+    assert "WARNING" not in result.summary()
+    assert np.array_equal(gvfx.load(tmp_path / "log.gvfx").values, result.values)
+
+
+def test_further_columns_are_info(lake):
+    _, log = lake
+    questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Info("force", size=2), 0.0, name="f")]
+    assert gvfx.evaluate(log, questions).predict(14).tolist() == [0.25, 14]
+
+
+def test_choices_never_tried_are_warned_of(lake):
+    _, log = lake
+    kept = {name: column[log["action"] != 3] for name, column in log.items()}
+    table = gvfx.Log(**{name: kept[name] for name in gvfx.Log._fields if name in kept}, actions=4, states=16)
+    result = gvfx.evaluate(table, [gvfx.GVF([0, 0, 0.6, 0.4], gvfx.Reward(), 0.9, name="up")])
+    assert result.experiment["support"]["up"] == pytest.approx(0.6)
+    assert "WARNING: 40% of its choices were never tried" in result.summary()
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"action": None}, "log: has no column 'action'"),
+        ({"action": [0.5, 1]}, "action"),
+        ({"reward": [1.0]}, "reward"),
+        ({"reward": [1.0, float("nan")]}, "reward"),
+        ({"behaviour_prob": [0.5, 0.0]}, "behaviour_prob"),
+        ({"states": 1}, "states"),
+    ],
+)
+def test_bad_columns_are_named(change, field):
+    log = {"observation": [0, 1], "action": [0, 1], "next_observation": [1, 0], "terminated": [False, True], **change}
+    log = {name: column for name, column in log.items() if column is not None}
+    with pytest.raises(gvfx.InputError, match=f"^{field}"):
+        gvfx.evaluate(log, [gvfx.GVF([0.5, 0.5], 1.0, 0.9)])
+
+
+def test_endless_sums_are_refused():
+    log = {"observation": [0], "action": [0], "next_observation": [0], "terminated": [False]}
+    with pytest.raises(gvfx.InputError, match="^discount: the log's values do not settle"):
+        gvfx.evaluate(log, [gvfx.GVF([1.0], 1.0, 1.0)])

@@ -1,0 +1,250 @@
+"""The online loop: equal to the compiled one, right about endings, vectors, failures, and what a result can do."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from test_check import Sound, stepped
+
+import gvfx
+from gvfx.running.online import evaluate_online
+from gvfx.schedules import Fixed
+from gvfx.tensors import pack
+
+HALF = [0.5, 0.5]
+SARSA = gvfx.ExpectedSarsa(Fixed(0.2), Fixed(0.2), initial_q=0.0)
+
+
+def cliff_questions():
+    pi = np.random.default_rng(0).dirichlet(np.ones(4), 48)
+    ends = lambda s, a, s2: 0.5 if s2 % 5 == 0 else 0.9  # noqa: E731
+    return [gvfx.GVF(pi, gvfx.Reward(), 0.9), gvfx.GVF(gvfx.uniform_policy(), lambda s, a, s2: s != s2, ends)]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "learner"),
+    [
+        (gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer())), SARSA),
+        (gvfx.RoundRobin(), gvfx.ImportanceSampling(Fixed(0.2), Fixed(0.2), initial_q=0.0)),
+        (gvfx.SuccessorRepresentation(), gvfx.EpisodicExpectedSarsa(Fixed(0.2), Fixed(0.2), initial_q=0.0)),
+    ],
+)
+def test_online_equals_compiled_where_the_environment_has_no_chance(behaviour, learner):
+    """CliffWalking moves without chance, so the same seed must give the same answers, bit for bit."""
+    env, questions = gym.make("CliffWalking-v1", max_episode_steps=60), cliff_questions()
+    if isinstance(learner, gvfx.EpisodicExpectedSarsa):
+        with pytest.raises(gvfx.InputError, match="^discount: EpisodicExpectedSarsa"):
+            evaluate_online(env, questions, behaviour, learner, steps=10)
+        questions[1] = dataclasses.replace(questions[1], discount=0.8)
+    online = evaluate_online(env, questions, behaviour, learner, steps=1500)
+    compiled = gvfx.evaluate(env, questions, behaviour, learner, steps=1500)
+    assert "environment" not in compiled.experiment and np.isnan(online.mse).all() and not np.isnan(compiled.mse).any()
+    live = gvfx.from_gymnasium(env).live
+    assert np.array_equal(online.visits, compiled.visits) and np.array_equal(online.episodes, compiled.episodes)
+    np.testing.assert_array_equal(online.values[:, :, live], compiled.values[:, :, live])
+
+
+def test_signals_that_the_table_does_not_tell_are_stepped():
+    env = gym.make("FrozenLake-v1")
+    result = gvfx.evaluate(env, [gvfx.GVF(gvfx.uniform_policy(), gvfx.Info("prob"), 0.5)], gvfx.Uniform(), SARSA, steps=300)
+    assert result.experiment["environment"] == "FrozenLake-v1"
+    assert result.predict(0)[0] == pytest.approx(2 / 3, abs=0.25)  # about 1/3 per step
+
+
+class Clock(gym.Env):
+    """One state that pays 1; ends after three steps, by termination or by truncation."""
+
+    observation_space = gym.spaces.Discrete(2, start=7)
+    action_space = gym.spaces.Discrete(2, start=-1)
+
+    def __init__(self, terminates):
+        self.terminates = terminates
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return 7, {}
+
+    def step(self, action):
+        assert action in (-1, 0)
+        self.t += 1
+        done = self.t == 3
+        return np.int64(7), 1, done and self.terminates, done and not self.terminates, {"t": self.t}
+
+
+def test_truncation_bootstraps_and_termination_does_not():
+    question = gvfx.GVF(HALF, gvfx.Reward(), 0.5)
+    learner = gvfx.ExpectedSarsa(Fixed(0.05), initial_q=0.0)
+    cut = gvfx.evaluate(Clock(False), [question], gvfx.Uniform(), learner, steps=3000)
+    assert cut.predict(7)[0] == pytest.approx(2.0, abs=1e-3)
+    ended = gvfx.evaluate(Clock(True), [question], gvfx.Uniform(), learner, steps=3000)
+    assert ended.predict(7)[0] == pytest.approx(1.5, abs=0.1)  # V = 1 + (2/3) V / 2
+    with pytest.raises(gvfx.InputError, match="^observation: 3 is no state; give a whole number, 7 to 8"):
+        cut.predict(3)
+
+
+def test_termination_by_signal_and_vectors_of_signals():
+    """A discount of 0 when the clock strikes two: what is summed is 1 from there, whatever comes after."""
+    ends = lambda s, a, r, s2, info: 0.0 if info["t"] == 2 else 0.5  # noqa: E731
+    signal = gvfx.Measure(lambda s, a, r, s2, info: (1.0, info["t"]), size=2)
+    result = gvfx.evaluate(Clock(False), [gvfx.GVF(HALF, signal, ends, name="v")], gvfx.Uniform(), SARSA, steps=300)
+    assert result.names == ("v[0]", "v[1]") and result.predict(7).shape == (2,)
+    assert result.visits[0].sum() == 300 and result.visits[0, 1].sum() == 0
+
+
+class Count(gym.Env):
+    """0, 1, 2, 3, then the end; info tells the number."""
+
+    observation_space = gym.spaces.Discrete(5)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.s = 0
+        return 0, {}
+
+    def step(self, action):
+        self.s += 1
+        return self.s, float(self.s), self.s == 4, False, {"number": self.s}
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_vector_environments_learn_the_same_however_they_reset(mode):
+    """Deterministic and fast to learn at rate 1: the values must be exact, so no reset was taken for a transition."""
+    env = SyncVectorEnv([Count] * 3, autoreset_mode=mode)
+    questions = [gvfx.GVF(HALF, gvfx.Reward(), 0.5), gvfx.GVF(HALF, gvfx.Info("number"), 1.0), gvfx.GVF(HALF, 1.0, 1.0)]
+    result = gvfx.evaluate(env, questions, gvfx.Uniform(), gvfx.ExpectedSarsa(Fixed(1.0), initial_q=0.0), steps=900)
+    v = [1 + (2 + (3 + 4 / 2) / 2) / 2, 2 + (3 + 4 / 2) / 2, 3 + 4 / 2, 4]
+    np.testing.assert_allclose(result.predict(range(4)), [v, [10, 9, 7, 4], [4, 3, 2, 1]])
+    assert 900 <= result.visits.sum() <= 902 and result.visits[0, 4].sum() == 0
+    assert result.episodes[0, -1] == pytest.approx(225, abs=2)
+
+
+def test_what_needs_one_episode_at_a_time_is_refused_for_vectors():
+    env = SyncVectorEnv([Count] * 2)
+    for options in ({"learner": gvfx.EpisodicExpectedSarsa()}, {"behaviour": gvfx.BehaviourPolicySearch()}):
+        with pytest.raises(gvfx.InputError, match="one episode at a time"):
+            gvfx.evaluate(env, [gvfx.GVF(HALF, 1.0, 0.5)], steps=10, **options)
+
+
+# --- failures ----------------------------------------------------------------------------------------------------
+
+
+def after(steps, change):
+    """`Sound` whose step is changed after so many steps."""
+
+    def step(self, *values):
+        self.count = getattr(self, "count", 0) + 1
+        return change(*values) if self.count > steps else values
+
+    return stepped(step)
+
+
+def break_down(*values):
+    raise RuntimeError("out of oil")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (break_down, "step raised RuntimeError: out of oil"),
+        (lambda o, r, e, t, i: (o, r, e, i), "step did not return"),
+        (lambda o, *rest: (np.zeros(2), *rest), r"of shape \[2\] is not one whole number"),
+        (lambda o, *rest: (0.5, *rest), "0.5 is not one whole number"),
+        (lambda o, *rest: (5, *rest), "5 lies outside its space of 5 states"),
+        (lambda o, r, *rest: (o, float("nan"), *rest), "the reward is nan"),
+        (lambda o, r, e, t, i: (o, r, e, t, {}), "info: has no 'force'"),
+    ],
+)
+def test_environments_that_fail_are_named_and_what_was_learned_is_kept(tmp_path, change, words):
+    path = tmp_path / "answers.gvfx"
+    questions = [gvfx.GVF(HALF, gvfx.Info("force", size=2), 0.9, name="force")]
+    with pytest.raises(gvfx.EnvironmentFailed, match=rf"^Broken: episode \d+, step \d+: .*{words}") as caught:
+        gvfx.evaluate(after(400, change)(), questions, gvfx.Uniform(), SARSA, steps=1000, evaluate_every=300, save=path)
+    kept = caught.value.result
+    assert kept.visits.sum() == 400 and kept.steps.tolist() == [300] and kept.values[0, 0, 0] > 1
+    assert kept.experiment["failed"] == str(caught.value)
+    assert np.array_equal(gvfx.load(path).values, kept.values)
+    assert "out of" not in gvfx.load(path).summary() or change is break_down
+
+
+def test_finished_seeds_are_kept_beside_the_one_that_failed():
+    env = after(500, break_down)()
+    with pytest.raises(gvfx.EnvironmentFailed) as caught:
+        gvfx.evaluate(env, [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], gvfx.Uniform(), SARSA, steps=400, seeds=3, evaluate_every=50)
+    kept = caught.value.result
+    assert kept.seeds == (0, 1) and kept.visits.sum(axis=(1, 2)).tolist() == [400, 100] and kept.steps.tolist() == [50, 100]
+
+
+def test_failing_at_once_keeps_nothing():
+    with pytest.raises(gvfx.EnvironmentFailed, match="episode 0, step 0") as caught:
+        gvfx.evaluate(after(0, break_down)(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], gvfx.Uniform(), SARSA, steps=400)
+    assert caught.value.result is None
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [({"workers": 2}, "workers"), ({"average_episodes": 5}, "average_episodes"), ({"learner": gvfx.Deep()}, "learner")],
+)
+def test_options_that_do_not_fit_are_named(options, field):
+    with pytest.raises(gvfx.InputError, match=f"^{field}"):
+        gvfx.evaluate(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], steps=10, **options)
+
+
+# --- the result --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def result():
+    return gvfx.evaluate(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="r")], learner=SARSA, steps=400, seeds=2)
+
+
+def test_the_same_seed_gives_the_same_answers(result):
+    again = gvfx.evaluate(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="r")], learner=SARSA, steps=400, seeds=2)
+    assert np.array_equal(result.values, again.values) and not np.array_equal(result.values[0], result.values[1])
+
+
+def test_results_as_rows_and_text(result):
+    rows = result.rows()
+    assert len(rows) == 5 and rows[0]["truth"] is None and sum(row["visits"] for row in rows) == 800
+    assert rows[2]["prediction"] == pytest.approx(result.predict(2)[0]) and rows[2]["standard_error"] > 0
+    assert "400 steps, 2 seeds, 4 of 5 states visited" in result.summary() and "MSE" not in result.summary()
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        with pytest.raises(gvfx.InputError, match="^pandas: is not installed"):
+            result.to_dataframe()
+    else:
+        assert list(result.to_dataframe().columns) == list(rows[0])
+
+
+def test_results_come_back_from_a_file(result, tmp_path):
+    path = tmp_path / "a" / "answers.gvfx"
+    result.save(path)
+    back = gvfx.load(path)
+    assert (back.names, back.seeds, back.experiment) == (result.names, result.seeds, result.experiment)
+    for name in ("values", "variances", "visits", "behaviour", "steps", "mse", "truth", "episodes"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(result, name))
+    assert back.summary() == result.summary()
+
+
+def test_damaged_foreign_and_missing_files_are_refused(result, tmp_path):
+    path = tmp_path / "answers.gvfx"
+    result.save(path)
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(gvfx.InputError, match="damaged"):
+        gvfx.load(path)
+    path.write_bytes(pack({}, {"format": "other"}))
+    with pytest.raises(gvfx.InputError, match="not a result of gvfx"):
+        gvfx.load(path)
+    path.write_bytes(pack({}, {"format": "gvfx result", "version": "9"}))
+    with pytest.raises(gvfx.InputError, match="has version 9"):
+        gvfx.load(path)
+    with pytest.raises(gvfx.InputError, match="cannot read"):
+        gvfx.load(tmp_path / "none.gvfx")
