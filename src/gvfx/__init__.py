@@ -89,9 +89,17 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
+_ENVIRONMENTS: dict[str, tuple[str, dict[str, str]]] = {
+    "gvfx/ContinuousGrid-v0": ("gvfx.worlds.continuous_grid:ContinuousGridEnv", {}),
+    "gvfx/Walker-v0": ("gvfx.worlds.control_env:ControlEnv", {"domain": "walker"}),
+    "gvfx/Cheetah-v0": ("gvfx.worlds.control_env:ControlEnv", {"domain": "cheetah"}),
+}
+
+
 def _register(gymnasium: Any) -> None:
-    if "gvfx/ContinuousGrid-v0" not in gymnasium.registry:
-        gymnasium.register("gvfx/ContinuousGrid-v0", entry_point="gvfx.worlds.continuous_grid:ContinuousGridEnv")
+    for name, (entry_point, kwargs) in _ENVIRONMENTS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point=entry_point, kwargs=kwargs)
 
 
 class _WhenGymnasiumIsImported:

@@ -138,8 +138,10 @@ class Lockstep:
         """
         if np.shape(actions) != self._control.shape:
             raise InputError(f"actions: shape {np.shape(actions)}; give {self._control.shape} for these worlds.")
-        np.clip(actions, -1.0, 1.0, out=self._control)
         self._steps += 1
+        if not np.isfinite(actions).all():
+            raise self._unstable(int(np.argmin(np.isfinite(actions).all(axis=1))), "action")
+        np.clip(actions, -1.0, 1.0, out=self._control)
         self._batch.step(nstep=self.domain.substeps, stage=self._velocities)
         if self._warnings.any():
             self._check()
@@ -184,14 +186,17 @@ class Lockstep:
         world = int(np.argmax(broken))
         what = ("position", "velocity", "acceleration", "action")[int(np.argmax(self._warnings[world]))]
         self._warnings[:] = 0
-        raise UnstableWorld(
+        raise self._unstable(world, what)
+
+    def _unstable(self, world: int, what: str) -> UnstableWorld:
+        return UnstableWorld(
             f"{self.domain.name}: world {world} broke down at step {self._steps[world]} (its {what} is not finite or too large); "
             "reset it, and look at the actions it was given."
         )
 
 
 def _within(indices: np.ndarray, size: int) -> bool:
-    return not len(indices) or (0 <= indices[0] and indices[-1] < size)
+    return not len(indices) or bool(indices[0] >= 0 and indices[-1] < size)
 
 
 # ------------------------------------------------------------------------------------------------ what is read of a state
