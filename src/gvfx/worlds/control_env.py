@@ -53,5 +53,5 @@ class ControlEnv(gymnasium.Env):
         named = dict(zip(self.domain.tasks, cumulants[0].tolist(), strict=True))
         return observations[0], named[self.task], False, self._steps >= self.domain.horizon, {"cumulants": named}
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
+    def render(self) -> np.ndarray | None:
         return render(self.domain, self._world.get_state()[0], *self._size) if self.render_mode else None
