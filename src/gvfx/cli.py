@@ -261,7 +261,7 @@ def report(
 
 @app.command()
 def bench(
-    which: Annotated[str, typer.Argument(help="tabular or deep")] = "tabular",
+    which: Annotated[str, typer.Argument(help="tabular, deep or mujoco")] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
 ) -> None:
     """Measure speed as ratios, side by side in one run (needs the source checkout)."""
