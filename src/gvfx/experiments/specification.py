@@ -18,20 +18,22 @@ from typing import Any
 import numpy as np
 
 from gvfx import cumulants, policies, schedules
-from gvfx.behaviours import explorer, fixed, search, successor, wrappers
+from gvfx.behaviours import actor, explorer, fixed, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.gvf import GVF
-from gvfx.learners import deep, episodic, tabular
-from gvfx.learners.base import Learner
-from gvfx.learners.deep import Deep
-from gvfx.worlds import continuous_grid, gridworld
-from gvfx.worlds.continuous_grid import ContinuousGrid
+from gvfx.learners import continuous, deep, episodic, tabular
+from gvfx.running.evaluate import AnyLearner, World
+from gvfx.worlds import continuous_grid, control, gridworld, target_policies
 from gvfx.worlds.mdp import MDP
 
 FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld.gridworld}
-PARTS = (cumulants, policies, schedules, explorer, fixed, search, successor, wrappers, deep, episodic, tabular, continuous_grid)
+PARTS = (
+    *(cumulants, policies, schedules, continuous_grid, control, target_policies),
+    *(actor, explorer, fixed, search, successor, wrappers),
+    *(continuous, deep, episodic, tabular),
+)
 
 
 def _known() -> dict[str, type]:
@@ -43,10 +45,10 @@ def _known() -> dict[str, type]:
 class Experiment:
     """World + questions, behaviour, learner, length and times of measurement."""
 
-    world: MDP | ContinuousGrid
+    world: World
     questions: tuple[GVF, ...]
     behaviour: Behaviour
-    learner: Learner | Deep
+    learner: AnyLearner
     steps: int
     evaluate_every: int
     snapshots: tuple[int, ...] = ()

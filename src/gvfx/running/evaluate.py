@@ -16,6 +16,7 @@ from gvfx.errors import InputError
 from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
+from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.deep import Deep
 from gvfx.learners.tabular import ExpectedSarsa
 from gvfx.running.compiled import Cursor, Dynamics, Loop, Monitor, cursor, dynamics, make_loop, make_table
@@ -23,16 +24,19 @@ from gvfx.running.result import Result, Snapshot
 from gvfx.streams import seed_streams
 from gvfx.truth import GroundTruth, predicted_values
 from gvfx.worlds.continuous_grid import ContinuousGrid
+from gvfx.worlds.control import Domain
 from gvfx.worlds.mdp import MDP
 
+World = MDP | ContinuousGrid | Domain
+AnyLearner = Learner | Deep | TwinCritics
 Progress = Callable[[int, int, float], None]  # (seed, steps done, current error)
 
 
 def evaluate(
-    world: MDP | ContinuousGrid,
+    world: World,
     questions: Sequence[GVF],
     behaviour: Behaviour | None = None,
-    learner: Learner | Deep | None = None,
+    learner: AnyLearner | None = None,
     *,
     steps: int = 100_000,
     seeds: int | Iterable[int] = 1,
@@ -67,23 +71,28 @@ def evaluate(
 
 
 def make_runner(
-    world: MDP | ContinuousGrid,
+    world: World,
     questions: Sequence[GVF],
     behaviour: Behaviour,
-    learner: Learner | Deep | None,
+    learner: AnyLearner | None,
     plan: Plan,
     identity: str = "",
 ) -> Any:
-    """What runs a seed: the compiled loop for an MDP and tables, the scanned loop for the continuous grid and networks."""
-    if isinstance(world, MDP) and not isinstance(learner, Deep):
+    """What runs a seed: the compiled loop for an MDP and tables, loops on networks for the continuous grid and for MuJoCo."""
+    if isinstance(world, MDP) and not isinstance(learner, Deep | TwinCritics):
         return Runner(world, stack(questions, world), behaviour, learner or ExpectedSarsa(), plan)
     if isinstance(world, ContinuousGrid) and (learner is None or isinstance(learner, Deep)):
         from gvfx.running.networked import NetworkRunner
 
         return NetworkRunner(world, questions, behaviour, learner or Deep(), plan, identity)
-    if isinstance(world, MDP | ContinuousGrid):
-        kind = "an MDP needs a tabular learner" if isinstance(world, MDP) else "the continuous grid needs gvfx.Deep"
-        raise InputError(f"learner: {type(learner).__name__} does not fit this world; {kind}.")
+    if isinstance(world, Domain) and (learner is None or isinstance(learner, TwinCritics)):
+        from gvfx.running.lockstep import LockstepRunner
+
+        return LockstepRunner(world, questions, behaviour, learner or TwinCritics(), plan, identity)
+    needs = {MDP: "an MDP needs a tabular learner", ContinuousGrid: "the continuous grid needs gvfx.Deep"}
+    needs[Domain] = "Walker and Cheetah need gvfx.TwinCritics"
+    if type(world) in needs:
+        raise InputError(f"learner: {type(learner).__name__} does not fit this world; {needs[type(world)]}.")
     raise InputError(f"world: {type(world).__name__} is not a gvfx world; build one with gvfx.gridworld(...) or gvfx.MDP.")
 
 
@@ -144,6 +153,7 @@ class Part:
     snapshot_levels: np.ndarray  # [k, gvf]
     truth: np.ndarray  # [gvf, state] at the end
     mse_outside: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] continuous grid: goals' discs left out
+    actor: np.ndarray = field(default_factory=lambda: np.empty(0))  # [weight] continuous actions: the actor at the end
     seconds: float = 0.0
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -151,8 +161,9 @@ class Part:
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth")
         kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "seconds"}
-        if not self.mse_outside.size:
-            del kept["mse_outside"]
+        for name in ("mse_outside", "actor"):
+            if not kept[name].size:
+                del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 
     @classmethod
