@@ -337,8 +337,8 @@ def test_td3_finds_the_best_action():
     assert float(jnp.tanh(learning.actor(jnp.ones(1)))[0]) == pytest.approx(0.5, abs=0.15)
 
 
-def test_training_a_target_stops_where_it_should(tmp_path, monkeypatch):
-    snapshots = [Snapshot(k, mean, spread, ()) for k, (mean, spread) in enumerate([(100, 5), (400, 150), (700, 9), (800, 9)])]
+def test_training_a_target_stops_where_it_should(tmp_path):
+    snapshots = [Snapshot(k, mean, spread, ()) for k, (mean, spread) in enumerate([(100, 5), (400, 160), (700, 9), (800, 9)])]
     assert not _enough(snapshots[:1]) and not _enough(snapshots[:2]) and not _enough(snapshots[:3])
     assert _enough(snapshots)  # outgrown
     assert _enough([Snapshot(1, 400, 50, ())])  # good
@@ -350,9 +350,10 @@ def test_training_a_target_stops_where_it_should(tmp_path, monkeypatch):
 def test_training_writes_a_target_that_acts(tmp_path, monkeypatch):
     monkeypatch.setattr("gvfx.experiments.targets.MID_LEVEL", (0.0, 1000.0))
     monkeypatch.setattr("gvfx.experiments.targets.SNAPSHOT_EVERY", 320)
+    monkeypatch.setattr("gvfx.experiments.targets.EPISODES", 2)
     learner = TD3(hidden=(16, 16), batch=32, capacity=1600, learning_starts=160)
     seen = []
-    path = train_targets(CHEETAH, "walk", 0, tmp_path, seen.append, learner, longest=320)
+    path = train_targets(WORLD, "walk", 0, tmp_path, seen.append, learner, longest=320)
     target = Target.load(path)
     assert len(seen) == 1 and target.facts["steps"] == "320"
     observations = np.random.default_rng(0).normal(size=(3, 17))

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gvfx import exact as exact
+    from gvfx.behaviours.actor import Actor as Actor
     from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
     from gvfx.behaviours.fixed import Follow as Follow
     from gvfx.behaviours.fixed import Mixture as Mixture
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gvfx.errors import InputError as InputError
     from gvfx.experiments.paper import paper as paper
     from gvfx.gvf import GVF as GVF
+    from gvfx.learners.continuous import TwinCritics as TwinCritics
     from gvfx.learners.deep import Deep as Deep
     from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
     from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
@@ -50,8 +52,10 @@ if TYPE_CHECKING:
     from gvfx.worlds.gridworld import four_rooms as four_rooms
     from gvfx.worlds.gridworld import gridworld as gridworld
     from gvfx.worlds.mdp import MDP as MDP
+    from gvfx.worlds.target_policies import Target as Target
 
 _HOMES = {
+    "behaviours.actor": ["Actor"],
     "behaviours.explorer": ["GVFExplorer"],
     "behaviours.fixed": ["Follow", "Mixture", "RandomPolicies", "RoundRobin", "Uniform"],
     "behaviours.search": ["BehaviourPolicySearch"],
@@ -61,6 +65,7 @@ _HOMES = {
     "errors": ["InputError"],
     "experiments.paper": ["paper"],
     "gvf": ["GVF"],
+    "learners.continuous": ["TwinCritics"],
     "learners.deep": ["Deep"],
     "learners.episodic": ["EpisodicExpectedSarsa"],
     "learners.tabular": ["ExpectedSarsa", "ImportanceSampling"],
@@ -70,6 +75,7 @@ _HOMES = {
     "schedules": ["Fixed", "Geometric", "Linear"],
     "worlds.gridworld": ["four_rooms", "gridworld"],
     "worlds.mdp": ["MDP"],
+    "worlds.target_policies": ["Target"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted([*_HOME_OF, "exact"])

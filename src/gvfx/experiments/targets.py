@@ -73,7 +73,7 @@ def train_targets(
         if stream.t % SNAPSHOT_EVERY == 0:
             net = stream.state.learning.actor
             layers = tuple((np.array(w), np.array(b)) for w, b in zip(net.weights, net.biases, strict=True))
-            returns = noisy_returns(domain, layers, seed)[:, domain.tasks.index(task)]
+            returns = noisy_returns(domain, layers, seed, EPISODES)[:, domain.tasks.index(task)]
             taken.append(Snapshot(stream.t, float(returns.mean()), float(returns.std(ddof=1)), layers))
             if progress:
                 progress(taken[-1])
@@ -108,7 +108,7 @@ def _enough(taken: list[Snapshot]) -> bool:
     return bool(taken) and (taken[-1].good or (outgrown and any(s.mid_level for s in taken)))
 
 
-def noisy_returns(domain: Domain, layers: Layers, seed: int, episodes: int = EPISODES, sigma: float = SIGMA) -> np.ndarray:
+def noisy_returns(domain: Domain, layers: Layers, seed: int, episodes: int, sigma: float = SIGMA) -> np.ndarray:
     """Undiscounted returns [episode, task] of clip(actor + N(0, sigma^2)) over whole episodes."""
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"returns"),)))
     worlds = Lockstep(domain, episodes)

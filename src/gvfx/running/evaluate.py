@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.errors import InputError
@@ -60,13 +61,14 @@ def evaluate(
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
-    run = make_runner(world, questions, behaviour or GVFExplorer(), learner, plan)
+    behaviour = behaviour or (Actor() if isinstance(world, Domain) else GVFExplorer())
+    run = make_runner(world, questions, behaviour, learner, plan)
     if workers == 1 or len(seed_list) == 1:
         parts = [run(seed, progress) for seed in seed_list]
     else:
         with ThreadPoolExecutor(workers) as pool:
             parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
-    described = {"behaviour": repr(behaviour or GVFExplorer()), "learner": repr(run.learner), "steps": steps}
+    described = {"behaviour": repr(behaviour), "learner": repr(run.learner), "steps": steps}
     return gather(run.names, run.weights, seed_list, parts, described)
 
 
