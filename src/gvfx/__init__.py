@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from gvfx import design as design
     from gvfx import exact as exact
+    from gvfx.behaviours.actor import Actor as Actor
     from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
     from gvfx.behaviours.fixed import Follow as Follow
     from gvfx.behaviours.fixed import Mixture as Mixture
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gvfx.errors import InputError as InputError
     from gvfx.experiments.paper import paper as paper
     from gvfx.gvf import GVF as GVF
+    from gvfx.learners.continuous import TwinCritics as TwinCritics
     from gvfx.learners.deep import Deep as Deep
     from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
     from gvfx.learners.model import CertaintyEquivalence as CertaintyEquivalence
@@ -69,9 +71,11 @@ if TYPE_CHECKING:
     from gvfx.worlds.mdp import MDP as MDP
     from gvfx.worlds.monte_carlo import MonteCarlo as MonteCarlo
     from gvfx.worlds.monte_carlo import truth_of as truth_of
+    from gvfx.worlds.target_policies import Target as Target
     from gvfx.worlds.toy_text import from_gymnasium as from_gymnasium
 
 _HOMES = {
+    "behaviours.actor": ["Actor"],
     "behaviours.explorer": ["GVFExplorer"],
     "behaviours.fixed": ["Follow", "Mixture", "RandomPolicies", "RoundRobin", "Uniform"],
     "behaviours.optimal": ["OptimalDesign"],
@@ -83,6 +87,7 @@ _HOMES = {
     "errors": ["InputError"],
     "experiments.paper": ["paper"],
     "gvf": ["GVF"],
+    "learners.continuous": ["TwinCritics"],
     "learners.deep": ["Deep"],
     "learners.episodic": ["EpisodicExpectedSarsa"],
     "learners.model": ["CertaintyEquivalence"],
@@ -109,6 +114,7 @@ _HOMES = {
     "worlds.mdp": ["MDP"],
     "worlds.monte_carlo": ["MonteCarlo", "truth_of"],
     "worlds.toy_text": ["from_gymnasium"],
+    "worlds.target_policies": ["Target"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("design", "exact")
@@ -129,9 +135,17 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
+_ENVIRONMENTS: dict[str, tuple[str, dict[str, str]]] = {
+    "gvfx/ContinuousGrid-v0": ("gvfx.worlds.continuous_grid:ContinuousGridEnv", {}),
+    "gvfx/Walker-v0": ("gvfx.worlds.control_env:ControlEnv", {"domain": "walker"}),
+    "gvfx/Cheetah-v0": ("gvfx.worlds.control_env:ControlEnv", {"domain": "cheetah"}),
+}
+
+
 def _register(gymnasium: Any) -> None:
-    if "gvfx/ContinuousGrid-v0" not in gymnasium.registry:
-        gymnasium.register("gvfx/ContinuousGrid-v0", entry_point="gvfx.worlds.continuous_grid:ContinuousGridEnv")
+    for name, (entry_point, kwargs) in _ENVIRONMENTS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point=entry_point, kwargs=kwargs)
 
 
 class _WhenGymnasiumIsImported:

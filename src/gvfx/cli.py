@@ -309,6 +309,27 @@ def report(
         print(f"not yet run, so left out: {', '.join(missing)}")
 
 
+@app.command("train-targets")
+def train_targets_(
+    domain: Annotated[str, typer.Argument(help="walker or cheetah.")],
+    task: Annotated[str, typer.Argument(help="walker: walk, flip; cheetah: walk, run.")],
+    seed: Annotated[int, typer.Option("--seed", help="Of everything random.")] = 0,
+    folder: Annotated[Path, typer.Option("--folder", help="Where the policy and its learning curve go.")] = Path("targets"),
+) -> None:
+    """Train a target policy by TD3 until a mid-level one (return 300 to 600) is found."""
+    from gvfx.worlds.control import domain_named
+
+    chosen = domain_named(domain)
+    from gvfx.experiments.targets import Snapshot, train_targets
+
+    console = _console()
+
+    def show(snapshot: Snapshot) -> None:
+        console.print(f"{snapshot.steps:>9,} steps   return {snapshot.mean:6.1f} ± {snapshot.spread:.1f}", highlight=False)
+
+    console.print(f"wrote {train_targets(chosen, task, seed, folder, show)}")
+
+
 @app.command()
 def check(
     make: Made,
@@ -360,7 +381,7 @@ def truth(
 
 @app.command()
 def bench(
-    which: Annotated[str, typer.Argument(help="tabular or deep")] = "tabular",
+    which: Annotated[str, typer.Argument(help="tabular, deep or mujoco")] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
 ) -> None:
     """Measure speed as ratios, side by side in one run (needs the source checkout)."""

@@ -25,11 +25,27 @@ class NetworkRule(NamedTuple):
     episode_end: Callable[[Any], Any]
 
 
+class ControlRule(NamedTuple):
+    """The rule in many worlds with continuous actions, as pure JAX functions.
+
+    begin(worlds, gvfs)                    a fresh state (a pytree)
+    choose(state, chance, candidates, own) actions [world, a] from the target policies' draws [world, gvf, a] and the
+                                           behaviour's own actor's [world, a] (None where it has none); chance
+                                           [world, a + 1] is uniform in (-1, 1)
+    episode_end(state, over)               the state after episodes ended in the worlds `over` [world]
+    """
+
+    begin: Callable[[int, int], Any]
+    choose: Callable[..., Any]
+    episode_end: Callable[[Any, Any], Any]
+
+
 class Behaviour(ABC):
     """How to act while learning: probabilities at one state from pi[action, gvf] and m[action, gvf]."""
 
     needs_variance: ClassVar[bool] = False  # whether the learner must keep the variance function M
     needs_intrinsic: ClassVar[bool] = False  # whether a learner with networks must keep an intrinsic value
+    needs_actor: ClassVar[bool] = False  # whether an actor of its own must be learnt (continuous actions)
 
     @abstractmethod
     def rule(self, sizes: Sizes) -> BehaviourRule:
@@ -49,3 +65,7 @@ class Behaviour(ABC):
     def network_rule(self) -> NetworkRule:
         """The rule for learners with networks."""
         raise InputError(f"behaviour: {type(self).__name__} runs on tables only; choose another for networks.")
+
+    def control_rule(self) -> ControlRule:
+        """The rule for continuous actions."""
+        raise InputError(f"behaviour: {type(self).__name__} has no continuous actions; choose Actor, RoundRobin or another.")

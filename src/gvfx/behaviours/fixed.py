@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour, NetworkRule
+from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.policies import Policy, as_policy
@@ -38,6 +38,9 @@ class Uniform(Behaviour):
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1) * 0 + 1 / pi.shape[0])
 
+    def control_rule(self) -> ControlRule:
+        return _memoryless(lambda chance, candidates: chance[:, :-1])
+
 
 @dataclass(frozen=True)
 class Mixture(Behaviour):
@@ -51,6 +54,13 @@ class Mixture(Behaviour):
 
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1))
+
+    def control_rule(self) -> ControlRule:
+        def one_of_them(chance, candidates):
+            gvfs = candidates.shape[1]
+            return _taken(candidates, ((0.5 + 0.5 * chance[:, -1]) * gvfs).astype(int).clip(0, gvfs - 1))
+
+        return _memoryless(one_of_them)
 
 
 @dataclass(frozen=True)
@@ -100,10 +110,34 @@ class RoundRobin(Behaviour):
             episode_end=lambda state: ((state[0] + 1) % state[1], state[1]),
         )
 
+    def control_rule(self) -> ControlRule:
+        """In turn in every world; the worlds begin with different policies."""
+        import jax.numpy as jnp
+
+        return ControlRule(
+            begin=lambda worlds, gvfs: (jnp.arange(worlds) % gvfs, jnp.asarray(gvfs)),
+            choose=lambda state, chance, candidates, own: _taken(candidates, state[0]),
+            episode_end=lambda state, over: ((state[0] + over) % state[1], state[1]),
+        )
+
 
 def _stateless(choose: Callable[[Any], Any]) -> NetworkRule:
     """A rule that looks at the target policies alone."""
     return NetworkRule(lambda weights: (), lambda state, t, pi, m, value: choose(pi), lambda state: state)
+
+
+def _memoryless(choose: Callable[[Any, Any], Any]) -> ControlRule:
+    """A rule for continuous actions that looks at the target policies' draws alone."""
+    return ControlRule(
+        lambda worlds, gvfs: (), lambda state, chance, candidates, own: choose(chance, candidates), lambda state, over: state
+    )
+
+
+def _taken(candidates: Any, which: Any) -> Any:
+    """The candidate [world, a] that each world takes."""
+    import jax.numpy as jnp
+
+    return jnp.take_along_axis(candidates, which[:, None, None], axis=1)[:, 0]
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Any
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
+from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.deep import Deep
 from gvfx.running.evaluate import Plan, make_runner
 from gvfx.tensors import pack
@@ -27,7 +28,7 @@ def run_task(specification: str, seed: int, checkpoints: str | None = None) -> t
     """
     experiment = Experiment.from_json(specification)
     run = _runner(specification)
-    if isinstance(experiment.learner, Deep):
+    if isinstance(experiment.learner, Deep | TwinCritics):
         part = run(seed, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
     else:
         part = run(seed)

@@ -18,22 +18,20 @@ from typing import Any
 import numpy as np
 
 from gvfx import cumulants, policies, schedules
-from gvfx.behaviours import explorer, fixed, optimal, rivals, search, successor, wrappers
+from gvfx.behaviours import actor, explorer, fixed, optimal, rivals, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.gvf import GVF
-from gvfx.learners import deep, episodic, model, tabular
-from gvfx.learners.base import Learner
-from gvfx.learners.deep import Deep
-from gvfx.worlds import continuous_grid, gridworld
-from gvfx.worlds.continuous_grid import ContinuousGrid
+from gvfx.learners import continuous, deep, episodic, model, tabular
+from gvfx.running.evaluate import AnyLearner, World
+from gvfx.worlds import continuous_grid, control, gridworld, target_policies
 from gvfx.worlds.mdp import MDP
 
 FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld.gridworld}
-BEHAVIOURS = (explorer, fixed, optimal, rivals, search, successor, wrappers)
-LEARNERS = (deep, episodic, model, tabular)
-PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid)
+BEHAVIOURS = (actor, explorer, fixed, optimal, rivals, search, successor, wrappers)
+LEARNERS = (continuous, deep, episodic, model, tabular)
+PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid, control, target_policies)
 
 
 def _known() -> dict[str, type]:
@@ -45,10 +43,10 @@ def _known() -> dict[str, type]:
 class Experiment:
     """World + questions, behaviour, learner, length and times of measurement."""
 
-    world: MDP | ContinuousGrid
+    world: World
     questions: tuple[GVF, ...]
     behaviour: Behaviour
-    learner: Learner | Deep
+    learner: AnyLearner
     steps: int
     evaluate_every: int
     snapshots: tuple[int, ...] = ()

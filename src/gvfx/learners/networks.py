@@ -1,4 +1,4 @@
-"""Networks with one head per GVF: a shared trunk and, for every GVF, one output per action."""
+"""Networks with one head per GVF: a shared trunk and, for every GVF, one output per action (or one in all)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 WAVES_PER_UNIT = 2.0
 SMALL_VARIANCE = 0.1  # about what an untrained variance network answers: small and not zero
@@ -18,7 +19,7 @@ def _wave(turns: jax.Array) -> jax.Array:
 
 
 class Heads(eqx.Module):
-    """ReLU trunk and linear heads; calling it on an observation gives [actions, gvfs].
+    """ReLU trunk and linear heads; calling it on an observation gives an array of the heads' shape, e.g. [actions, gvfs].
 
     waves: so many random waves of the observation (two phases each, N(0, WAVES_PER_UNIT^2) cycles per unit) join the
     inputs, fixed for good: with them a small trunk can follow values that change within a small part of the space.
@@ -27,31 +28,37 @@ class Heads(eqx.Module):
     weights: list[jax.Array]
     biases: list[jax.Array]
     frequencies: jax.Array  # [inputs, waves], never trained
-    shape: tuple[int, int] = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
     positive: bool = eqx.field(static=True)
 
     def __init__(
         self,
-        key: jax.Array,
+        key: jax.Array | np.random.Generator,
         inputs: int,
         hidden: tuple[int, ...],
-        shape: tuple[int, int],
+        shape: tuple[int, ...],
         positive: bool = False,
         waves: int = 0,
     ) -> None:
+        """key: chance of the first weights; a NumPy generator spares compiling."""
         sizes = (inputs + 2 * waves, *hidden, math.prod(shape))
-        keys = jax.random.split(key, 2 * len(sizes))
-        self.frequencies = WAVES_PER_UNIT * jax.random.normal(jax.random.fold_in(key, 1), (inputs, waves))
         bounds = [1 / math.sqrt(size) for size in sizes[:-1]]
         pairs = list(zip(sizes[:-1], sizes[1:], bounds, strict=True))
-        self.weights = [jax.random.uniform(keys[2 * k], (a, b), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
-        self.biases = [jax.random.uniform(keys[2 * k + 1], (b,), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
+        if isinstance(key, np.random.Generator):
+            self.frequencies = jnp.asarray(WAVES_PER_UNIT * key.standard_normal((inputs, waves)), jnp.float32)
+            self.weights = [jnp.asarray(key.uniform(-r, r, (a, b)), jnp.float32) for a, b, r in pairs]
+            self.biases = [jnp.asarray(key.uniform(-r, r, b), jnp.float32) for a, b, r in pairs]
+        else:
+            self.frequencies = WAVES_PER_UNIT * jax.random.normal(jax.random.fold_in(key, 1), (inputs, waves))
+            keys = jax.random.split(key, 2 * len(sizes))
+            self.weights = [jax.random.uniform(keys[2 * k], (a, b), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
+            self.biases = [jax.random.uniform(keys[2 * k + 1], (b,), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
         if positive:  # softplus(bias) is small at first
             self.biases[-1] = jnp.full_like(self.biases[-1], math.log(math.expm1(SMALL_VARIANCE)))
         self.shape, self.positive = shape, positive
 
     def __call__(self, observation: jax.Array) -> jax.Array:
-        """Outputs [..., actions, gvfs] of observations [..., inputs]."""
+        """Outputs [..., *shape] of observations [..., inputs]."""
         x = observation
         if self.frequencies.shape[1]:
             turns = x @ jax.lax.stop_gradient(self.frequencies)

@@ -11,6 +11,7 @@ at every draw, so nothing drifts, and a draw searches three short rows.
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import jax
@@ -24,6 +25,28 @@ class Replay(NamedTuple):
     priorities: jax.Array  # [capacity padded to a cube], to the power alpha; 0 where nothing is stored; [0] if uniform
     largest: jax.Array  # [] the largest priority so far, which new transitions get
     written: jax.Array  # [] transitions ever written
+
+
+class Columns(NamedTuple):
+    """Where a transition of continuous actions lies in a row; `notes` is what an agent adds to it."""
+
+    observation: slice
+    action: slice
+    following: slice
+    cumulants: slice
+    notes: slice
+    width: int
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers in an observation and in an action."""
+        return self.observation.stop - self.observation.start, self.action.stop - self.action.start
+
+
+def columns(observation: int, action: int, cumulants: int, notes: int = 0) -> Columns:
+    ends = list(accumulate((observation, action, observation, cumulants, notes), initial=0))
+    parts = [slice(low, high) for low, high in pairwise(ends)]
+    return Columns(parts[0], parts[1], parts[2], parts[3], parts[4], ends[-1])
 
 
 def empty(capacity: int, columns: int, prioritised: bool) -> Replay:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.errors import InputError
@@ -20,6 +21,7 @@ from gvfx.exact import DENSE_BELOW
 from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
+from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.deep import Deep
 from gvfx.learners.model import CertaintyEquivalence
 from gvfx.learners.tabular import ExpectedSarsa
@@ -30,16 +32,19 @@ from gvfx.truth import GroundTruth, predicted_values
 from gvfx.uncertainty import ErrorBelow, standard_errors
 from gvfx.worlds.asking import is_environment
 from gvfx.worlds.continuous_grid import ContinuousGrid
+from gvfx.worlds.control import Domain
 from gvfx.worlds.mdp import MDP
 
+World = MDP | ContinuousGrid | Domain
+AnyLearner = Learner | Deep | TwinCritics
 Progress = Callable[[int, int, float], None]  # (seed, steps done, current error)
 
 
 def evaluate(
-    world: MDP | ContinuousGrid | Any,
+    world: World | Any,
     questions: Sequence[GVF],
     behaviour: Behaviour | None = None,
-    learner: Learner | Deep | None = None,
+    learner: AnyLearner | None = None,
     *,
     steps: int = 100_000,
     seeds: int | Iterable[int] = 1,
@@ -83,7 +88,8 @@ def evaluate(
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
-    run = make_runner(world, questions, behaviour or GVFExplorer(), learner, plan, until=until)
+    behaviour = behaviour or (Actor() if isinstance(world, Domain) else GVFExplorer())
+    run = make_runner(world, questions, behaviour, learner, plan, until=until)
     if workers == 1 or len(seed_list) == 1:
         parts = [run(seed, progress) for seed in seed_list]
     else:
@@ -91,7 +97,7 @@ def evaluate(
             parts = list(pool.map(lambda seed: run(seed, progress), seed_list))
     if until is not None and not all(part.reached for part in parts):
         warnings.warn(unreached(until, parts), stacklevel=2)
-    described = {"behaviour": repr(behaviour or GVFExplorer()), "learner": repr(run.learner), "steps": steps}
+    described = {"behaviour": repr(behaviour), "learner": repr(run.learner), "steps": steps}
     result = gather(run.names, run.weights, seed_list, parts, described)
     if save is not None:
         result.save(save)
@@ -99,26 +105,31 @@ def evaluate(
 
 
 def make_runner(
-    world: MDP | ContinuousGrid,
+    world: World,
     questions: Sequence[GVF],
     behaviour: Behaviour,
-    learner: Learner | Deep | None,
+    learner: AnyLearner | None,
     plan: Plan,
     identity: str = "",
     until: ErrorBelow | None = None,
 ) -> Any:
-    """What runs a seed: the compiled loop for an MDP and tables, the scanned loop for the continuous grid and networks."""
+    """What runs a seed: the compiled loop for an MDP and tables, loops on networks for the continuous grid and for MuJoCo."""
     if until is not None and not isinstance(learner, CertaintyEquivalence):
         raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
-    if isinstance(world, MDP) and not isinstance(learner, Deep):
+    if isinstance(world, MDP) and not isinstance(learner, Deep | TwinCritics):
         return Runner(world, stack(questions, world), behaviour, learner or ExpectedSarsa(), plan, until)
     if isinstance(world, ContinuousGrid) and (learner is None or isinstance(learner, Deep)):
         from gvfx.running.networked import NetworkRunner
 
         return NetworkRunner(world, questions, behaviour, learner or Deep(), plan, identity)
-    if isinstance(world, MDP | ContinuousGrid):
-        kind = "an MDP needs a tabular learner" if isinstance(world, MDP) else "the continuous grid needs gvfx.Deep"
-        raise InputError(f"learner: {type(learner).__name__} does not fit this world; {kind}.")
+    if isinstance(world, Domain) and (learner is None or isinstance(learner, TwinCritics)):
+        from gvfx.running.lockstep import LockstepRunner
+
+        return LockstepRunner(world, questions, behaviour, learner or TwinCritics(), plan, identity)
+    needs = {MDP: "an MDP needs a tabular learner", ContinuousGrid: "the continuous grid needs gvfx.Deep"}
+    needs[Domain] = "Walker and Cheetah need gvfx.TwinCritics"
+    if type(world) in needs:
+        raise InputError(f"learner: {type(learner).__name__} does not fit this world; {needs[type(world)]}.")
     raise InputError(f"world: {type(world).__name__} is no world; give gvfx.gridworld(...), gvfx.MDP or a Gymnasium environment.")
 
 
@@ -191,6 +202,7 @@ class Part:
     truth: np.ndarray  # [gvf, state] at the end
     mse_outside: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] continuous grid: goals' discs left out
     standard_errors: np.ndarray = field(default_factory=lambda: np.empty(0))  # [k, gvf, state] where the learner has them
+    actor: np.ndarray = field(default_factory=lambda: np.empty(0))  # [weight] continuous actions: the actor at the end
     seconds: float = 0.0
     model: Empirical | None = None  # the evidence at the end, where the loop kept it
     stopped: int = 0  # steps done, with a rule to stop; 0 without
@@ -200,10 +212,9 @@ class Part:
     def arrays(self) -> dict[str, np.ndarray]:
         """What is stored: the arrays; tables in single precision."""
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
-        tables = ("values", "variances", "visits", "behaviour", "truth")
-        tables = (*tables, "standard_errors")
+        tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in ("mse_outside", "standard_errors"):
+        for name in ("mse_outside", "standard_errors", "actor"):
             if not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}

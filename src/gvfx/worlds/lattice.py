@@ -20,13 +20,10 @@ the solutions on two lattices (Richardson).
 from __future__ import annotations
 
 import argparse
-import contextlib
-import hashlib
-import json
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,10 +35,9 @@ from numba import njit
 from scipy.sparse import coo_array, csr_array
 
 from gvfx.errors import InputError, UnknownName
-from gvfx.files import write_whole
 from gvfx.streams import uniform
-from gvfx.tensors import CorruptFile, pack, unpack
 from gvfx.worlds.continuous_grid import MOVES, ContinuousGrid, authors_grid, paper_grid
+from gvfx.worlds.keep import Arrays, kept, shipped, write
 
 SIDE = 20  # cells per side of the evaluation lattice
 NEGLIGIBLE = 1e-6  # an episode is followed while gamma^t is at least this
@@ -90,27 +86,18 @@ def continuous_truth(
     policies: action probabilities [gvf, 4], one row per goal.  A damaged cache file is made again.
     """
     policies = _check(world, policies, discount, episodes, seed, workers)
-    asked = json.dumps({**_parameters(world, policies, discount), "episodes": int(episodes), "seed": int(seed)}, sort_keys=True)
-    path = None if cache is None else Path(cache) / f"lattice-{hashlib.sha256(asked.encode()).hexdigest()[:20]}.safetensors"
-    if path is not None:
-        with _named_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that a wrong folder costs nothing
-            with contextlib.suppress(FileNotFoundError, CorruptFile):
-                return _read(path, world, asked)
-    values, errors = simulate(world, policies, discount, lattice_points(), episodes, seed, workers)
-    if path is not None:
-        _write(path, values, errors, asked)
-    return _truth(world, values, errors)
+    asked = {**_parameters(world, policies, discount), "episodes": int(episodes), "seed": int(seed)}
+
+    def make() -> Arrays:
+        return _named(*simulate(world, policies, discount, lattice_points(), episodes, seed, workers))
+
+    return _truth(world, kept(cache, "lattice", asked, make))
 
 
 def shipped_truth(world: ContinuousGrid, policies: Any, discount: float) -> LatticeTruth | None:
     """The truth that comes with gvfx, or None when it has none for these parameters."""
-    wanted = _parameters(world, _check(world, policies, discount), discount)
-    for path in sorted(SHIPPED.glob("*.safetensors")):
-        described = json.loads(unpack(path.read_bytes(), str(path))[1]["asked"])
-        if {key: described[key] for key in wanted} == wanted:
-            return _read(path, world, json.dumps(described, sort_keys=True))
-    return None
+    found = shipped(SHIPPED, _parameters(world, _check(world, policies, discount), discount))
+    return None if found is None else _truth(world, found)
 
 
 # ------------------------------------------------------------------------------------------------ Monte Carlo
@@ -416,30 +403,13 @@ def _parameters(world: ContinuousGrid, policies: np.ndarray, discount: float) ->
     return {**kept, "goals": goals, "policies": policies.tolist(), "discount": float(discount), "side": SIDE, "version": 1}
 
 
-def _truth(world: ContinuousGrid, values: np.ndarray, errors: np.ndarray) -> LatticeTruth:
+def _named(values: np.ndarray, errors: np.ndarray) -> Arrays:
+    return {"values": values, "standard_errors": errors}
+
+
+def _truth(world: ContinuousGrid, arrays: Arrays) -> LatticeTruth:
     points = lattice_points()
-    return LatticeTruth(points, values, errors, np.logical_not(world.inside(points).any(axis=1)))
-
-
-def _read(path: Path, world: ContinuousGrid, asked: str) -> LatticeTruth:
-    arrays, metadata = unpack(path.read_bytes(), str(path))
-    if metadata.get("asked") != asked or set(arrays) != {"values", "standard_errors"}:
-        raise CorruptFile(f"{path}: holds another truth than its name says.")
-    return _truth(world, arrays["values"], arrays["standard_errors"])
-
-
-def _write(path: Path, values: np.ndarray, errors: np.ndarray, asked: str) -> None:
-    """The whole file or none of it."""
-    with _named_errors(path):
-        write_whole(path, pack({"values": values, "standard_errors": errors}, {"asked": asked}))
-
-
-@contextlib.contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cache: cannot use {path} ({error.strerror}); free some space or choose another folder.") from None
+    return LatticeTruth(points, arrays["values"], arrays["standard_errors"], np.logical_not(world.inside(points).any(axis=1)))
 
 
 def main(arguments: list[str] | None = None, folder: Path = SHIPPED) -> None:
@@ -459,8 +429,8 @@ def main(arguments: list[str] | None = None, folder: Path = SHIPPED) -> None:
             world, PAPER_POLICIES, PAPER_DISCOUNT, lattice_points(), chosen.episodes, workers=chosen.workers
         )
         asked = {**_parameters(world, PAPER_POLICIES, PAPER_DISCOUNT), "episodes": chosen.episodes, "seed": 0}
-        _write(folder / f"{name}.safetensors", values, errors, json.dumps(asked, sort_keys=True))
-        truth = _truth(world, values, errors)
+        write(folder / f"{name}.safetensors", _named(values, errors), asked)
+        truth = _truth(world, _named(values, errors))
         solved = solve(world, PAPER_POLICIES, PAPER_DISCOUNT, 401)
         zeros = np.zeros_like(values)
         print(f"{name}: {chosen.episodes} episodes a point, {time.perf_counter() - began:.0f} s")

@@ -1,0 +1,81 @@
+"""Actor: a behaviour for continuous actions that learns where the return's variance is high (paper, Algorithm 2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from gvfx.behaviours.base import Behaviour, ControlRule
+from gvfx.behaviours.fixed import RoundRobin
+from gvfx.errors import InputError
+from gvfx.gvf import Stacked
+from gvfx.kernel import BehaviourRule, Sizes
+
+CHOICES = {"direction": ("raise", "lower", "optimal"), "kl_to": ("each", "mixture")}
+
+
+@dataclass(frozen=True)
+class Actor(Behaviour):
+    """The SAC-based GVFExplorer: a squashed-Gaussian actor mu driven by the variance critics.
+
+    direction:  "raise" lets the actor raise sum_i w_i M_i(s, a) - alpha log mu(a|s), "lower" sum_i w_i M_i + alpha log mu
+                lets it lower; "optimal" draws it to Theorem 4.1's mu* ~ sqrt(sum_i w_i pi_i^2 M_i) by KL(mu || mu*),
+                where kl_weight, normalised and the temperature have no part.
+    normalised: divide M's sum by its mean over the batch, so that kl_weight and alpha mean the same in every world.
+    kl_weight:  of KL(mu || target policies), kl_to "each" of them (their mean) or their "mixture".
+    target_entropy: what the temperature alpha holds mu's entropy at (None: the target policies' own); alpha: its start.
+    updates:    of the actor per vector step.
+    share:      the fraction of the worlds that follow the actor; the others follow the target policies in turn.
+    """
+
+    direction: Literal["raise", "lower", "optimal"] = "raise"
+    normalised: bool = True
+    kl_weight: float = 1.0
+    kl_to: Literal["each", "mixture"] = "mixture"
+    target_entropy: float | None = None
+    alpha: float = 0.1
+    rate: float = 3e-4
+    updates: int = 1
+    hidden: tuple[int, ...] = (128, 128)
+    share: float = 1.0
+
+    needs_variance: ClassVar[bool] = True
+    needs_actor: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name}: {getattr(self, name)!r} is unknown; choose {' or '.join(map(repr, choices))}.")
+        for name in ("rate", "alpha"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise InputError(f"{name}: {getattr(self, name)!r} must be a positive number.")
+        if not (math.isfinite(self.kl_weight) and self.kl_weight >= 0):
+            raise InputError(f"kl_weight: {self.kl_weight!r} must be a number of at least 0.")
+        if self.updates < 1:
+            raise InputError(f"updates: {self.updates!r} must be at least 1.")
+        if not 0 < self.share <= 1:
+            raise InputError(f"share: {self.share!r} lies outside (0, 1].")
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        raise InputError("behaviour: Actor is for continuous actions; use gvfx.GVFExplorer with an MDP.")
+
+    def begin(self, asked: Stacked, world: Any) -> Any:
+        raise InputError("behaviour: Actor is for continuous actions; use gvfx.GVFExplorer with an MDP.")
+
+    def control_rule(self) -> ControlRule:
+        import jax.numpy as jnp
+
+        turns = RoundRobin().control_rule()
+
+        def choose(state, chance, candidates, own):
+            worlds = len(own)
+            follows = jnp.arange(worlds) >= round(self.share * worlds)
+            return jnp.where(follows[:, None], turns.choose(state, chance, candidates, own), own)
+
+        return ControlRule(turns.begin, choose, turns.episode_end)
+
+
+PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0, updates=1)
+RECOMMENDED = Actor()
+PRESETS = {"paper": PAPER, "recommended": RECOMMENDED}

@@ -1,0 +1,128 @@
+"""The updates of twin critics (paper, Algorithm 2), as pure JAX functions.
+
+A transition (s, a, c, s') is stored with the target policies' middle actions at s' (the row's notes), so that
+a' ~ pi_i(.|s') of every GVF costs noise only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from gvfx.equations import m_target, q_target
+from gvfx.learners.actor_critic import Twins, aggregated, both, twin_critics
+from gvfx.learners.continuous import TwinCritics
+from gvfx.learners.replay import Columns
+
+
+class Critics(NamedTuple):
+    """The critics, their target networks, and the optimisers' memories; M's are None where nobody asks for them."""
+
+    q: Twins
+    target_q: Twins
+    adam_q: Any
+    m: Twins | None
+    target_m: Twins | None
+    adam_m: Any
+    updates: jax.Array  # [] of Q so far
+
+
+class Question(NamedTuple):
+    """The GVFs as arrays over the columns of a row."""
+
+    discounts: jax.Array  # [gvf]
+    signals: tuple[int, ...]  # which cumulant of the world each GVF has
+    sigmas: jax.Array  # [gvf] of the target policies' noise
+
+
+class Entropy(NamedTuple):
+    """What `entropy_in_target` needs of the actor."""
+
+    alpha: jax.Array  # []
+    log_mu: jax.Array  # [batch] of an action drawn from mu at s'
+
+
+class CriticUpdates:
+    """The updates of one learner on one set of questions."""
+
+    def __init__(self, described: TwinCritics, columns: Columns, asked: Question, variance: bool, updates: int) -> None:
+        """variance: whether M is learnt; updates: how many updates of Q the whole run makes (the rates fall over them)."""
+        self.described, self.columns, self.asked, self.variance = described, columns, asked, variance
+        self.gvfs = len(asked.signals)
+
+        def adam(rate: float, number: int) -> optax.GradientTransformation:
+            return optax.adam(optax.linear_schedule(rate, rate * described.final_rate, max(1, number)))
+
+        self.optimiser_q = adam(described.rate_q, updates)
+        self.optimiser_m = adam(described.rate_m, updates // described.m_every)
+
+    def begin(self, generator: np.random.Generator) -> Critics:
+        inputs = sum(self.columns.sizes)
+        q = twin_critics(generator, inputs, self.described.hidden, self.gvfs)
+        m = twin_critics(generator, inputs, self.described.hidden, self.gvfs, positive=True) if self.variance else None
+        adam_m = self.optimiser_m.init(m) if self.variance else None
+        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32))
+
+    def next_actions(self, rows: jax.Array, noise: jax.Array) -> jax.Array:
+        """a' ~ pi_i(.|s') of every GVF, [batch, gvf, action], from noise of that shape."""
+        middle = rows[:, self.columns.notes].reshape(noise.shape)
+        return (middle + self.asked.sigmas[:, None] * noise).clip(-1, 1)
+
+    def next_answers(self, critics: Twins, rows: jax.Array, actions: jax.Array) -> jax.Array:
+        """What the twins say of (s', a'_i) for GVF i, aggregated, [batch, gvf]."""
+        following = rows[:, self.columns.following]
+        answers = both(critics, jnp.broadcast_to(following[:, None], (*actions.shape[:2], following.shape[1])), actions)
+        return aggregated(jnp.diagonal(answers, axis1=2, axis2=3), self.described.aggregate)
+
+    def bonus(self, entropy: Entropy | None) -> jax.Array | float:
+        """-alpha log mu(a|s'), [batch, 1], or nothing."""
+        return 0.0 if entropy is None else -entropy.alpha * entropy.log_mu[:, None]
+
+    def q_targets(self, critics: Critics, rows: jax.Array, actions: jax.Array, entropy: Entropy | None) -> jax.Array:
+        """Q_tar [batch, gvf] from the target networks."""
+        onward = self.next_answers(critics.target_q, rows, actions) + self.bonus(entropy)
+        cumulants = rows[:, self.columns.cumulants][:, list(self.asked.signals)]
+        return q_target(cumulants, self.asked.discounts, onward)  # Algorithm 2 (algo:sac_gvf), Q_tar
+
+    def m_targets(
+        self, critics: Critics, rows: jax.Array, actions: jax.Array, q_targets: jax.Array, entropy: Entropy | None
+    ) -> jax.Array:
+        """M_tar [batch, gvf], from the TD error of the present Q."""
+        said = both(critics.q, rows[:, self.columns.observation], rows[:, self.columns.action])
+        delta = q_targets - aggregated(said, self.described.aggregate)  # Algorithm 2 (algo:sac_gvf), delta_Q
+        assert critics.target_m is not None
+        onward = self.next_answers(critics.target_m, rows, actions) + self.bonus(entropy)
+        return m_target(delta, self.asked.discounts, onward)  # Algorithm 2 (algo:sac_gvf), M_tar
+
+    def loss(self, critics: Twins, rows: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Squared errors of both twins, summed over twins and GVFs, averaged over the batch; and [gvf] of them."""
+        errors = targets - both(critics, rows[:, self.columns.observation], rows[:, self.columns.action])
+        each = (errors**2).mean(axis=1).sum(axis=0)
+        return each.sum(), each
+
+    def update_q(self, critics: Critics, rows: jax.Array, targets: jax.Array) -> tuple[Critics, jax.Array]:
+        """One step of Adam on Q's loss; and the loss of each GVF."""
+        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.q, rows, targets)
+        change, adam = self.optimiser_q.update(gradient, critics.adam_q)
+        return critics._replace(q=optax.apply_updates(critics.q, change), adam_q=adam, updates=critics.updates + 1), losses
+
+    def update_m(self, critics: Critics, rows: jax.Array, targets: jax.Array) -> tuple[Critics, jax.Array]:
+        """One step of Adam on M's loss; and the loss of each GVF."""
+        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.m, rows, targets)
+        change, adam = self.optimiser_m.update(gradient, critics.adam_m)
+        return critics._replace(m=optax.apply_updates(critics.m, change), adam_m=adam), losses
+
+    def follow(self, critics: Critics) -> Critics:
+        """Target networks moved or copied, where it is time."""
+        due = critics.updates % self.described.target_every == 0
+        step = jnp.where(due, self.described.tau, 0.0)
+        moved = jax.tree.map(
+            lambda new, old: old + step * (new - old) if self.described.tau < 1 else jnp.where(due, new, old),
+            (critics.q, critics.m),
+            (critics.target_q, critics.target_m),
+        )
+        return critics._replace(target_q=moved[0], target_m=moved[1])

@@ -1,0 +1,58 @@
+"""Pictures of Walker and Cheetah without a display: stills (PNG) and films (GIF)."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.worlds.control import Domain, import_mujoco, load_model
+
+
+def render(domain: Domain, state: np.ndarray, width: int = 480, height: int = 360, camera: str = "side") -> np.ndarray:
+    """A state of `Lockstep.get_state` [k] as seen from the side, uint8 [height, width, 3]."""
+    mujoco = import_mujoco()
+    for name, value, most in (("width", width, 1920), ("height", height, 1080)):
+        if not isinstance(value, int | np.integer) or not 1 <= value <= most:
+            raise InputError(f"{name}: {value!r}; give a number of pixels from 1 to {most}.")
+    renderer, data = _renderer(domain.name, int(width), int(height))
+    parts = mujoco.mjtState.mjSTATE_INTEGRATION.value
+    expected = (mujoco.mj_stateSize(load_model(domain.name), parts),)
+    if np.shape(state) != expected:
+        raise InputError(f"state: shape {np.shape(state)}; give one world's state, shape {expected}.")
+    mujoco.mj_setState(load_model(domain.name), data, np.asarray(state, float), parts)
+    mujoco.mj_forward(load_model(domain.name), data)
+    renderer.update_scene(data, camera)
+    return renderer.render()
+
+
+@lru_cache(maxsize=4)
+def _renderer(name: str, width: int, height: int) -> tuple[Any, Any]:
+    mujoco = import_mujoco()
+    model = load_model(name)
+    try:
+        renderer = mujoco.Renderer(model, height, width)
+    except Exception as error:  # whatever the system's OpenGL says
+        raise InputError(f"rendering: OpenGL does not start ({error}); set MUJOCO_GL to egl, osmesa or glfw.") from None
+    atexit.register(renderer.close)  # while OpenGL is still there
+    return renderer, mujoco.MjData(model)
+
+
+def save_still(path: Path | str, image: np.ndarray) -> None:
+    """One picture as a PNG file."""
+    from PIL import Image
+
+    Image.fromarray(image).save(path)
+
+
+def save_film(path: Path | str, images: Iterable[np.ndarray], seconds: float = 0.05) -> None:
+    """Pictures as an endless GIF, each shown for so many seconds."""
+    from PIL import Image
+
+    first, *rest = (Image.fromarray(image) for image in images)
+    first.save(path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0)
