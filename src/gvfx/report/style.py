@@ -21,6 +21,7 @@ COLOURS = {  # one hue per method, readable side by side and in grey
     "Uniform": "#868e96",
     "SR": "#f08c00",
     "BPS": "#7048e8",
+    "Explorer+Uniform": "#5f3dc4",
 }
 SPARE = ["#2b8a3e", "#5f3dc4", "#a61e4d", "#0b7285", "#e67700", "#495057"]
 MAP = "inferno"
