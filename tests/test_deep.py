@@ -328,6 +328,10 @@ def test_flatten_and_unflatten_are_inverse():
         np.testing.assert_array_equal(a, b)
     on, other = e.advance(again, 3), e.advance(state, 3)
     np.testing.assert_array_equal(on.replay.rows, other.replay.rows)
+    arrays = flatten(state)
+    arrays.pop(next(iter(arrays)))
+    with pytest.raises(gvfx.InputError, match="checkpoint"):
+        unflatten(state, arrays)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_gvf(tmp_path):
