@@ -90,7 +90,7 @@ def _shared_scale(axes: Sequence[Any], images: list[np.ndarray], titles: Sequenc
         top = max(float(everything.max()), 1e-12)
         positive = everything[everything > 0]
         bottom = float(np.quantile(positive, 0.02)) if positive.size else top / 10
-        norm = LogNorm(min(bottom, top / 10), top)
+        norm = LogNorm(min(max(bottom, top * 1e-6), top / 10), top)
         images = [np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin)) for image in images]
     for ax, image, title in zip(axes, images, titles, strict=True):
         shown = draw_map(ax, goals, image, title, norm)
