@@ -323,11 +323,15 @@ def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path):
 def test_flatten_and_unflatten_are_inverse():
     e = engine()
     state = e.advance(e.begin(0), 6)
-    again = unflatten(e.begin(1), flatten(state))
-    for a, b in zip(jax.tree.leaves(flatten(state)), jax.tree.leaves(flatten(again)), strict=True):
+    arrays = flatten(state)
+    again = unflatten(e.begin(1), arrays)
+    for a, b in zip(jax.tree.leaves(arrays), jax.tree.leaves(flatten(again)), strict=True):
         np.testing.assert_array_equal(a, b)
-    on, other = e.advance(again, 3), e.advance(state, 3)
+    on, other = e.advance(again, 3), e.advance(state, 3)  # both states are given away here
     np.testing.assert_array_equal(on.replay.rows, other.replay.rows)
+    arrays.pop(next(iter(arrays)))
+    with pytest.raises(gvfx.InputError, match="checkpoint"):
+        unflatten(on, arrays)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_gvf(tmp_path):

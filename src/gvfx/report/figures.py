@@ -43,15 +43,14 @@ def draw(exhibit: Curves | Maps) -> Any:
 
 def _draw_curves(exhibit: Curves) -> Any:
     fig, (ax,) = figure(width=6.2, height=4.0)
-    top = 0.0
+    means = np.concatenate([np.asarray(line.mean, dtype=float) for line in exhibit.series])
     for line in exhibit.series:
         mean, low, high = (np.asarray(v, dtype=float) for v in (line.mean, line.low, line.high))
         ax.plot(
             exhibit.steps, mean, color=line.colour, label=LABELS.get(line.name, line.name), linestyle="--" if line.dashed else "-"
         )
         ax.fill_between(exhibit.steps, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.16, linewidth=0)
-        top = max(top, float(mean.max() / max(mean.min(), 1e-300)))
-    if top > 20:
+    if np.nanmax(means) > 20 * max(np.nanmin(means), 1e-300):
         ax.set_yscale("log")
     ax.xaxis.set_major_formatter(FuncFormatter(steps_label))
     ax.set_xlabel("environment steps")
@@ -90,7 +89,7 @@ def _shared_scale(axes: Sequence[Any], images: list[np.ndarray], titles: Sequenc
         top = max(float(everything.max()), 1e-12)
         positive = everything[everything > 0]
         bottom = float(np.quantile(positive, 0.02)) if positive.size else top / 10
-        norm = LogNorm(min(bottom, top / 10), top)
+        norm = LogNorm(min(max(bottom, top * 1e-6), top / 10), top)
         images = [np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin)) for image in images]
     for ax, image, title in zip(axes, images, titles, strict=True):
         shown = draw_map(ax, goals, image, title, norm)

@@ -25,6 +25,7 @@ COLOURS = {  # one hue per method, readable side by side and in grey
     "SecondMoment": "#f76707",
     "CharacteristicTime": "#0b7285",
     "RobustSampling": "#9775fa",
+    "Explorer+Uniform": "#5f3dc4",
 }
 SPARE = ["#2b8a3e", "#5f3dc4", "#a61e4d", "#0b7285", "#e67700", "#495057"]
 MAP = "inferno"

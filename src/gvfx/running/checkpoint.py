@@ -15,7 +15,7 @@ from gvfx.errors import InputError
 from gvfx.files import write_whole
 from gvfx.tensors import CorruptFile, pack, unpack
 
-FORMAT = "2"
+FORMAT = "3"
 
 
 class Checkpoints:
@@ -61,23 +61,32 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
     """A pytree's leaves by path, as arrays (random keys as their words)."""
     import jax
 
-    def words(leaf: Any) -> np.ndarray:
-        keyed = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        array = np.asarray(jax.random.key_data(leaf) if keyed else leaf)
+    def plain(leaf: Any) -> np.ndarray:
+        array = np.asarray(_words(leaf))
         return array.astype(np.int64) if array.dtype == np.uint32 else array
 
-    return {jax.tree_util.keystr(path): words(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    return {jax.tree_util.keystr(path): plain(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def unflatten(like: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The pytree shaped like `like` with the leaves that `flatten` gave."""
+    """The pytree shaped like `like` with the leaves that `flatten` gave; arrays of another shape are refused."""
     import jax
     import jax.numpy as jnp
 
     def leaf(path: Any, old: Any) -> Any:
-        array = arrays[jax.tree_util.keystr(path)]
-        if jax.dtypes.issubdtype(old.dtype, jax.dtypes.prng_key):
+        name, words = jax.tree_util.keystr(path), _words(old)
+        array = arrays.get(name)
+        if array is None or array.shape != words.shape:
+            raise InputError(f"checkpoint: {name} does not fit this version of gvfx; delete the checkpoint to start again.")
+        if words is not old:
             return jax.random.wrap_key_data(jnp.asarray(array.astype(np.uint32)))
         return jnp.asarray(array, dtype=old.dtype)
 
     return jax.tree_util.tree_map_with_path(leaf, like)
+
+
+def _words(leaf: Any) -> Any:
+    """A leaf as numbers: a random key as its words, anything else as it is."""
+    import jax
+
+    return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

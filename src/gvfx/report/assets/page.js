@@ -361,7 +361,7 @@
       if (low === high) [low, high] = [Math.min(low, 0), Math.max(high, low + 1)];
       return { low, high, share: (v) => (v - low) / (high - low), log: false, clipped: false };
     }
-    low = Math.max(used[Math.floor(0.01 * used.length)], high * 1e-8);
+    low = Math.max(used[Math.floor(0.01 * used.length)], high * 1e-6);
     low = Math.min(low, high / 10);
     return { low, high, share: (v) => (v > 0 ? Math.log(v / low) / Math.log(high / low) : 0), log: true, clipped: smallest < low };
   }
