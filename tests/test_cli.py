@@ -66,7 +66,7 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["run", "continuous", "--preset", "recommend"], ["preset", "recommended"]),
         (["run", "continuous", "--steps", "4001"], ["steps", "multiples of 8"]),
         (["reproduce", "table3", "--device", "abacus", "--results", "/tmp/gvfx-none"], ["device", "abacus", "cpu"]),
-        (["bench", "nothing"], ["bench", "tabular"]),
+        (["bench", "tabulr"], ["bench", "tabular"]),
         (["plan", "same", "--error", "0"], ["error", "above 0"]),
         (["plan", "same", "--pilot", "-3"], ["pilot"]),
         (["plan", "continuous"], ["world", "finite"]),

@@ -381,7 +381,7 @@ def truth(
 
 @app.command()
 def bench(
-    which: Annotated[str, typer.Argument(help="tabular, deep or mujoco")] = "tabular",
+    which: Annotated[str, typer.Argument(help="tabular, deep, mujoco or online")] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
 ) -> None:
     """Measure speed as ratios, side by side in one run (needs the source checkout)."""
