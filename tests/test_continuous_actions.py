@@ -17,6 +17,8 @@ from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
+from gvfx.behaviours.successor import SuccessorRepresentation
+from gvfx.behaviours.wrappers import Hold
 from gvfx.cumulants import Constant, Signal
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
@@ -363,20 +365,45 @@ def test_training_writes_a_target_that_acts(tmp_path, monkeypatch):
 # --- behaviours --------------------------------------------------------------------------------------------------------
 
 
-def test_rules_choose_among_the_targets_draws():
-    candidates = jnp.arange(4 * 2 * 3.0).reshape(4, 2, 3)
-    chance = jnp.linspace(-0.9, 0.9, 16).reshape(4, 4)
+def test_rules_choose_what_to_follow():
+    chance, pull = jnp.array([[0.1, 0.9], [0.4, 0.9], [0.6, 0.9], [0.9, 0.9]]), jnp.ones((4, 2))
     turns = RoundRobin().control_rule()
     state = turns.begin(4, 2)
-    assert (turns.choose(state, chance, candidates, None) == candidates[jnp.arange(4), jnp.array([0, 1, 0, 1])]).all()
+    assert turns.choose(state, chance, pull)[1].tolist() == [0, 1, 0, 1]
     state = turns.episode_end(state, jnp.array([True, False, False, True]))
-    assert (turns.choose(state, chance, candidates, None) == candidates[jnp.arange(4), jnp.array([1, 1, 0, 0])]).all()
-    mixed = Mixture().control_rule()
-    assert (mixed.choose((), chance, candidates, None) == candidates[jnp.arange(4), jnp.array([0, 0, 1, 1])]).all()
-    assert (Uniform().control_rule().choose((), chance, candidates, None) == chance[:, :3]).all()
+    assert turns.choose(state, chance, pull)[1].tolist() == [1, 1, 0, 0]
+    assert Mixture().control_rule().choose((), chance, pull)[1].tolist() == [0, 0, 1, 1]
+    assert Uniform().control_rule().choose((), chance, pull)[1].tolist() == [2, 2, 2, 2]
     half = Actor(share=0.5).control_rule()
-    chosen = half.choose(half.begin(4, 2), chance, candidates, -jnp.ones((4, 3)))
-    assert (chosen[:2] == -1).all() and (chosen[2:] == candidates[jnp.arange(2, 4), jnp.array([0, 1])]).all()
+    assert half.choose(half.begin(4, 2), chance, pull)[1].tolist() == [2, 2, 0, 1]
+    more = GVFExplorer().control_rule()
+    assert more.choose((), chance, jnp.array([[1.0, 3.0]] * 4))[1].tolist() == [0, 1, 1, 1]
+
+
+def test_hold_keeps_a_choice_until_chance_or_the_episode_ends_it():
+    rule, pull = Hold(Mixture(), steps=4).control_rule(), jnp.ones((2, 2))
+    state, which = rule.choose(rule.begin(2, 2), jnp.array([[0.1, 0.9], [0.9, 0.9]]), pull)
+    assert which.tolist() == [0, 1]
+    state, which = rule.choose(state, jnp.array([[0.9, 0.3], [0.1, 0.2]]), pull)
+    assert which.tolist() == [0, 0]
+    state = rule.episode_end(state, jnp.array([True, False]))
+    state, which = rule.choose(state, jnp.array([[0.9, 0.9], [0.9, 0.9]]), pull)
+    assert which.tolist() == [1, 0]
+
+
+def test_pull_is_the_importance_weight_of_theorem_4_1(targets):
+    agent = make_agent(targets, GVFExplorer(), SMALL)
+    critics = agent.begin(np.random.default_rng(3)).critics
+    generator = np.random.default_rng(4)
+    seen = generator.normal(size=(3, 17)).astype(np.float32)
+    middles, draws = (generator.uniform(-0.1, 0.1, (3, 2, 6)).astype(np.float32) for _ in range(2))
+    got = agent.pull(critics, seen, middles, draws)
+    for n in range(3):
+        for i in range(2):
+            m = np.mean([plain(net, seen[n], draws[n, i]) for net in critics.m], axis=0)
+            z = (draws[n, i] - middles[n]) / SIGMAS[:, None]
+            pi = np.exp(-0.5 * (z**2).sum(axis=1)) / (SIGMAS * np.sqrt(2 * np.pi)) ** 6
+            assert float(got[n, i]) == pytest.approx(np.sqrt((np.array([1.0, 2.0]) * pi**2 * m).sum()) / pi.sum(), rel=1e-3)
 
 
 # --- the loop ----------------------------------------------------------------------------------------------------------
@@ -404,7 +431,7 @@ def test_worlds_are_staggered_and_truncations_keep_the_real_next_observation(tar
     assert np.allclose(stored[:, agent.columns.notes], middles, atol=1e-5)
 
 
-@pytest.mark.parametrize("behaviour", [Actor(share=0.5), RoundRobin()], ids=["actor", "round-robin"])
+@pytest.mark.parametrize("behaviour", [Actor(share=0.5), Hold(GVFExplorer())], ids=["actor", "explorer"])
 def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, tmp_path):
     run = LockstepRunner(WORLD, questions, behaviour, SMALL, Plan.checked(480, 160, (320,)), "id", truth)
     whole = run(7)
@@ -460,7 +487,8 @@ def test_bad_input_is_one_sentence(questions, targets, truth):
         (lambda: Actor(kl_weight=-1), "kl_weight"),
         (lambda: Actor(share=0), "share"),
         (lambda: make_runner(CHEETAH, questions, RoundRobin(), Deep(), plan), "learner: Deep does not fit"),
-        (lambda: make_agent(targets, GVFExplorer(), SMALL), "continuous actions"),
+        (lambda: make_agent(targets, SuccessorRepresentation(), SMALL), "continuous actions"),
+        (lambda: Hold(Mixture(), steps=0.5), "steps"),
         (lambda: make_agent(targets, Actor(updates=9), SMALL), "updates"),
         (
             lambda: LockstepRunner(WORLD, questions, RoundRobin(), SMALL, Plan.checked(321, 160, ()), truth=truth),

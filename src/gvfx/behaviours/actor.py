@@ -68,10 +68,10 @@ class Actor(Behaviour):
 
         turns = RoundRobin().control_rule()
 
-        def choose(state, chance, candidates, own):
-            worlds = len(own)
-            follows = jnp.arange(worlds) >= round(self.share * worlds)
-            return jnp.where(follows[:, None], turns.choose(state, chance, candidates, own), own)
+        def choose(state, chance, pull):
+            worlds, gvfs = pull.shape
+            acts = jnp.arange(worlds) < round(self.share * worlds)
+            return state, jnp.where(acts, gvfs, turns.choose(state, chance, pull)[1])
 
         return ControlRule(turns.begin, choose, turns.episode_end)
 

@@ -28,11 +28,12 @@ class NetworkRule(NamedTuple):
 class ControlRule(NamedTuple):
     """The rule in many worlds with continuous actions, as pure JAX functions.
 
-    begin(worlds, gvfs)                    a fresh state (a pytree)
-    choose(state, chance, candidates, own) actions [world, a] from the target policies' draws [world, gvf, a] and the
-                                           behaviour's own actor's [world, a] (None where it has none); chance
-                                           [world, a + 1] is uniform in (-1, 1)
-    episode_end(state, over)               the state after episodes ended in the worlds `over` [world]
+    begin(worlds, gvfs)         a fresh state (a pytree)
+    choose(state, chance, pull) the state and what each world follows now [world]: the target policy of a GVF, or, where
+                                it is the number of GVFs, the behaviour's own actor (uniform actions where it has none);
+                                chance [world, 2] is uniform in [0, 1); pull [world, gvf] how much Theorem 4.1 wants the
+                                draw of each target policy, for behaviours that need the variance and have no actor
+    episode_end(state, over)    the state after episodes ended in the worlds `over` [world]
     """
 
     begin: Callable[[int, int], Any]

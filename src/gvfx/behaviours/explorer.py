@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour, NetworkRule
+from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
+from gvfx.behaviours.fixed import memoryless
 from gvfx.equations import explorer_square
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
@@ -40,6 +41,16 @@ class GVFExplorer(Behaviour):
             return jnp.where(total > 0, score / jnp.where(total > 0, total, 1.0), 1 / pi.shape[0])
 
         return NetworkRule(lambda weights: weights, probabilities, lambda state: state)
+
+    def control_rule(self) -> ControlRule:
+        """Of the target policies' draws, one is followed with a probability in proportion to its pull."""
+        import jax.numpy as jnp
+
+        def choose(chance, pull):
+            shares = jnp.cumsum(pull, axis=1)
+            return (chance[:, :1] * shares[:, -1:] >= shares[:, :-1]).sum(axis=1)
+
+        return memoryless(choose)
 
 
 @cache

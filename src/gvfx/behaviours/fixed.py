@@ -39,7 +39,7 @@ class Uniform(Behaviour):
         return _stateless(lambda pi: pi.mean(axis=1) * 0 + 1 / pi.shape[0])
 
     def control_rule(self) -> ControlRule:
-        return _memoryless(lambda chance, candidates: chance[:, :-1])
+        return memoryless(lambda chance, pull: (0 * chance[:, 0]).astype(int) + pull.shape[1])
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,7 @@ class Mixture(Behaviour):
         return _stateless(lambda pi: pi.mean(axis=1))
 
     def control_rule(self) -> ControlRule:
-        def one_of_them(chance, candidates):
-            gvfs = candidates.shape[1]
-            return _taken(candidates, ((0.5 + 0.5 * chance[:, -1]) * gvfs).astype(int).clip(0, gvfs - 1))
-
-        return _memoryless(one_of_them)
+        return memoryless(lambda chance, pull: (chance[:, 0] * pull.shape[1]).astype(int))
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,7 @@ class RoundRobin(Behaviour):
 
         return ControlRule(
             begin=lambda worlds, gvfs: (jnp.arange(worlds) % gvfs, jnp.asarray(gvfs)),
-            choose=lambda state, chance, candidates, own: _taken(candidates, state[0]),
+            choose=lambda state, chance, pull: (state, state[0]),
             episode_end=lambda state, over: ((state[0] + over) % state[1], state[1]),
         )
 
@@ -126,18 +122,13 @@ def _stateless(choose: Callable[[Any], Any]) -> NetworkRule:
     return NetworkRule(lambda weights: (), lambda state, t, pi, m, value: choose(pi), lambda state: state)
 
 
-def _memoryless(choose: Callable[[Any, Any], Any]) -> ControlRule:
-    """A rule for continuous actions that looks at the target policies' draws alone."""
+def memoryless(choose: Callable[[Any, Any], Any]) -> ControlRule:
+    """A rule for continuous actions that looks at chance and pull alone."""
     return ControlRule(
-        lambda worlds, gvfs: (), lambda state, chance, candidates, own: choose(chance, candidates), lambda state, over: state
+        begin=lambda worlds, gvfs: (),
+        choose=lambda state, chance, pull: (state, choose(chance, pull)),
+        episode_end=lambda state, over: state,
     )
-
-
-def _taken(candidates: Any, which: Any) -> Any:
-    """The candidate [world, a] that each world takes."""
-    import jax.numpy as jnp
-
-    return jnp.take_along_axis(candidates, which[:, None, None], axis=1)[:, 0]
 
 
 @cache

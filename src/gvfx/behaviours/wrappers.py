@@ -1,4 +1,4 @@
-"""Wrappers that fit any behaviour: exploration at random, and a floor under every probability."""
+"""Wrappers: exploration at random, a floor under every probability, and choices that are kept for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx import schedules
-from gvfx.behaviours.base import Behaviour, NetworkRule
+from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
 from gvfx.errors import InputError
 from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
@@ -46,6 +46,10 @@ class _Wrapper(Behaviour):
 
     def refresh(self, state: Any, model: Empirical) -> None:
         self.behaviour.refresh(state.inner, model)
+
+    @property
+    def needs_actor(self) -> bool:  # type: ignore[override]
+        return self.behaviour.needs_actor
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,41 @@ class Floor(_Wrapper):
             return self.floor + (1 - pi.shape[0] * self.floor) * above / above.sum()
 
         return inner._replace(probabilities=probabilities)
+
+
+@dataclass(frozen=True)
+class Hold(_Wrapper):
+    """Continuous actions: a world follows what the behaviour chose for `steps` steps on average before it chooses anew."""
+
+    behaviour: Behaviour
+    steps: float = 50.0
+
+    def __post_init__(self) -> None:
+        if not self.steps >= 1:
+            raise InputError(f"steps: {self.steps!r} must be at least 1.")
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        raise InputError("behaviour: Hold is for continuous actions; leave it out with an MDP.")
+
+    def begin(self, asked: Stacked, world: Any) -> Any:
+        raise InputError("behaviour: Hold is for continuous actions; leave it out with an MDP.")
+
+    def control_rule(self) -> ControlRule:
+        import jax.numpy as jnp
+
+        inner = self.behaviour.control_rule()
+
+        def choose(state, chance, pull):
+            within, held = state
+            within, fresh = inner.choose(within, chance, pull)
+            which = jnp.where((held < 0) | (chance[:, 1] * self.steps < 1), fresh, held)
+            return (within, which), which
+
+        return ControlRule(
+            begin=lambda worlds, gvfs: (inner.begin(worlds, gvfs), jnp.full(worlds, -1)),
+            choose=choose,
+            episode_end=lambda state, over: (inner.episode_end(state[0], over), jnp.where(over, -1, state[1])),
+        )
 
 
 def _passing_on(inner: BehaviourRule, probabilities: Any) -> BehaviourRule:

@@ -55,6 +55,12 @@ class Surroundings(NamedTuple):
     weights: jax.Array  # [gvf]
 
 
+def log_gaussians(middles: jax.Array, sigmas: jax.Array, action: jax.Array) -> jax.Array:
+    """log pi_i(a|s) [batch, gvf] of actions [batch, a] under the target policies' Gaussians before they are clipped."""
+    away = (action[:, None] - middles) / sigmas[:, None]
+    return (-0.5 * away**2 - jnp.log(sigmas)[:, None] - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
+
+
 class ActorUpdates:
     """The updates of one behaviour's actor."""
 
@@ -69,11 +75,6 @@ class ActorUpdates:
         log_alpha = jnp.asarray(math.log(self.options.alpha), jnp.float32)
         return Acting(actor, log_alpha, self.adam.init(actor), self.adam.init(log_alpha))
 
-    def log_targets(self, around: Surroundings, action: jax.Array) -> jax.Array:
-        """log pi_i(a|s) [batch, gvf] of the target policies' Gaussians before they are clipped."""
-        away = (action[:, None] - around.middles) / around.sigmas[:, None]
-        return (-0.5 * away**2 - jnp.log(around.sigmas)[:, None] - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
-
     def loss(
         self, actor: Heads, m: Twins, alpha: jax.Array, around: Surroundings, noise: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
@@ -81,7 +82,7 @@ class ActorUpdates:
         o = self.options
         action, log_mu = squashed_sample(actor, around.observation, noise)
         variance = aggregated(both(m, around.observation, action), self.aggregate)  # [batch, gvf]
-        log_pi = self.log_targets(around, action)
+        log_pi = log_gaussians(around.middles, around.sigmas, action)
         if o.direction == "optimal":  # Eq. 3 (eq:behavior_update): mu* ~ sqrt(sum_i w_i pi_i^2 M_i); KL(mu || mu*)
             wanted = 0.5 * jax.nn.logsumexp(2 * log_pi + jnp.log(variance + 1e-8) + jnp.log(around.weights + 1e-30), axis=1)
             return (log_mu - wanted).mean(), log_mu

@@ -14,7 +14,7 @@ from gvfx.learners.actor_critic import aggregated, both, normals, squashed_sampl
 from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.critic_updates import Critics, CriticUpdates, Entropy, Question
 from gvfx.learners.replay import columns
-from gvfx.learners.soft_actor import Acting, ActorUpdates, Surroundings
+from gvfx.learners.soft_actor import Acting, ActorUpdates, Surroundings, log_gaussians
 from gvfx.worlds.control import Domain
 from gvfx.worlds.target_policies import Target
 
@@ -64,7 +64,7 @@ class GVFAgent:
             self.actor = ActorUpdates(options, self.columns.sizes, np.asarray(asked.sigmas), learner.aggregate)
         self.rule = behaviour.control_rule()
         self.size = domain.action_size
-        self.act_draws = (self.gvfs + 1) * self.size + 1
+        self.act_draws = (self.gvfs + 1) * self.size + 2
         self.learn_draws = (self.gvfs + (2 if behaviour.needs_actor else 0)) * self.size
 
     def begin(self, generator: np.random.Generator) -> Learning:
@@ -92,11 +92,24 @@ class GVFAgent:
         middles = self.middles(observations)
         noise = normals(for_targets).reshape(middles.shape)
         candidates = jnp.clip(middles + self.asked.sigmas[:, None] * noise, -1, 1)
-        own = None
+        own = rest[:, : self.size]
         if learning.actor is not None:
-            own, _ = squashed_sample(learning.actor.actor, observations, normals(rest[:, : self.size]))
-        acting = self.rule.episode_end(acting, over)
-        return acting, self.rule.choose(acting, rest, candidates, own)
+            own, _ = squashed_sample(learning.actor.actor, observations, normals(own))
+        pull = self.pull(learning.critics, observations, middles, candidates)
+        acting, which = self.rule.choose(self.rule.episode_end(acting, over), 0.5 + 0.5 * rest[:, self.size :], pull)
+        options = jnp.concatenate([candidates, own[:, None]], axis=1)
+        return acting, jnp.take_along_axis(options, which[:, None, None], axis=1)[:, 0]
+
+    def pull(self, critics: Critics, observations: jax.Array, middles: jax.Array, candidates: jax.Array) -> jax.Array:
+        """mu* ~ sqrt(sum_j w_j pi_j^2 M_j) over the mean of the targets' densities, at their draws [world, gvf]: importance
+        weights that make following one of the draws in proportion to them Theorem 4.1's behaviour, the more the closer."""
+        if critics.m is None or self.actor is not None:
+            return jnp.ones(candidates.shape[:2])
+        around = jnp.broadcast_to(observations[:, None], (*candidates.shape[:2], observations.shape[1]))
+        variance = self.predict(critics.m, around, candidates)  # [world, draw, gvf]
+        log_pi = jax.vmap(log_gaussians, in_axes=(None, None, 1), out_axes=1)(middles, self.asked.sigmas, candidates)
+        wanted = 0.5 * jax.nn.logsumexp(2 * log_pi + jnp.log(variance + 1e-8) + jnp.log(self.weights + 1e-30), axis=2)
+        return jnp.exp(wanted - jax.nn.logsumexp(log_pi, axis=2))  # Eq. 3 (eq:behavior_update)
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
