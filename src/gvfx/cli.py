@@ -24,7 +24,8 @@ app = typer.Typer(
 )
 
 Setting = Annotated[
-    str, typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty, continuous.")
+    str,
+    typer.Argument(help="A setting of the paper: same, distinct, semi-greedy, fourrooms, forty, continuous, walker, cheetah."),
 ]
 Made = Annotated[str, typer.Argument(help="module:make, a function that returns your environment and your questions.")]
 Seeds = Annotated[int, typer.Option("--seeds", help="Independent runs.")]
@@ -60,6 +61,7 @@ def list_() -> None:
     """What there is: settings, behaviours, learners, and the paper's tables and figures."""
     from gvfx.experiments.compare import SETTINGS
     from gvfx.experiments.paper import BEHAVIOURS, LEARNERS
+    from gvfx.learners.continuous import TwinCritics
     from gvfx.learners.deep import Deep
 
     console = _console()
@@ -72,7 +74,7 @@ def list_() -> None:
         behaviours.add_row(name, _first_line(make(0.5)))
     console.print(behaviours)
     learners = _table("learner", "what")
-    for name, kind in {**LEARNERS, "Deep": Deep}.items():
+    for name, kind in {**LEARNERS, "Deep": Deep, "TwinCritics": TwinCritics}.items():
         learners.add_row(name, _first_line(kind))
     console.print(learners)
     from gvfx.experiments.items import ITEMS
@@ -81,7 +83,7 @@ def list_() -> None:
     for name, item in ITEMS.items():
         items.add_row(name, item.title, item.label)
     console.print(items)
-    console.print("gvfx reproduce tabular, deep and limit make all items; gvfx report turns them into one page.")
+    console.print("gvfx reproduce tabular, deep, control and limit make all items; gvfx report turns them into one page.")
 
 
 @app.command()

@@ -6,21 +6,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gvfx.experiments.continuous import CONTINUOUS, ContinuousSetting
+from gvfx.experiments.control import CONTROL, ControlSetting
 from gvfx.experiments.paper import METHODS, Setting, checked, paper
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 
 CompareProgress = Callable[[str, int, int, float], None]  # (behaviour, seed, steps done, current error)
-SETTINGS: Mapping[str, Setting | ContinuousSetting] = {**paper, CONTINUOUS.name: CONTINUOUS}
+AnySetting = Setting | ContinuousSetting | ControlSetting
+SETTINGS: Mapping[str, AnySetting] = {**paper, CONTINUOUS.name: CONTINUOUS, **CONTROL}
 
 
-def find_setting(name: str) -> Setting | ContinuousSetting:
+def find_setting(name: str) -> AnySetting:
     """A setting of the paper by its name, or an error that offers the nearest."""
     return SETTINGS[checked("setting", name, SETTINGS)]
 
 
 def run_behaviour(
-    setting: Setting | ContinuousSetting,
+    setting: AnySetting,
     behaviour: str,
     learner: str | None = None,
     *,

@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 
 from gvfx.errors import UnknownName
-from gvfx.experiments import continuous, limit
+from gvfx.experiments import continuous, control, limit
 from gvfx.experiments.continuous import DeepCurve
+from gvfx.experiments.control import ControlCurve
 from gvfx.experiments.limit import LimitCurve
 from gvfx.experiments.paper import DRIFTS, GROUPINGS, MAIN, METHODS, PRESETS, RATES, paper
 from gvfx.experiments.specification import Experiment
@@ -57,7 +58,7 @@ def _experiment(curve: Curve) -> Experiment:
     )
 
 
-AnyCurve = Curve | DeepCurve | LimitCurve
+AnyCurve = Curve | DeepCurve | LimitCurve | ControlCurve
 
 
 @dataclass(frozen=True)
@@ -262,6 +263,39 @@ CONTINUOUS = [
 ITEMS |= {item.name: item for item in CONTINUOUS}
 GROUPS["deep"] = [item.name for item in CONTINUOUS]
 
+CONTROL = [
+    Item(
+        "mujoco",
+        "fig:mujoco_env",
+        "Walker and Cheetah: average MSE, recommended",
+        lambda tuned: control.figure_curves("recommended"),
+        control.SEEDS,
+    ),
+    Item(
+        "mujoco-paper",
+        "fig:mujoco_env",
+        "Walker and Cheetah: average MSE, Algorithm 2 as printed",
+        lambda tuned: control.figure_curves("paper"),
+        control.SEEDS,
+    ),
+    Item(
+        "mujoco-stills",
+        "Sec. 7.3",
+        "Walker and Cheetah: what the behaviours do",
+        lambda tuned: [ControlCurve(name, "GVFExplorer") for name in control.CONTROL],
+        control.SEEDS,
+    ),
+    Item(
+        "mujoco-trials",
+        "ours",
+        "Walker and Cheetah: forms of the explorer",
+        lambda tuned: control.trial_curves(),
+        control.TRIAL_SEEDS,
+    ),
+]
+ITEMS |= {item.name: item for item in CONTROL}
+GROUPS["control"] = [item.name for item in CONTROL]
+
 LIMIT = [
     Item("limit", "ours", "How close to the limit", lambda tuned: limit.stationary_curves()),
     Item(
@@ -276,7 +310,7 @@ GROUPS["limit"] = [item.name for item in LIMIT]
 
 
 def chosen_items(names: list[str]) -> list[Item]:
-    """Items by name; `tabular`, `deep` and `limit` are groups of them."""
+    """Items by name; `tabular`, `deep`, `control` and `limit` are groups of them."""
     listed: list[str] = []
     for name in names:
         if name not in ITEMS and name not in GROUPS:

@@ -9,7 +9,7 @@ import numpy as np
 from gvfx import streams
 from gvfx.experiments.items import SR_SETTINGS, SR_TEMPERATURES, Curve, Item, main_curves, tuned_curves
 from gvfx.experiments.paper import DRIFTS, FORTY_GOALS, GROUPINGS, paper
-from gvfx.report import continuous, limit, statistics, tables
+from gvfx.report import continuous, control, limit, statistics, tables
 from gvfx.report.page import Curves, Panel, Series
 from gvfx.report.source import Build, Exhibit, Source
 from gvfx.report.style import SPARE, colour
@@ -225,5 +225,6 @@ BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
     "successor": _successor,
     "successor-temperature": _temperature,
     **continuous.BUILDERS,
+    **control.BUILDERS,
     **limit.BUILDERS,
 }

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 
-from gvfx.report.page import Curves, Maps
+from gvfx.report.page import Curves, Maps, Pictures
 from gvfx.report.style import GOAL, LABELS, MAP, PATHS, colour, figure, steps_label, styled
 from gvfx.running.result import standard_error
 from gvfx.worlds.mdp import MDP
@@ -36,9 +36,27 @@ def learning_curves(steps: np.ndarray, errors: Mapping[str, np.ndarray], title: 
 
 
 @styled
-def draw(exhibit: Curves | Maps) -> Any:
-    """A figure of an exhibit: curves with their bands, or maps at the last time."""
+def draw(exhibit: Curves | Maps | Pictures) -> Any:
+    """A figure of an exhibit: curves with their bands, maps at the last time, or pictures."""
+    if isinstance(exhibit, Pictures):
+        return _draw_pictures(exhibit)
     return _draw_curves(exhibit) if isinstance(exhibit, Curves) else _draw_maps(exhibit)
+
+
+def _draw_pictures(exhibit: Pictures) -> Any:
+    fig, axes = figure(columns=len(exhibit.columns), rows=len(exhibit.rows), width=1.9, height=1.5)
+    fig.suptitle(exhibit.title, fontsize=10)
+    for k, ax in enumerate(axes):
+        row, column = divmod(k, len(exhibit.columns))
+        name, pictures = exhibit.rows[row]
+        ax.imshow(pictures[column])
+        ax.set(xticks=[], yticks=[])
+        ax.grid(False)
+        if row == 0:
+            ax.set_title(exhibit.columns[column], fontsize=8)
+        if column == 0:
+            ax.set_ylabel(name, fontsize=8)
+    return fig
 
 
 def _draw_curves(exhibit: Curves) -> Any:
@@ -50,6 +68,8 @@ def _draw_curves(exhibit: Curves) -> Any:
             exhibit.steps, mean, color=line.colour, label=LABELS.get(line.name, line.name), linestyle="--" if line.dashed else "-"
         )
         ax.fill_between(exhibit.steps, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.16, linewidth=0)
+    for name, value in exhibit.reference:
+        ax.axhline(value, color="#495057", linestyle=":", linewidth=1.2, label=name)
     if np.nanmax(means) > 20 * max(np.nanmin(means), 1e-300):
         ax.set_yscale("log")
     ax.xaxis.set_major_formatter(FuncFormatter(steps_label))

@@ -6,8 +6,10 @@ in `assets/page.js` draws them and sets every string as text, so a name can hold
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import html
+import io
 import json
 import math
 import re
@@ -143,13 +145,30 @@ class DataTable:
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """Rows of pictures under common headings; a picture is uint8 [height, width, 3]."""
+
+    id: str
+    title: str
+    label: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[np.ndarray]]]
+    provenance: Provenance
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name, pictures in self.rows:
+            same(f"row {name!r} of {self.id!r}", len(pictures), len(self.columns))
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading, a text (paragraphs parted by empty lines) and its figures and tables."""
 
     id: str
     title: str
     text: str
-    items: tuple[Curves | Maps | DataTable, ...] = ()
+    items: tuple[Curves | Maps | DataTable | Pictures, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,6 +234,9 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, float):
         return number(value)
+    if isinstance(value, Pictures):
+        shown = [(name, [jpeg(picture) for picture in pictures]) for name, pictures in value.rows]
+        return {"kind": "Pictures", **plain({**vars(value), "rows": shown})}
     if dataclasses.is_dataclass(value):
         parts = {part.name: plain(getattr(value, part.name)) for part in dataclasses.fields(value)}
         if isinstance(value, Maps):
@@ -228,6 +250,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [plain(part) for part in value]
     raise TypeError(f"{type(value).__name__} cannot stand in a page")
+
+
+def jpeg(picture: np.ndarray) -> str:
+    """A picture as a URL that holds it."""
+    from PIL import Image
+
+    held = io.BytesIO()
+    Image.fromarray(picture).save(held, "JPEG", quality=85)
+    return "data:image/jpeg;base64," + base64.b64encode(held.getvalue()).decode()
 
 
 def number(value: float) -> float | int | None:

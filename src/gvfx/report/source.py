@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from gvfx.experiments.items import AnyCurve, Item, Tuned
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import stored_result
 from gvfx.report import statistics
-from gvfx.report.page import Curves, DataTable, Maps, Panel, Provenance, Series
+from gvfx.report.page import Curves, DataTable, Maps, Panel, Pictures, Provenance, Series
 from gvfx.running.result import Result
 from gvfx.worlds.mdp import MDP
 
-Exhibit = Curves | Maps | DataTable
+Exhibit = Curves | Maps | DataTable | Pictures
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,10 @@ class Build:
         middle, low, high = statistics.mean_curve(samples)
         return Series(name, middle, low, high, hue, dashed)
 
-    def curves(self, key: str, title: str, steps: np.ndarray, series: Sequence[Series], y_label: str, note: str = "") -> Curves:
-        return Curves(key, title, self.item.label, steps, series, y_label, self.provenance, note)
+    def curves(
+        self, key: str, title: str, steps: np.ndarray, series: Sequence[Series], y_label: str, note: str = "", **more: Any
+    ) -> Curves:
+        return Curves(key, title, self.item.label, steps, series, y_label, self.provenance, note, **more)
 
     def table(
         self, key: str, title: str, columns: list[str], rows: list[list[str]], note: str = "", best: list | None = None

@@ -17,6 +17,7 @@ from gvfx.report.exhibits import build
 from gvfx.report.page import Page, Section, Summary, write_page
 from gvfx.report.source import VERSIONS, Exhibit, Source
 from gvfx.report.tables import final_errors, ranking, verdict
+from gvfx.worlds.control import NoMuJoCo
 
 SECTIONS = {
     "summary-tables": ("Who wins", ["table1"]),
@@ -41,6 +42,7 @@ SECTIONS = {
             "tuning-continuous",
         ],
     ),
+    "control": ("Continuous actions: Walker and Cheetah", ["mujoco", "mujoco-paper", "mujoco-stills", "mujoco-trials"]),
     "limit": ("How close to the limit", ["limit", "limit-drift"]),
     "ablations": ("Ablations", ["grouping", "drift", "importance-sampling", "successor", "successor-temperature", "cumulants"]),
 }
@@ -51,6 +53,7 @@ TEXTS = {
     "each": "The two GVFs of a setting apart.",
     "tuning": "One protocol for every method: the minimum learning rate with the lowest error after 800,000 steps.",
     "continuous": "Q and M as networks with one head per GVF; solid lines: replay, dashed: prioritised replay.",
+    "control": "Twin Q and M critics and a behaviour that learns (Algorithm 2), against Monte Carlo values at 50 points.",
     "limit": "MSE times steps over that of the best behaviour there can be: behaviours and learners apart; 1 is the limit.",
     "ablations": "What happens when one thing is changed.",
 }
@@ -62,7 +65,7 @@ def available(source: Source, wanted: list[Item] | None = None) -> dict[str, lis
     for item in wanted or list(ITEMS.values()):
         try:
             found[item.name] = build(item, source)
-        except FileNotFoundError:
+        except (FileNotFoundError, NoMuJoCo):
             continue
     return found
 

@@ -376,6 +376,7 @@ def gather(
         truth=np.stack([part.truth for part in parts]),
         seconds=np.array([part.seconds for part in parts]),
         mse_outside=np.stack([part.mse_outside for part in parts]) if first.mse_outside.size else None,
+        actors=np.stack([part.actor for part in parts]) if first.actor.size else None,
         experiment=described,
         models=tuple(part.model for part in parts if part.model is not None),
         stopped=np.array([part.stopped for part in parts]) if first.stopped else None,

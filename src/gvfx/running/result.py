@@ -42,6 +42,7 @@ class Result:
     truth: np.ndarray  # [seed, gvf, state] at the end of the run
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: the cells outside the goals' discs
+    actors: np.ndarray | None = None  # [seed, weight] continuous actions: the behaviour's actor at the end (not saved)
     experiment: dict[str, Any] = field(default_factory=dict)
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, where the loop kept it (not stored)
     stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop

@@ -49,6 +49,10 @@ CHEETAH = Domain("cheetah", ("walk", "run"), 17, 6, 1)
 DOMAINS = {"walker": WALKER, "cheetah": CHEETAH}
 
 
+class NoMuJoCo(InputError):
+    """The simulator, or OpenGL for its pictures, is not to be had here."""
+
+
 class UnstableWorld(InputError):
     """A simulation that broke down: its state is no longer finite, or MuJoCo had to reset it."""
 
@@ -67,9 +71,9 @@ def import_mujoco() -> Any:
     try:
         import mujoco
     except ImportError:
-        raise InputError("mujoco: not installed; run pip install 'gvfx[mujoco]'.") from None
+        raise NoMuJoCo("mujoco: not installed; run pip install 'gvfx[mujoco]'.") from None
     if mujoco.__version__ != MUJOCO_VERSION:
-        raise InputError(
+        raise NoMuJoCo(
             f"mujoco: version {mujoco.__version__} is installed, {MUJOCO_VERSION} is needed; run pip install 'gvfx[mujoco]'."
         )
     return mujoco

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.worlds.control import Domain, import_mujoco, load_model
+from gvfx.worlds.control import Domain, NoMuJoCo, import_mujoco, load_model
 
 
 def render(domain: Domain, state: np.ndarray, width: int = 480, height: int = 360, camera: str = "side") -> np.ndarray:
@@ -38,7 +38,7 @@ def _renderer(name: str, width: int, height: int) -> tuple[Any, Any]:
     try:
         renderer = mujoco.Renderer(model, height, width)
     except Exception as error:  # whatever the system's OpenGL says
-        raise InputError(f"rendering: OpenGL does not start ({error}); set MUJOCO_GL to egl, osmesa or glfw.") from None
+        raise NoMuJoCo(f"rendering: OpenGL does not start ({error}); set MUJOCO_GL to egl, osmesa or glfw.") from None
     atexit.register(renderer.close)  # while OpenGL is still there
     return renderer, mujoco.MjData(model)
 

@@ -575,11 +575,22 @@
     return frame(item, [copyButton(() => [item.columns, ...item.rows])], scroll);
   }
 
+  // ---------- pictures
+
+  function pictures(item) {
+    const row = ([name, images]) => h("tr", null, h("th", { scope: "row" }, name),
+      images.map((source, c) => h("td", null, h("img", { src: source, alt: `${name}, ${item.columns[c]}`, loading: "lazy" }))));
+    const grid = h("table", { class: "pictures", "aria-labelledby": title(item) },
+      h("thead", null, h("tr", null, h("td", null), item.columns.map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", null, item.rows.map(row)));
+    return frame(item, [], h("div", { class: "scroll", role: "region", tabindex: "0", "aria-labelledby": title(item) }, grid));
+  }
+
   // ---------- the page
 
   const page = JSON.parse(document.getElementById("data").textContent);
   const paragraphs = (text) => text.split(/\n\s*\n/).filter((part) => part.trim()).map((part) => h("p", null, part.trim()));
-  const draw = { Curves: curves, Maps: maps, DataTable: table };
+  const draw = { Curves: curves, Maps: maps, DataTable: table, Pictures: pictures };
   const anchor = (id) => `#${encodeURIComponent(id)}`;
   const { asked, headline, bullets, failed } = page.summary;
 
