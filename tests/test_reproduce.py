@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from test_cli import cli
 
 import gvfx
 from gvfx.experiments.continuous import DeepCurve
+from gvfx.experiments.control import TRIALS, ControlCurve
 from gvfx.experiments.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
 from gvfx.experiments.limit import LimitCurve, optimum
 from gvfx.experiments.paper import METHODS
 from gvfx.experiments.store import Store
+from gvfx.report.control import noise_floor
 from gvfx.report.exhibits import build
 from gvfx.report.output import markdown
 from gvfx.report.page import DataTable
@@ -35,9 +38,11 @@ def made_up_error(curve, seed):
         return level * (1 if curve.method == "OptimalDesign" else 4) * (1 + 0.1 * seed)
     if isinstance(curve, LimitCurve):
         return 0.01 * (1 + 0.1 * seed)
+    if isinstance(curve, ControlCurve) and curve.method in TRIALS:
+        return 1 + list(TRIALS).index(curve.method)
     base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
     level = 1.0 if base == "GVFExplorer" else 2.0 + METHODS.index(base)
-    if isinstance(curve, DeepCurve):
+    if isinstance(curve, DeepCurve | ControlCurve):
         return level * (1 + 0.1 * seed)
     if curve.steps is not None:
         level *= 1 + abs(curve.rate_q - 0.5) + abs((curve.rate_m or 0.9) - 0.9)
@@ -49,7 +54,9 @@ def made_up_error(curve, seed):
 def made_up_part(curve, seed):
     e = curve.experiment
     deep = isinstance(curve, DeepCurve)
-    gvfs, states, actions = len(e.questions), 400 if deep else e.world.states, 4
+    control = isinstance(curve, ControlCurve)
+    gvfs, states, actions = len(e.questions), 400 if deep else 50 if control else e.world.states, 6 if control else 4
+    actor = [e.world.observation_size, 128, 128, 2 * e.world.action_size] if control else []
     steps = np.arange(e.evaluate_every, e.steps + 1, e.evaluate_every)
     times = np.array(sorted({*e.snapshots, e.steps}))
     k = len(times)
@@ -67,6 +74,7 @@ def made_up_part(curve, seed):
         snapshot_levels=np.full((k, gvfs), 100.0),
         truth=np.zeros((gvfs, states)),
         mse_outside=np.ones((len(steps), gvfs)) if deep else np.empty(0),
+        actor=np.zeros(sum((n + 1) * m for n, m in pairwise(actor)), np.float32),
     )
 
 
@@ -137,6 +145,17 @@ def test_the_drift_table_counts_from_the_papers_best_method(source):
     assert rows["OptimalDesign", "CE"][2] == "100" and rows["GVFExplorer", "Expected Sarsa"][2] == "1"
 
 
+def test_the_control_tables_compare_with_round_robin_and_name_the_truths_noise(source):
+    table, *curves = build(ITEMS["mujoco"], source)
+    rows = rows_of(table)
+    assert rows["walker", "at the end"]["GVFExplorer"] == "1.05 [1, 1.1]"
+    assert rows["cheetah", "mean over training"]["GVFExplorer below RoundRobin"].startswith("50 ")
+    assert "cheetah 0.27" in table.note
+    assert [c.reference[0][1] for c in curves] == pytest.approx([noise_floor("walker"), noise_floor("cheetah")])
+    trials = build(ITEMS["mujoco-trials"], source)[0]
+    assert set(trials.best) == {(1, 1), (1, 2)}  # the first trial has the smallest made-up error, RoundRobin stands above it
+
+
 def test_verdicts():
     ours = Estimate(1.0, 0.8, 1.2)
     assert [verdict(p, ours) for p in (0.5, 1.1, 2.0)] == ["worse", "inside CI", "better"]
@@ -151,7 +170,7 @@ def test_the_sweep_chooses_the_lowest_error(source):
 
 
 def test_every_item_has_a_label_and_unknown_names_suggest_the_nearest():
-    assert [item.name for item in chosen_items(["tabular", "deep", "limit"])] == list(ITEMS)
+    assert [item.name for item in chosen_items(["tabular", "deep", "control", "limit"])] == list(ITEMS)
     with pytest.raises(gvfx.InputError, match="table1"):
         chosen_items(["tabel1"])
     done = cli("reproduce", "sensitvity")
