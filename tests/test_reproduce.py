@@ -12,7 +12,7 @@ from test_cli import cli
 
 import gvfx
 from gvfx.experiments.continuous import DeepCurve
-from gvfx.experiments.control import TRIALS, ControlCurve
+from gvfx.experiments.control import HELD, TRIALS, ControlCurve
 from gvfx.experiments.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
 from gvfx.experiments.limit import LimitCurve, optimum
 from gvfx.experiments.paper import METHODS
@@ -38,8 +38,8 @@ def made_up_error(curve, seed):
         return level * (1 if curve.method == "OptimalDesign" else 4) * (1 + 0.1 * seed)
     if isinstance(curve, LimitCurve):
         return 0.01 * (1 + 0.1 * seed)
-    if isinstance(curve, ControlCurve) and curve.method in TRIALS:
-        return 1 + list(TRIALS).index(curve.method)
+    if isinstance(curve, ControlCurve) and curve.method in (HELD, *TRIALS):
+        return 1 + [*TRIALS, HELD].index(curve.method)
     base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
     level = 1.0 if base == "GVFExplorer" else 2.0 + METHODS.index(base)
     if isinstance(curve, DeepCurve | ControlCurve):
@@ -56,7 +56,7 @@ def made_up_part(curve, seed):
     deep = isinstance(curve, DeepCurve)
     control = isinstance(curve, ControlCurve)
     gvfs, states, actions = len(e.questions), 400 if deep else 50 if control else e.world.states, 6 if control else 4
-    actor = [e.world.observation_size, 128, 128, 2 * e.world.action_size] if control else []
+    actor = [e.world.observation_size, 64, 64, 2 * e.world.action_size] if control else []
     steps = np.arange(e.evaluate_every, e.steps + 1, e.evaluate_every)
     times = np.array(sorted({*e.snapshots, e.steps}))
     k = len(times)

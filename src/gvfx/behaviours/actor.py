@@ -37,7 +37,7 @@ class Actor(Behaviour):
     alpha: float = 0.1
     rate: float = 3e-4
     updates: int = 1
-    hidden: tuple[int, ...] = (128, 128)
+    hidden: tuple[int, ...] = (64, 64)
     share: float = 1.0
 
     needs_variance: ClassVar[bool] = True
@@ -77,5 +77,3 @@ class Actor(Behaviour):
 
 
 PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0, updates=1)
-RECOMMENDED = Actor()
-PRESETS = {"paper": PAPER, "recommended": RECOMMENDED}

@@ -109,7 +109,7 @@ class Hold(_Wrapper):
     """Continuous actions: a world follows what the behaviour chose for `steps` steps on average before it chooses anew."""
 
     behaviour: Behaviour
-    steps: float = 50.0
+    steps: float = 100.0
 
     def __post_init__(self) -> None:
         if not self.steps >= 1:

@@ -18,24 +18,22 @@ from gvfx.learners import continuous
 from gvfx.worlds.control import DOMAINS, Domain
 from gvfx.worlds.target_policies import Target
 
-STEPS = 200_000  # the paper gives none
+STEPS = 100_000  # the paper gives none
 SEEDS = 5  # as the paper
 DISCOUNT = 0.99  # the paper gives none
 MEASUREMENTS = 25
 METHODS = ("RoundRobin", "Mixture", "Uniform", "GVFExplorer")
-PRESETS = tuple(actor.PRESETS)
-TRIALS_STEPS, TRIAL_SEEDS = 100_000, 2
-TRIALS: dict[str, Behaviour] = {  # what GVFExplorer can be with continuous actions, by name
-    "raise, KL 0.01": actor.Actor(kl_weight=0.01),
-    "raise, KL 0.1": actor.Actor(kl_weight=0.1),
-    "raise, KL 1": actor.Actor(),
-    "raise, KL 10": actor.Actor(kl_weight=10.0),
-    "lower, KL 1": actor.Actor(direction="lower"),
-    "optimal": actor.Actor(direction="optimal"),
-    "raise, KL 1, half of the worlds": actor.Actor(share=0.5),
-    "optimal, half of the worlds": actor.Actor(direction="optimal", share=0.5),
-    "targets by pull": GVFExplorer(),
-    "targets by pull, held": Hold(GVFExplorer()),
+HELD = "Mixture, held"
+EXPLORER: dict[str, Behaviour] = {"paper": actor.PAPER, "recommended": Hold(GVFExplorer())}
+TRIAL_SEEDS = 2
+TRIALS: dict[str, Behaviour] = {  # what else GVFExplorer can be with continuous actions
+    "actor raises M, KL 0.1": actor.Actor(kl_weight=0.1),
+    "actor raises M, KL 1": actor.Actor(kl_weight=1.0),
+    "actor raises M, KL 10": actor.Actor(kl_weight=10.0),
+    "actor lowers M, KL 1": actor.Actor(direction="lower"),
+    "actor drawn to mu*": actor.Actor(direction="optimal"),
+    "actor drawn to mu*, half of the worlds": actor.Actor(direction="optimal", share=0.5),
+    "GVFExplorer, not held": GVFExplorer(),
 }
 
 
@@ -95,7 +93,7 @@ class ControlSetting:
         measurements: int = MEASUREMENTS,
     ) -> Experiment:
         """One curve as data; both rates default to the preset's (rate_m to rate_q)."""
-        known = behaviours(checked("preset", preset, dict.fromkeys(PRESETS)))
+        known = behaviours(checked("preset", preset, EXPLORER))
         checked("learner", learner or "TwinCritics", {"TwinCritics": None})
         critics = continuous.PRESETS[preset]
         if rate_q or rate_m:
@@ -114,7 +112,7 @@ class ControlSetting:
 def behaviours(preset: str) -> dict[str, Behaviour]:
     """Behaviours for continuous actions by name; GVFExplorer is the preset's."""
     named: dict[str, Behaviour] = {"RoundRobin": RoundRobin(), "Mixture": Mixture(), "Uniform": Uniform()}
-    return {**named, "GVFExplorer": actor.PRESETS[preset], **TRIALS}
+    return {**named, "GVFExplorer": EXPLORER[preset], HELD: Hold(Mixture()), **TRIALS}
 
 
 CONTROL = {name: ControlSetting(name) for name in DOMAINS}
@@ -127,9 +125,18 @@ def _experiment(curve: ControlCurve) -> Experiment:
 
 def figure_curves(preset: str) -> list[ControlCurve]:
     """Every method on both domains."""
-    return [ControlCurve(name, method, preset) for name in DOMAINS for method in METHODS]
+    return [ControlCurve(name, method, preset) for name in DOMAINS for method in figure_methods(preset)]
+
+
+def figure_methods(preset: str) -> tuple[str, ...]:
+    """The methods of a figure; beside an explorer that holds its choices, Mixture that does too."""
+    return METHODS if preset == "paper" else (*METHODS, HELD)
 
 
 def trial_curves() -> list[ControlCurve]:
-    """Every form of the explorer, and RoundRobin beside them, for fewer steps."""
-    return [ControlCurve(name, m, steps=TRIALS_STEPS) for name in DOMAINS for m in ("RoundRobin", *TRIALS)]
+    """Every form of the explorer, with the recommended one and what it is measured by."""
+    return [ControlCurve(name, m) for name in DOMAINS for m in trial_methods()]
+
+
+def trial_methods() -> tuple[str, ...]:
+    return ("RoundRobin", HELD, "GVFExplorer", *TRIALS)

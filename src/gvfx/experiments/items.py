@@ -282,7 +282,7 @@ CONTROL = [
         "mujoco-stills",
         "Sec. 7.3",
         "Walker and Cheetah: what the behaviours do",
-        lambda tuned: [ControlCurve(name, "GVFExplorer") for name in control.CONTROL],
+        lambda tuned: [ControlCurve(name, "GVFExplorer", "paper") for name in control.CONTROL],
         control.SEEDS,
     ),
     Item(

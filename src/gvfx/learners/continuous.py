@@ -28,7 +28,7 @@ class TwinCritics:
                        with an actor have a mu and an alpha).
     """
 
-    hidden: tuple[int, ...] = (128, 128)
+    hidden: tuple[int, ...] = (64, 64)
     worlds: int = 16
     updates: int = 4
     m_every: int = 1
@@ -39,7 +39,7 @@ class TwinCritics:
     rate_m: float = 1e-3
     final_rate: float = 0.1
     target_every: int = 1
-    tau: float = 0.005
+    tau: float = 0.05
     aggregate: Literal["min", "mean"] = "mean"
     entropy_in_target: bool = False
 
@@ -60,6 +60,6 @@ class TwinCritics:
             raise InputError(f"m_every: {self.m_every} must divide the {self.updates} updates of a vector step.")
 
 
-PAPER = TwinCritics(aggregate="min", entropy_in_target=True, target_every=200, tau=1.0, rate_q=3e-4, rate_m=3e-4, final_rate=1.0)
+PAPER = TwinCritics(aggregate="min", entropy_in_target=True, target_every=50, tau=1.0, rate_q=3e-4, rate_m=3e-4, final_rate=1.0)
 RECOMMENDED = TwinCritics()
 PRESETS = {"paper": PAPER, "recommended": RECOMMENDED}

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gvfx.experiments.control import CONTROL, METHODS, TRIALS, TRIALS_STEPS, ControlCurve
+from gvfx.behaviours.actor import PAPER
+from gvfx.experiments.control import CONTROL, STEPS, ControlCurve, figure_methods, trial_methods
 from gvfx.report import statistics
 from gvfx.report.page import Pictures
 from gvfx.report.source import Build, Exhibit
@@ -33,8 +34,10 @@ def noise_floor(setting: str) -> float:
 def figure(preset: str) -> Callable[[Build], list[Exhibit]]:
     """Every method on both domains: what they end at, and how they get there."""
 
+    methods = figure_methods(preset)
+
     def make(b: Build) -> list[Exhibit]:
-        results = {name: {m: b.result(ControlCurve(name, m, preset)) for m in METHODS} for name in CONTROL}
+        results = {name: {m: b.result(ControlCurve(name, m, preset)) for m in methods} for name in CONTROL}
         curves = [
             b.curves(
                 f"{b.item.name}-{name}",
@@ -54,8 +57,7 @@ def figure(preset: str) -> Callable[[Build], list[Exhibit]]:
                 best.append((len(rows), 2 + int(np.argmin([e.mean() for e in errors.values()]))))
                 gain = statistics.improvement(errors["GVFExplorer"], errors["RoundRobin"])
                 rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), f"{gain} %"])
-            rows.append([name, "CPU-minutes a run", *(f"{r.seconds.mean() / 60:.1f}" for r in found.values()), ""])
-        columns = ["domain", "MSE", *METHODS, "GVFExplorer below RoundRobin"]
+        columns = ["domain", "MSE", *methods, "GVFExplorer below RoundRobin"]
         floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in CONTROL)
         note = f"Mean over seeds with a bootstrap 95 % interval. Noise of the truth, which no method can go below: {floors}."
         return [b.table(b.item.name, b.item.title, columns, rows, note, best), *curves]
@@ -68,15 +70,15 @@ def _over_training(r: Result) -> np.ndarray:
 
 
 def trials(b: Build) -> list[Exhibit]:
-    """Forms of the explorer beside RoundRobin, after fewer steps."""
-    methods = ("RoundRobin", *TRIALS)
-    errors = {name: {m: _over_training(b.result(ControlCurve(name, m, steps=TRIALS_STEPS))) for m in methods} for name in CONTROL}
+    """Forms of the explorer beside RoundRobin."""
+    methods = trial_methods()
+    errors = {name: {m: _over_training(b.result(ControlCurve(name, m))) for m in methods} for name in CONTROL}
     rows = [
         [m, *(f"{errors[name][m].mean():.3g} ± {statistics.standard_error(errors[name][m]):.2g}" for name in CONTROL)]
         for m in methods
     ]
     best = [(int(np.argmin([errors[name][m].mean() for m in methods])), 1 + k) for k, name in enumerate(CONTROL)]
-    note = f"MSE, mean over the first {TRIALS_STEPS:,} steps, with standard errors over seeds; recommended critics."
+    note = f"MSE, mean over {STEPS:,} steps, with standard errors over seeds; recommended critics."
     return [b.table(b.item.name, b.item.title, ["behaviour", *CONTROL], rows, note, best)]
 
 
@@ -88,10 +90,12 @@ def stills(b: Build) -> list[Exhibit]:
     out: list[Exhibit] = []
     for name, setting in CONTROL.items():
         targets = [q.policy for q in setting.questions]
-        result = b.result(ControlCurve(name, "GVFExplorer"))
+        result = b.result(ControlCurve(name, "GVFExplorer", "paper"))
         rows = [(who, pictures(setting.world, choice)) for who, choice in behaviours(setting.world, targets, result)]  # type: ignore[arg-type]
         columns = [f"step {t}" for t in SHOWN]
-        note = "One episode from the same start. RoundRobin follows one target policy per episode; GVFExplorer is its actor."
+        note = (
+            "One episode from the same start. RoundRobin follows one target policy per episode; GVFExplorer is its printed actor."
+        )
         title = f"{name.capitalize()}: what the behaviours do"
         out.append(Pictures(f"{b.item.name}-{name}", title, b.item.label, columns, rows, b.provenance, note))
     return out
@@ -112,7 +116,7 @@ def behaviours(domain: Domain, targets: list[Target], result: Result) -> Iterato
         yield "GVFExplorer", lambda seen, draws: actor(layers, seen)
 
 
-def _layers(domain: Domain, weights: np.ndarray, hidden: tuple[int, ...] = (128, 128)) -> Layers:
+def _layers(domain: Domain, weights: np.ndarray, hidden: tuple[int, ...] = PAPER.hidden) -> Layers:
     """The actor's layers from its numbers in one row; of the outputs only the means."""
     sizes = (domain.observation_size, *hidden, 2 * domain.action_size)
     layers, at = [], 0

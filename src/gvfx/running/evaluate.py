@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.wrappers import Hold
 from gvfx.errors import InputError
 from gvfx.evidence import Empirical, no_evidence
 from gvfx.exact import DENSE_BELOW
@@ -88,7 +88,7 @@ def evaluate(
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
-    behaviour = behaviour or (Actor() if isinstance(world, Domain) else GVFExplorer())
+    behaviour = behaviour or (Hold(GVFExplorer()) if isinstance(world, Domain) else GVFExplorer())
     run = make_runner(world, questions, behaviour, learner, plan, until=until)
     if workers == 1 or len(seed_list) == 1:
         parts = [run(seed, progress) for seed in seed_list]
