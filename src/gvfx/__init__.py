@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gvfx.behaviours.wrappers import Blend as Blend
     from gvfx.behaviours.wrappers import Epsilon as Epsilon
     from gvfx.behaviours.wrappers import Floor as Floor
+    from gvfx.behaviours.wrappers import Hold as Hold
     from gvfx.cumulants import Constant as Constant
     from gvfx.cumulants import Distractor as Distractor
     from gvfx.cumulants import Drifter as Drifter
@@ -82,7 +83,7 @@ _HOMES = {
     "behaviours.rivals": ["CharacteristicTime", "RobustSampling", "SecondMoment"],
     "behaviours.search": ["BehaviourPolicySearch"],
     "behaviours.successor": ["SuccessorRepresentation"],
-    "behaviours.wrappers": ["Blend", "Epsilon", "Floor"],
+    "behaviours.wrappers": ["Blend", "Epsilon", "Floor", "Hold"],
     "cumulants": ["Constant", "Distractor", "Drifter", "Signal", "table_cumulant"],
     "errors": ["InputError"],
     "experiments.paper": ["paper"],
