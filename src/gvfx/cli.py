@@ -83,7 +83,7 @@ def list_() -> None:
     for name, item in ITEMS.items():
         items.add_row(name, item.title, item.label)
     console.print(items)
-    console.print("gvfx reproduce tabular, deep, control and limit make all items; gvfx report turns them into one page.")
+    console.print("gvfx reproduce tabular, deep, mujoco and limit make all items; gvfx report turns them into one page.")
 
 
 @app.command()

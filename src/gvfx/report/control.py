@@ -143,7 +143,7 @@ def pictures(domain: Domain, choice: Choice, seed: int = 0) -> list[np.ndarray]:
 
 
 BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
-    "mujoco": figure("recommended"),
+    "mujoco-recommended": figure("recommended"),
     "mujoco-paper": figure("paper"),
     "mujoco-trials": trials,
     "mujoco-stills": stills,

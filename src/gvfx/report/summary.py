@@ -42,7 +42,10 @@ SECTIONS = {
             "tuning-continuous",
         ],
     ),
-    "control": ("Continuous actions: Walker and Cheetah", ["mujoco", "mujoco-paper", "mujoco-stills", "mujoco-trials"]),
+    "control": (
+        "Continuous actions: Walker and Cheetah",
+        ["mujoco-recommended", "mujoco-paper", "mujoco-stills", "mujoco-trials"],
+    ),
     "limit": ("How close to the limit", ["limit", "limit-drift"]),
     "ablations": ("Ablations", ["grouping", "drift", "importance-sampling", "successor", "successor-temperature", "cumulants"]),
 }
