@@ -167,9 +167,12 @@ def plain_targets(agent, learning, rows, noise, discounts):
             drawn = np.clip(middles[n, i] + SIGMAS[i] * noise[n, 6 * i : 6 * i + 6], -1, 1)
             q_next = agg([plain(net, s2[n], drawn)[i] for net in learning.critics.target_q])
             m_next = agg([plain(net, s2[n], drawn)[i] for net in learning.critics.target_m])
+            low, high = (e(cumulants[:, i]) / (1 - discounts[i]) if learner.bounded else 0 for e in (np.min, np.max))
             q_tar[n, i] = cumulants[n, i] + discounts[i] * (q_next + bonus[n])
+            q_tar[n, i] = np.clip(q_tar[n, i], low, high) if learner.bounded else q_tar[n, i]
             delta[n, i] = q_tar[n, i] - agg([plain(net, s[n], a[n])[i] for net in learning.critics.q])
             m_tar[n, i] = delta[n, i] ** 2 + discounts[i] ** 2 * (m_next + bonus[n])
+            m_tar[n, i] = np.clip(m_tar[n, i], 0, ((high - low) / 2) ** 2) if learner.bounded else m_tar[n, i]
     return q_tar, delta, m_tar
 
 
@@ -198,10 +201,13 @@ def plain_step(nets, rows, columns, targets, rate):
 
 
 @pytest.mark.parametrize("learner", [replace(PAPER, hidden=(16, 16)), SMALL], ids=["printed", "recommended"])
-def test_update_is_algorithm_2(targets, learner):
+@pytest.mark.parametrize("far", [0.0, 300.0], ids=["near", "beyond the bounds"])
+def test_update_is_algorithm_2(targets, learner, far):
     agent = make_agent(targets, Actor(), learner)
     learning = agent.begin(np.random.default_rng(3))
     other = agent.begin(np.random.default_rng(4))  # target networks that differ from the networks
+    for net in (*other.critics.q, *other.critics.m):
+        net.biases[-1] = net.biases[-1] + jnp.float32([far, -far])
     critics = learning.critics._replace(target_q=other.critics.q, target_m=other.critics.m)
     learning = learning._replace(critics=critics)
     rows, noise = make_batch(agent)
@@ -218,6 +224,10 @@ def test_update_is_algorithm_2(targets, learner):
     _, delta, m_tar = plain_targets(agent, updated, rows, noise, (0.99, 0.9))
     said = [plain(net, rows[:, c.observation], rows[:, c.action]) for net in critics.m]
     assert np.abs(delta).max() > 0.1
+    extremes = rows[:, c.cumulants].min(axis=0), rows[:, c.cumulants].max(axis=0)
+    assert np.array_equal(fresh.seen, extremes)
+    if far and learner.bounded:
+        assert np.allclose(q_tar[:, 0], extremes[1][0] / 0.01) and np.allclose(q_tar[:, 1], extremes[0][1] / 0.1)
     assert np.allclose(m_losses, sum(((m_tar - x) ** 2).mean(axis=0) for x in said), rtol=1e-4)
     stepped = plain_step(critics.m, rows, c, m_tar, learner.rate_m)
     assert all(np.allclose(x, y, atol=1e-5) for x, y in zip(jax.tree.leaves(fresh.m), jax.tree.leaves(stepped), strict=True))

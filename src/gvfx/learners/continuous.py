@@ -26,6 +26,9 @@ class TwinCritics:
     aggregate:         what the twins say together, in targets, in the TD error and as the prediction: "min" or "mean".
     entropy_in_target: whether the targets of Q and M contain -alpha log mu(a|s'), a ~ mu, as printed (only behaviours
                        with an actor have a mu and an alpha).
+    bounded:           targets are clipped to what the cumulants seen so far allow: Q to [least, most] / (1 - gamma), M to the
+                       largest variance of numbers in that range.  The true values lie within; critics that extrapolate
+                       to actions nobody took cannot run away.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -42,6 +45,7 @@ class TwinCritics:
     tau: float = 0.05
     aggregate: Literal["min", "mean"] = "mean"
     entropy_in_target: bool = False
+    bounded: bool = True
 
     def __post_init__(self) -> None:
         for name in ("rate_q", "rate_m", "final_rate", "tau"):
@@ -60,6 +64,8 @@ class TwinCritics:
             raise InputError(f"m_every: {self.m_every} must divide the {self.updates} updates of a vector step.")
 
 
-PAPER = TwinCritics(aggregate="min", entropy_in_target=True, target_every=50, tau=1.0, rate_q=3e-4, rate_m=3e-4, final_rate=1.0)
+PAPER = TwinCritics(
+    aggregate="min", entropy_in_target=True, target_every=50, tau=1.0, rate_q=3e-4, rate_m=3e-4, final_rate=1.0, bounded=False
+)
 RECOMMENDED = TwinCritics()
 PRESETS = {"paper": PAPER, "recommended": RECOMMENDED}

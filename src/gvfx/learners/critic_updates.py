@@ -6,6 +6,7 @@ a' ~ pi_i(.|s') of every GVF costs noise only.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +30,7 @@ class Critics(NamedTuple):
     target_m: Twins | None
     adam_m: Any
     updates: jax.Array  # [] of Q so far
+    seen: jax.Array  # [2, gvf] the least and the most of each cumulant so far
 
 
 class Question(NamedTuple):
@@ -65,7 +67,8 @@ class CriticUpdates:
         q = twin_critics(generator, inputs, self.described.hidden, self.gvfs)
         m = twin_critics(generator, inputs, self.described.hidden, self.gvfs, positive=True) if self.variance else None
         adam_m = self.optimiser_m.init(m) if self.variance else None
-        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32))
+        seen = jnp.array([[math.inf], [-math.inf]]) * jnp.ones((1, self.gvfs))
+        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32), seen)
 
     def next_actions(self, rows: jax.Array, noise: jax.Array) -> jax.Array:
         """a' ~ pi_i(.|s') of every GVF, [batch, gvf, action], from noise of that shape."""
@@ -85,8 +88,22 @@ class CriticUpdates:
     def q_targets(self, critics: Critics, rows: jax.Array, actions: jax.Array, entropy: Entropy | None) -> jax.Array:
         """Q_tar [batch, gvf] from the target networks."""
         onward = self.next_answers(critics.target_q, rows, actions) + self.bonus(entropy)
-        cumulants = rows[:, self.columns.cumulants][:, list(self.asked.signals)]
-        return q_target(cumulants, self.asked.discounts, onward)  # Algorithm 2 (algo:sac_gvf), Q_tar
+        targets = q_target(self.cumulants(rows), self.asked.discounts, onward)  # Algorithm 2 (algo:sac_gvf), Q_tar
+        return targets.clip(*self.range(critics)) if self.described.bounded else targets
+
+    def cumulants(self, rows: jax.Array) -> jax.Array:
+        """Of each GVF, [batch, gvf]."""
+        return rows[:, self.columns.cumulants][:, list(self.asked.signals)]
+
+    def look(self, critics: Critics, rows: jax.Array) -> Critics:
+        """The extremes of the cumulants, with those of a batch."""
+        low, high = critics.seen
+        seen = jnp.minimum(low, self.cumulants(rows).min(axis=0)), jnp.maximum(high, self.cumulants(rows).max(axis=0))
+        return critics._replace(seen=jnp.stack(seen))
+
+    def range(self, critics: Critics) -> jax.Array:
+        """Where values can lie given the cumulants seen, [2, gvf]: an endless sum of the least, and of the most."""
+        return critics.seen / (1 - self.asked.discounts)
 
     def m_targets(
         self, critics: Critics, rows: jax.Array, actions: jax.Array, q_targets: jax.Array, entropy: Entropy | None
@@ -96,7 +113,9 @@ class CriticUpdates:
         delta = q_targets - aggregated(said, self.described.aggregate)  # Algorithm 2 (algo:sac_gvf), delta_Q
         assert critics.target_m is not None
         onward = self.next_answers(critics.target_m, rows, actions) + self.bonus(entropy)
-        return m_target(delta, self.asked.discounts, onward)  # Algorithm 2 (algo:sac_gvf), M_tar
+        targets = m_target(delta, self.asked.discounts, onward)  # Algorithm 2 (algo:sac_gvf), M_tar
+        low, high = self.range(critics)
+        return targets.clip(0, ((high - low) / 2) ** 2) if self.described.bounded else targets
 
     def loss(self, critics: Twins, rows: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Squared errors of both twins, summed over twins and GVFs, averaged over the batch; and [gvf] of them."""

@@ -140,6 +140,7 @@ class GVFAgent:
         if self.described.entropy_in_target and acting is not None:
             _, log_mu = squashed_sample(acting.actor, rows[:, self.columns.following], noise[:, first:second])
             entropy = Entropy(jnp.exp(acting.log_alpha), log_mu)
+        critics = self.critics.look(critics, rows)
         targets = self.critics.q_targets(critics, rows, draws, entropy)
         critics, q_losses = self.critics.update_q(critics, rows, targets)
         m_losses = jnp.zeros(self.gvfs)
