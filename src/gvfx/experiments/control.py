@@ -129,8 +129,8 @@ def figure_curves(preset: str) -> list[ControlCurve]:
 
 
 def figure_methods(preset: str) -> tuple[str, ...]:
-    """The methods of a figure; beside an explorer that holds its choices, Mixture that does too."""
-    return METHODS if preset == "paper" else (*METHODS, HELD)
+    """The methods of a figure: the paper's own; or all of them and, as our explorer holds its choices, Mixture that does too."""
+    return tuple(m for m in METHODS if m != "Mixture") if preset == "paper" else (*METHODS, HELD)
 
 
 def trial_curves() -> list[ControlCurve]:
