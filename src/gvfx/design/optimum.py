@@ -148,6 +148,7 @@ def solve_dual(
                     break
                 step /= 2
             if not (step > 1e-12 and gain > 0):  # rounding leaves nothing to gain
+                converged = abs(gain) <= tolerance * abs(objective)
                 break
             total, price = total + step * d_total, price + step * d_price
             converged = step == 1.0 and gain <= tolerance * abs(objective)
