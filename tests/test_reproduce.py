@@ -25,6 +25,7 @@ from gvfx.running.evaluate import Part
 from gvfx.tensors import pack
 
 SEEDS = 2
+ASKED = {name: [q.name for q in gvfx.paper[name].questions] for name in ("same", "distinct", "semi-greedy")}
 TUNED = {"same": {"Uniform": [0.1, 0.8], "GVFExplorer": [0.1, 0.8]}}
 
 
@@ -67,7 +68,14 @@ def made_up_part(curve, seed):
         snapshot_levels=np.full((k, gvfs), 100.0),
         truth=np.zeros((gvfs, states)),
         mse_outside=np.ones((len(steps), gvfs)) if deep else np.empty(0),
+        standard_errors=made_up_certainty(curve, states) if isinstance(curve, LimitCurve) else np.empty(0),
     )
+
+
+def made_up_certainty(curve, states):
+    """Everything is 1 off the truth: a half of the states know that, a quarter do not, an eighth are sure, the rest unknown."""
+    kinds = np.repeat([1.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.0, np.inf], -(-states // 8))[:states]
+    return np.broadcast_to(kinds, (1, len(curve.experiment.questions), states)).copy()
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +143,21 @@ def test_the_drift_table_counts_from_the_papers_best_method(source):
     table = build(ITEMS["limit-drift"], source)[0]
     rows = {(row[0], row[1]): row[2:] for row in table.rows}
     assert rows["OptimalDesign", "CE"][2] == "100" and rows["GVFExplorer", "Expected Sarsa"][2] == "1"
+
+
+def test_coverage_counts_the_intervals_that_hold_the_truth(source):
+    (table,) = build(ITEMS["coverage"], source)
+    rows = {(row[0], row[1]): row[3:] for row in table.rows}
+    assert set(rows) == {(s, g) for s in ("same", "distinct", "semi-greedy") for g in ("all", *ASKED[s])}
+    runs, inside, endless = rows["distinct", "all"]
+    assert runs == "2" and 70 < float(inside.split()[0]) < 73  # (4 + 1) of the 7 eighths that are not sure; 401 states
+    assert 13 < float(endless.split()[0]) < 15
+
+
+def test_stops_count_the_errors_that_are_below_the_target(source):
+    (table,) = build(ITEMS["stops"], source)
+    assert [row[2] for row in table.rows] == ["2 of 2"] * 3  # the made-up visits are fewer than the steps
+    assert {row[3].split()[0] for row in table.rows} == {"100"}
 
 
 def test_verdicts():
