@@ -78,6 +78,20 @@ def test_says_when_the_steps_do_not_suffice():
     assert result.stopped[0] == 3000 and result.bounds[0] > 1e-6 and np.isfinite(result.values).all()
 
 
+def test_says_when_a_target_policy_does_what_was_never_tried():
+    world, (question,) = bandit()
+    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*some answers rest on actions never tried.* best so far"):
+        result = gvfx.evaluate(
+            world,
+            [question],
+            gvfx.Follow([1.0, 0.0]),
+            gvfx.CertaintyEquivalence(),
+            steps=500,
+            until=gvfx.error_below(0.1),
+        )
+    assert np.isfinite(result.values).all() and result.intervals(0).tolist() == [[-np.inf, np.inf]]
+
+
 def scaled_questions():
     return [
         gvfx.GVF([0.4, 0.1, 0.4, 0.1], gvfx.Distractor(1, 0.1, at="left"), 0.9, name="small"),
