@@ -73,8 +73,8 @@ def made_up_part(curve, seed):
 
 
 def made_up_certainty(curve, states):
-    """Everything is 1 off the truth: a half of the states know that, a quarter do not, an eighth are sure, the rest unknown."""
-    kinds = np.repeat([1.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.0, np.inf], -(-states // 8))[:states]
+    """Everything is 2 off the truth: a half of the states know that, a quarter do not, an eighth are sure, the rest unknown."""
+    kinds = np.repeat([2.0, 2.0, 2.0, 2.0, 0.1, 0.1, 0.0, np.inf], -(-states // 8))[:states]
     return np.broadcast_to(kinds, (1, len(curve.experiment.questions), states)).copy()
 
 
