@@ -188,7 +188,13 @@ def test_failing_at_once_keeps_nothing():
 
 @pytest.mark.parametrize(
     ("options", "field"),
-    [({"workers": 2}, "workers"), ({"average_episodes": 5}, "average_episodes"), ({"learner": gvfx.Deep()}, "learner")],
+    [
+        ({"workers": 2}, "workers"),
+        ({"average_episodes": 5}, "average_episodes"),
+        ({"learner": gvfx.Deep()}, "learner"),
+        ({"until": gvfx.error_below(0.1)}, "until"),
+        ({"weights": "calibrated"}, "weights"),
+    ],
 )
 def test_options_that_do_not_fit_are_named(options, field):
     with pytest.raises(gvfx.InputError, match=f"^{field}"):

@@ -28,6 +28,7 @@ from gvfx.running.evaluate import Part
 from gvfx.tensors import pack
 
 SEEDS = 2
+ASKED = {name: [q.name for q in gvfx.paper[name].questions] for name in ("same", "distinct", "semi-greedy")}
 TUNED = {"same": {"Uniform": [0.1, 0.8], "GVFExplorer": [0.1, 0.8]}}
 
 
@@ -75,7 +76,14 @@ def made_up_part(curve, seed):
         truth=np.zeros((gvfs, states)),
         mse_outside=np.ones((len(steps), gvfs)) if deep else np.empty(0),
         actor=np.zeros(sum((n + 1) * m for n, m in pairwise(actor)), np.float32),
+        standard_errors=made_up_certainty(curve, states) if isinstance(curve, LimitCurve) else np.empty(0),
     )
+
+
+def made_up_certainty(curve, states):
+    """Everything is 2 off the truth: a half of the states know that, a quarter do not, an eighth are sure, the rest unknown."""
+    kinds = np.repeat([2.0, 2.0, 2.0, 2.0, 0.1, 0.1, 0.0, np.inf], -(-states // 8))[:states]
+    return np.broadcast_to(kinds, (1, len(curve.experiment.questions), states)).copy()
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +162,21 @@ def test_the_control_tables_compare_with_round_robin_and_name_the_truths_noise(s
     assert [c.reference[0][1] for c in curves] == pytest.approx([noise_floor("walker"), noise_floor("cheetah")])
     trials = build(ITEMS["mujoco-trials"], source)[0]
     assert set(trials.best) == {(3, 1), (3, 2)}  # the first trial has the smallest made-up error; three others stand above it
+
+
+def test_coverage_counts_the_intervals_that_hold_the_truth(source):
+    (table,) = build(ITEMS["coverage"], source)
+    rows = {(row[0], row[1]): row[3:] for row in table.rows}
+    assert set(rows) == {(s, g) for s in ("same", "distinct", "semi-greedy") for g in ("all", *ASKED[s])}
+    runs, inside, endless = rows["distinct", "all"]
+    assert runs == "2" and 70 < float(inside.split()[0]) < 73  # (4 + 1) of the 7 eighths that are not sure; 401 states
+    assert 13 < float(endless.split()[0]) < 15
+
+
+def test_stops_count_the_errors_that_are_below_the_target(source):
+    (table,) = build(ITEMS["stops"], source)
+    assert [row[2] for row in table.rows] == ["2 of 2"] * 3  # the made-up visits are fewer than the steps
+    assert {row[3].split()[0] for row in table.rows} == {"100"}
 
 
 def test_verdicts():

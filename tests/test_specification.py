@@ -51,6 +51,7 @@ def test_the_hash_sees_every_change():
         small(evaluate_every=50),
         small(snapshots=(500,)),
         small(average_episodes=5),
+        small(until=gvfx.error_below(0.1)),
         small(learner=gvfx.ExpectedSarsa(rate_q=0.2)),
         small(behaviour=gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()), 0.002)),
         small(world=gvfx.gridworld(4, {"left": (0, 0)}, horizon=31)),

@@ -78,7 +78,59 @@ def test_says_when_the_steps_do_not_suffice():
     assert result.stopped[0] == 3000 and result.bounds[0] > 1e-6 and np.isfinite(result.values).all()
 
 
+def test_says_when_a_target_policy_does_what_was_never_tried():
+    world, (question,) = bandit()
+    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*some answers rest on actions never tried.* best so far"):
+        result = gvfx.evaluate(
+            world,
+            [question],
+            gvfx.Follow([1.0, 0.0]),
+            gvfx.CertaintyEquivalence(),
+            steps=500,
+            until=gvfx.error_below(0.1),
+        )
+    assert np.isfinite(result.values).all() and result.intervals(0).tolist() == [[-np.inf, np.inf]]
+
+
+def scaled_questions():
+    return [
+        gvfx.GVF([0.4, 0.1, 0.4, 0.1], gvfx.Distractor(1, 0.1, at="left"), 0.9, name="small"),
+        gvfx.GVF([0.1, 0.4, 0.1, 0.4], gvfx.Distractor(1000, 100, at="right"), 0.9, name="large"),
+    ]
+
+
+def relative_errors(weights):
+    world = small_world()
+    result = gvfx.evaluate(
+        world,
+        scaled_questions(),
+        gvfx.OptimalDesign(first=300),
+        gvfx.CertaintyEquivalence(),
+        steps=4000,
+        seeds=20,
+        evaluate_every=4000,
+        weights=weights,
+    )
+    return result, result.mse[:, -1].mean(axis=0) / (result.truth[0][:, world.live] ** 2).mean(axis=1)
+
+
+def test_calibrated_weights_serve_small_cumulants_as_well_as_large_ones():
+    (_, plain), (result, calibrated) = relative_errors(None), relative_errors("calibrated")
+    assert calibrated[0] < plain[0] and max(calibrated[0] / calibrated[1], calibrated[1] / calibrated[0]) < 3
+    assert result.weights[0] / result.weights[1] > 1e4
+
+
+def test_a_relative_rule_to_stop_weighs_relative_errors_alike():
+    options = {"steps": 100_000, "until": gvfx.error_below(0.01, relative=True)}
+    plain, calibrated = (run(small_world(), scaled_questions(), weights=w, **options) for w in (None, "calibrated"))
+    assert plain.stopped[0] == calibrated.stopped[0] < 100_000
+
+
 def test_complaints():
+    with pytest.raises(gvfx.InputError, match=r"^weights: 'clever' is unknown"):
+        run(*chain(), steps=10, weights="clever")
+    with pytest.raises(gvfx.InputError, match=r"^weights: GVFExplorer weighs its questions before"):
+        gvfx.evaluate(*chain(), gvfx.GVFExplorer(), steps=10, weights="calibrated")
     with pytest.raises(gvfx.InputError, match=r"^target: "):
         gvfx.error_below(0.0)
     with pytest.raises(gvfx.InputError, match=r"^until: .*CertaintyEquivalence"):

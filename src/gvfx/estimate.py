@@ -57,7 +57,7 @@ def estimated(data: Empirical, prior: float = 1.0) -> tuple[MDP, list[GVF]]:
         if asked.gamma_stride:
             share = np.bincount(edge, n * data.discount(i, outcome)) / np.bincount(edge, n)
             discount = _looked_up(dict(zip(zip(row.tolist(), arrived.tolist(), strict=True), share[edge], strict=True)))
-        questions.append(GVF(policies[i], cumulant, discount, float(asked.weights[i]), name))
+        questions.append(GVF(policies[i], cumulant, discount, float(data.weights[i]), name))
     return model, questions
 
 

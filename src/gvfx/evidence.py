@@ -125,6 +125,15 @@ class Empirical:
         n = np.maximum(e.counts[e.row >= 0], 1)
         return np.vstack([totals / n[:, None], np.zeros(totals.shape[1])])
 
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """How much each question's squared error counts, as far as the data tell, [gvf]."""
+        return (
+            self.asked.weigh(self.values, self.world.live / self.world.live.sum())
+            if self.asked.calibrated
+            else self.asked.weights
+        )
+
     def policy(self, i: int) -> np.ndarray:
         """The target policy of GVF i renormalised over the tried actions, [state, action]; 0 where nothing was tried."""
         pi = np.where(self.tried, self.asked.pi[:, :, i], 0.0)

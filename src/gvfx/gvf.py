@@ -78,6 +78,22 @@ class Stacked(NamedTuple):
     drift_on_visit: np.ndarray  # True: the walk advances when paid, not every step
     drift_channel: np.ndarray  # [gvf] GVFs with an equal drifter and place share one path
     names: tuple[str, ...]
+    calibrated: bool = False  # whether squared errors count relative to each question's own mean square value
+
+    def weigh(self, values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        """How much each question's squared error counts, [gvf]; values [gvf, state] and where [state] give the scales."""
+        return self.weights * calibrated_weights(values, where) if self.calibrated else self.weights
+
+
+def calibrated_weights(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Weights w_i proportional to 1 / sum_s d(s) V_i(s)^2, of mean 1, [gvf]: errors count relative to a question's scale.
+
+    With them the weighted mean squared error is the mean of the relative errors MSE_i / scale_i^2.  A question whose values
+    are all 0 has no scale and gets weight 0.  values [gvf, state], where [state] the evaluation distribution.
+    """
+    square = values**2 @ where
+    weights = np.divide(1.0, square, out=np.zeros(len(square)), where=square > 0)
+    return weights / weights.mean() if weights.any() else np.ones(len(values))
 
 
 def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
@@ -107,8 +123,13 @@ def expand(questions: Sequence[GVF]) -> list[GVF]:
     return out
 
 
-def stack(questions: Sequence[GVF], world: Any) -> Stacked:
-    """The questions as arrays over `world` (an MDP); every mistake in them is found here, before the first step."""
+def stack(questions: Sequence[GVF], world: Any, weights: str | None = None) -> Stacked:
+    """The questions as arrays over `world` (an MDP); every mistake in them is found here, before the first step.
+
+    weights: None leaves every question's weight as it is; "calibrated" divides it by the question's mean square value.
+    """
+    if weights not in (None, "calibrated"):
+        raise InputError(f"weights: {weights!r:.40} is unknown; give 'calibrated', or each question its own weight.")
     questions = expand(questions)
     if not questions:
         raise InputError("questions: the list is empty; ask at least one GVF.")
@@ -144,6 +165,7 @@ def stack(questions: Sequence[GVF], world: Any) -> Stacked:
         drift_on_visit=np.array([d is not None and d.advance == "visit" for d in drifters]),
         drift_channel=np.array([drifters.index(d) for d in drifters]),
         names=names,
+        calibrated=weights is not None,
     )
 
 

@@ -119,12 +119,11 @@ class ErrorBelow:
         mean = np.array(
             [own for _, own in sorted((i, (g / n).sum()) for i, g in importances(p.model, p.pi, gamma, p.noise, where))]
         )
-        expected = float(self._metric(mean[None] / scale, data.asked.weights)[0])
+        weights = data.asked.weights if self.relative else data.weights
+        expected = float(self._metric(mean[None] / scale, weights)[0])
         if expected >= self.target:
             return expected, False
-        errors = self._metric(
-            error_draws(p.model, p.pi, gamma, p.noise, values, where, data.visits, self.draws) / scale, data.asked.weights
-        )
+        errors = self._metric(error_draws(p.model, p.pi, gamma, p.noise, values, where, data.visits, self.draws) / scale, weights)
         spread = errors.var()
         if spread == 0:
             return float(errors.mean()), True

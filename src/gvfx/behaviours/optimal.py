@@ -118,7 +118,7 @@ class _Smoothed:
             np.repeat(following[:, None], actions, axis=1), shared(seen), starts / starts.sum(), ends, world.horizon
         )
 
-        self.weights = asked.weights
+        self.weights = data.weights
         states_of = np.bincount(world.feature, minlength=rows)
         self.where = np.bincount(world.feature, world.live, rows) / world.live.sum()
         self.pi = asked.pi

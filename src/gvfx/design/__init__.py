@@ -26,7 +26,6 @@ from gvfx.design.importance import evaluation, importance, importance_of, import
 from gvfx.design.optimum import Design, best_design, optimal, plan
 from gvfx.design.prediction import (
     Forecast,
-    calibrated_weights,
     constant,
     constants,
     error_draws,
@@ -34,6 +33,7 @@ from gvfx.design.prediction import (
     steps_needed,
 )
 from gvfx.design.rivals import characteristic_time, characteristic_time_of, second_moment, second_moment_of
+from gvfx.gvf import calibrated_weights
 
 __all__ = [
     "Design",

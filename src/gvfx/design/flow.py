@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
 from gvfx.errors import InputError
 from gvfx.exact import factorised, weighted_transitions
@@ -87,11 +88,24 @@ def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
     if model.horizon is None:
         visits = factorised(sp.eye_array(model.states) - (1 - ENDLESS) * onward)(model.start)
     else:
-        visits, here = np.zeros(model.states), model.start
-        for _ in range(model.horizon):
-            visits = visits + here
-            here = onward @ here
+        start = np.ascontiguousarray(model.start, dtype=float)
+        visits = _summed(onward.indptr, onward.indices, onward.data, start, model.horizon)
     return visits[:, None] * mu / visits.sum()
+
+
+@njit(nogil=True)
+def _summed(indptr, indices, data, start, horizon):
+    """sum_{t < horizon} A^t start for a matrix in compressed rows: so many small products are slow from Python."""
+    visits, here, onward = np.zeros_like(start), start.copy(), np.empty_like(start)
+    for _ in range(horizon):
+        for s in range(len(start)):
+            visits[s] += here[s]
+            total = 0.0
+            for k in range(indptr[s], indptr[s + 1]):
+                total += data[k] * here[indices[k]]
+            onward[s] = total
+        here, onward = onward, here
+    return visits
 
 
 def highest_average(model: Model, reward: np.ndarray) -> float:

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
+from numba import njit
 
 from gvfx.design.flow import Model, flow_matrix, highest_average, occupancy
 from gvfx.design.importance import importance_of, per_visit
@@ -148,6 +149,7 @@ def solve_dual(
                     break
                 step /= 2
             if not (step > 1e-12 and gain > 0):  # rounding leaves nothing to gain
+                converged = abs(gain) <= tolerance * abs(objective)
                 break
             total, price = total + step * d_total, price + step * d_price
             converged = step == 1.0 and gain <= tolerance * abs(objective)
@@ -167,10 +169,8 @@ def _newton(
 ) -> tuple[float, np.ndarray, float]:
     """Newton's direction for lambda and v, keeping start @ v = 0, and the gain that it promises."""
     slope, surplus = back @ x, x.sum() - 1
-    hessian = sp.csr_array(back @ (sp.diags_array(curvature) @ flow))
-    hessian = hessian + sp.diags_array(1e-11 * hessian.diagonal())  # without termination and restarts it is singular
     border = back @ curvature
-    solved = _definite(hessian)(np.stack([slope, border, start], axis=1))
+    solved = _definite(flow, back, curvature)(np.stack([slope, border, start], axis=1))
     (p, q, r), (k, m, n) = border @ solved, start @ solved
     d_total, multiplier = np.linalg.solve([[curvature.sum() - q, -r], [m, n]], [surplus - p, k])
     d_v = solved @ [1.0, -d_total, -multiplier]
@@ -193,11 +193,28 @@ def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tu
     return x, 0.5 / (first / (nu + x) ** 2 + second / x**2), first + second + price * x
 
 
-def _definite(matrix: sp.csr_array) -> Solve:
-    """Solves matrix @ x = b for a symmetric positive definite matrix."""
-    if matrix.shape[0] < DENSE_BELOW:
-        factor = scipy.linalg.cho_factor(matrix.toarray(), overwrite_a=True, check_finite=False)
+SHIFT = 1e-11  # of the diagonal; without termination and restarts the Hessian is singular
+
+
+def _definite(flow: sp.csr_array, back: sp.csr_array, curvature: np.ndarray) -> Solve:
+    """Solves (flow^T diag(curvature) flow) x = b, symmetric and positive definite."""
+    if flow.shape[1] < DENSE_BELOW:
+        matrix = np.zeros((flow.shape[1], flow.shape[1]))
+        _add_squares(flow.indptr, flow.indices, flow.data, curvature, matrix)
+        matrix[np.diag_indices(len(matrix))] *= 1 + SHIFT
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
+    hessian = sp.csr_array(back @ (sp.diags_array(curvature) @ flow))
+    hessian = hessian + sp.diags_array(SHIFT * hessian.diagonal())
     return scipy.sparse.linalg.splu(
-        sp.csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        sp.csc_array(hessian), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     ).solve
+
+
+@njit(nogil=True)
+def _add_squares(indptr, indices, data, weights, out):
+    """out += sum_p weights[p] row_p row_p^T over the sparse rows of a matrix."""
+    for p in range(len(weights)):
+        for j in range(indptr[p], indptr[p + 1]):
+            for k in range(indptr[p], indptr[p + 1]):
+                out[indices[j], indices[k]] += weights[p] * data[j] * data[k]

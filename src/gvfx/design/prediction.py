@@ -126,14 +126,3 @@ def forecast(
     errors = error_draws(model, asked.pi, asked.gamma, noise, v, d, visits, draws) @ (asked.weights / asked.weights.sum())
     mean = float(errors.mean())
     return Forecast(mean, np.sort(errors / mean) if 0 < mean < math.inf else np.ones(draws))
-
-
-def calibrated_weights(values: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """Weights w_i proportional to 1 / sum_s d(s) V_i(s)^2, of mean 1, [gvf]: errors count relative to a question's scale.
-
-    With them the weighted mean squared error is the mean of the relative errors MSE_i / scale_i^2.  A question whose values
-    are all 0 has no scale and gets weight 0.  values [gvf, state], where [state] the evaluation distribution.
-    """
-    square = values**2 @ where
-    weights = per_visit((square > 0).astype(float), square)
-    return weights / weights.mean() if weights.any() else np.ones(len(values))

@@ -70,7 +70,7 @@ def _runner(specification: str) -> Any:
     """The shared part of an experiment's seeds, kept for the next seed."""
     e = Experiment.from_json(specification)
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
-    return make_runner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash)
+    return make_runner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash, e.until)
 
 
 class Serial(Executor):

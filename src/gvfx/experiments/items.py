@@ -304,6 +304,8 @@ LIMIT = [
         "A drifting cumulant: certainty equivalence and the paper's methods",
         lambda tuned: [*limit.setting_curves(limit.DRIFTING), *main_curves(limit.DRIFTING)],
     ),
+    Item("coverage", "ours", "How often intervals hold the truth", lambda tuned: limit.coverage_curves(), limit.COVERAGE_RUNS),
+    Item("stops", "ours", "Stopping when the error is below a target", lambda tuned: limit.stop_curves(), limit.STOPS),
 ]
 ITEMS |= {item.name: item for item in LIMIT}
 GROUPS["limit"] = [item.name for item in LIMIT]

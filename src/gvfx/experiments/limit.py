@@ -7,13 +7,14 @@ paper's own methods are the measure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from gvfx.design import constant, optimal
 from gvfx.experiments.paper import paper
 from gvfx.experiments.specification import Experiment
 from gvfx.running.planning import DESIGNS
+from gvfx.uncertainty import error_below
 
 CE, SARSA = "CertaintyEquivalence", "ExpectedSarsa"
 STATIONARY = ("same", "distinct", "semi-greedy", "forty", "fourrooms-stationary")
@@ -34,6 +35,11 @@ METHODS = {  # learner -> behaviours
 }
 TIMES = (100_000, 500_000, 2_000_000)
 MEASUREMENTS = 200
+COVERED_AFTER = 100_000  # steps after which intervals are checked
+COVERAGE_RUNS = 400
+TARGETS = {"same": 0.15, "distinct": 0.05, "semi-greedy": 0.5}  # settings of both studies, and errors to stop below
+MOST_STEPS = 1_000_000  # a run that has not stopped by then is given up
+STOPS = 200
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class LimitCurve:
     setting: str
     method: str
     learner: str = CE
+    steps: int | None = None  # None: the setting's own, measured on the way; else measured at the end alone
+    target: float | None = None  # an error to stop below, before the steps are done
 
     @property
     def experiment(self) -> Experiment:
@@ -51,7 +59,9 @@ class LimitCurve:
 
 @cache
 def _experiment(curve: LimitCurve) -> Experiment:
-    return paper[curve.setting].experiment(curve.method, "paper", curve.learner, measurements=MEASUREMENTS)
+    measurements = MEASUREMENTS if curve.steps is None else 1
+    made = paper[curve.setting].experiment(curve.method, "paper", curve.learner, steps=curve.steps, measurements=measurements)
+    return made if curve.target is None else replace(made, until=error_below(curve.target))
 
 
 def setting_curves(setting: str) -> list[LimitCurve]:
@@ -61,6 +71,16 @@ def setting_curves(setting: str) -> list[LimitCurve]:
 
 def stationary_curves() -> list[LimitCurve]:
     return [c for setting in STATIONARY for c in setting_curves(setting)]
+
+
+def coverage_curves() -> list[LimitCurve]:
+    """OptimalDesign, for the coverage of its intervals."""
+    return [LimitCurve(setting, "OptimalDesign", CE, COVERED_AFTER) for setting in TARGETS]
+
+
+def stop_curves() -> list[LimitCurve]:
+    """OptimalDesign, stopping when it is sure."""
+    return [LimitCurve(setting, "OptimalDesign", CE, MOST_STEPS, target) for setting, target in TARGETS.items()]
 
 
 @cache

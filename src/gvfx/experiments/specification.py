@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from gvfx import cumulants, policies, schedules
+from gvfx import cumulants, policies, schedules, uncertainty
 from gvfx.behaviours import actor, explorer, fixed, optimal, rivals, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.gvf import GVF
 from gvfx.learners import continuous, deep, episodic, model, tabular
 from gvfx.running.evaluate import AnyLearner, World
+from gvfx.uncertainty import ErrorBelow
 from gvfx.worlds import continuous_grid, control, gridworld, target_policies
 from gvfx.worlds.mdp import MDP
 
@@ -31,7 +32,7 @@ FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld.gridworld}
 BEHAVIOURS = (actor, explorer, fixed, optimal, rivals, search, successor, wrappers)
 LEARNERS = (continuous, deep, episodic, model, tabular)
-PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid, control, target_policies)
+PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid, control, target_policies, uncertainty)
 
 
 def _known() -> dict[str, type]:
@@ -51,12 +52,12 @@ class Experiment:
     evaluate_every: int
     snapshots: tuple[int, ...] = ()
     average_episodes: int = 0
+    until: ErrorBelow | None = dataclasses.field(default=None, metadata={"later": True})
 
     @cached_property
     def json(self) -> str:
         """The canonical text: equal experiments give equal text."""
-        fields = {f.name: encode(getattr(self, f.name), f.name) for f in dataclasses.fields(self)}
-        return json.dumps({"format": FORMAT, **fields}, sort_keys=True, separators=(",", ":"))
+        return json.dumps({"format": FORMAT, **_fields(self)}, sort_keys=True, separators=(",", ":"))
 
     @cached_property
     def hash(self) -> str:
@@ -94,16 +95,22 @@ def encode(value: Any, field: str) -> Any:
         }
         return {"@mdp": encode(named, field)}
     if dataclasses.is_dataclass(value) and type(value).__name__ in _known():
-        # a field added later is left out at its default, so that experiments written before keep their names
-        kept = [f for f in dataclasses.fields(value) if not (f.metadata.get("later") and getattr(value, f.name) == f.default)]
-        fields = {f.name: encode(getattr(value, f.name), f.name) for f in kept}
-        return {"@": type(value).__name__, **fields}
+        return {"@": type(value).__name__, **_fields(value)}
     if callable(value):
         home, name = getattr(value, "__module__", "?"), getattr(value, "__qualname__", "?")
         if "<" in name or "." in name or getattr(importlib.import_module(home), name, None) is not value:
             raise InputError(f"{field}: a function inside a stored experiment must be named module:function; {name} is not.")
         return {"@function": f"{home}:{name}"}
     raise InputError(f"{field}: {value!r:.60} cannot be stored as data.")
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass as plain data.
+
+    A field added later is left out at its default, so that experiments written before keep their names.
+    """
+    kept = [f for f in dataclasses.fields(value) if not (f.metadata.get("later") and getattr(value, f.name) == f.default)]
+    return {f.name: encode(getattr(value, f.name), f.name) for f in kept}
 
 
 def decode(data: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from gvfx.experiments.items import main_curves
 from gvfx.experiments.limit import (
@@ -16,9 +17,11 @@ from gvfx.experiments.limit import (
     SARSA,
     STATIONARY,
     TIMES,
+    coverage_curves,
     optimum,
     predicted,
     setting_curves,
+    stop_curves,
 )
 from gvfx.report import statistics
 from gvfx.report.page import Series
@@ -153,4 +156,60 @@ def _relative(r: Result) -> np.ndarray:
     return r.mse[:, :, 1] / r.levels[:, :, 1] ** 2
 
 
-BUILDERS: dict[str, Any] = {"limit": limit, "limit-drift": drift}
+def coverage(b: Build) -> list[Exhibit]:
+    """How many of the 95 % intervals hold the truth, averaged over the states whose answers have a variance."""
+    rows = []
+    for curve in coverage_curves():
+        r = b.result(curve)
+        held, open_ended = covered(r)
+        for name, share in [("all", held.mean(axis=1)), *zip(r.names, held.T, strict=True)]:
+            estimate = statistics.mean(100 * share)
+            rows.append([curve.setting, name, f"{r.steps[-1]:,}", str(len(share)), f"{estimate} %", f"{100 * open_ended:.2g} %"])
+    columns = ["setting", "GVF", "steps", "runs", "truth inside", "intervals without an end"]
+    note = (
+        "95 % intervals by the delta method under OptimalDesign, after a cold start. The share of states whose interval holds "
+        "the true value, over states with a variance above 0, then over runs; bootstrap 95 % interval over runs. An interval "
+        "has no end where an answer rests on something never tried; it counts as holding the truth."
+    )
+    return [b.table("coverage", b.item.title, columns, rows, note)]
+
+
+def covered(r: Result, level: float = 0.95) -> tuple[np.ndarray, float]:
+    """Share of a run's intervals that hold the truth [seed, gvf], and the share of all that have no end."""
+    se = r.snapshots[-1].standard_errors
+    assert se is not None
+    unsure = se > 0
+    inside = np.abs(r.values - r.truth) <= -ndtri((1 - level) / 2) * se
+    return (inside & unsure).sum(axis=2) / unsure.sum(axis=2), float(np.isinf(se).sum() / unsure.sum())
+
+
+def stops(b: Build) -> list[Exhibit]:
+    """How often the error is below the target when the rule says so, and how many steps that took."""
+    rows = []
+    for curve in stop_curves():
+        r, target = b.result(curve), curve.target
+        assert target is not None
+        done = r.visits.sum(axis=(1, 2))
+        stopped = done < curve.experiment.steps
+        kept = statistics.mean((r.error[stopped, -1] <= target).astype(float) * 100) if stopped.any() else "-"
+        ideal = optimum(curve.setting) / target
+        rows.append(
+            [
+                curve.setting,
+                f"{target:g}",
+                f"{stopped.sum()} of {len(stopped)}",
+                f"{kept} %",
+                statistics.short(float(np.median(done))),
+                statistics.short(float(r.error[:, -1].mean())),
+                statistics.short(ideal),
+            ]
+        )
+    columns = ["setting", "target MSE", "stopped", "truly below it", "steps, median", "MSE then, mean", "optimum's steps"]
+    note = (
+        "OptimalDesign from a cold start with until=error_below(target), 95 % sure. Optimum's steps: when the best behaviour, "
+        "known from the start, has the target as its expected error, which is no assurance for a single run."
+    )
+    return [b.table("stops", b.item.title, columns, rows, note)]
+
+
+BUILDERS: dict[str, Any] = {"limit": limit, "limit-drift": drift, "coverage": coverage, "stops": stops}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -52,6 +52,7 @@ def evaluate(
     snapshots: Iterable[int] = (),
     average_episodes: int = 0,
     until: ErrorBelow | None = None,
+    weights: Literal["calibrated"] | None = None,
     workers: int = 1,
     progress: Progress | None = None,
     save: str | Path | None = None,
@@ -67,6 +68,8 @@ def evaluate(
                     at the end of the last k episodes (what the authors' code reports, with k = 500).
     until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05); measurements that lie after
                     the end repeat the last one.  Needs CertaintyEquivalence.
+    weights:        "calibrated" divides each question's weight by its mean square value, so that errors count relative to
+                    its scale; behaviours that plan (OptimalDesign) take the scales from what they have seen so far.
     workers:        seeds run side by side; results do not depend on it.
     progress:       called as progress(seed, steps done, current error) after each measurement.
     save:           a file for the result; where an environment fails, it gets what was learned so far.
@@ -75,7 +78,7 @@ def evaluate(
         from gvfx.running.online import evaluate_environment
 
         options: dict[str, Any] = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
-        options |= {"workers": workers, "progress": progress, "save": save}
+        options |= {"workers": workers, "progress": progress, "save": save, "until": until, "weights": weights}
         return evaluate_environment(world, questions, behaviour, learner, steps=steps, seeds=seeds, **options)
     if isinstance(world, Mapping) or hasattr(world, "next_observation"):
         from gvfx.running.logs import evaluate_log
@@ -89,7 +92,7 @@ def evaluate(
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
     behaviour = behaviour or (Hold(GVFExplorer()) if isinstance(world, Domain) else GVFExplorer())
-    run = make_runner(world, questions, behaviour, learner, plan, until=until)
+    run = make_runner(world, questions, behaviour, learner, plan, until=until, weights=weights)
     if workers == 1 or len(seed_list) == 1:
         parts = [run(seed, progress) for seed in seed_list]
     else:
@@ -112,12 +115,15 @@ def make_runner(
     plan: Plan,
     identity: str = "",
     until: ErrorBelow | None = None,
+    weights: Literal["calibrated"] | None = None,
 ) -> Any:
     """What runs a seed: the compiled loop for an MDP and tables, loops on networks for the continuous grid and for MuJoCo."""
     if until is not None and not isinstance(learner, CertaintyEquivalence):
         raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
     if isinstance(world, MDP) and not isinstance(learner, Deep | TwinCritics):
-        return Runner(world, stack(questions, world), behaviour, learner or ExpectedSarsa(), plan, until)
+        return Runner(world, stack(questions, world, weights), behaviour, learner or ExpectedSarsa(), plan, until)
+    if weights is not None:
+        raise InputError("weights: calibrated weights need a finite world and tables; give each question its own weight.")
     if isinstance(world, ContinuousGrid) and (learner is None or isinstance(learner, Deep)):
         from gvfx.running.networked import NetworkRunner
 
@@ -239,10 +245,15 @@ class Runner:
         self.until = until
         self.looks = frozenset(until.looks(plan.steps, world.states * world.actions) if until else ())
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
-        self.names, self.weights = asked.names, asked.weights
+        self.names = asked.names
         self.sizes = Sizes(len(asked.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
         self.replans = frozenset(behaviour.stops(plan.steps, world))
+        if asked.calibrated and behaviour.needs_variance and not self.replans:
+            raise InputError(
+                f"weights: {type(behaviour).__name__} weighs its questions before their scales are known; use "
+                "gvfx.OptimalDesign(), or give each question its own weight."
+            )
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.measured = frozenset(plan.stops)
         self.certain = (  # standard errors are kept with every snapshot where they are cheap
@@ -255,6 +266,7 @@ class Runner:
             )
         self.dynamics: Dynamics = dynamics(world, asked)
         self.truth = GroundTruth.exact(world, asked)
+        self.weights = asked.weigh(self.truth.values(asked.level), world.live / world.live.sum())
         self.loop: Loop = make_loop(
             self.sizes,
             world.successors,
@@ -309,7 +321,7 @@ class Runner:
                 levels += [at.level.copy()] * len(evaluated)
                 episodes += [int(at.at[3])] * len(evaluated)
                 if progress:
-                    progress(seed, done, float(now @ self.asked.weights / self.asked.weights.sum()))
+                    progress(seed, done, float(now @ self.weights / self.weights.sum()))
             shown = [time for time in times if time in self.plan.snapshots]
             if shown:
                 snapshots += [(estimates, *self._tables(acting, learning, at, known))] * len(shown)

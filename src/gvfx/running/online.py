@@ -432,10 +432,15 @@ def evaluate_online(
     workers: int = 1,
     progress: Callable[[int, int, float], None] | None = None,
     save: str | Path | None = None,
+    until: Any = None,
+    weights: Any = None,
 ) -> Result:
     """Answer questions in an environment stepped from Python (vector environments may overshoot a stop by some steps)."""
     if average_episodes:
         raise InputError("average_episodes: the truth of an environment is not known, so there is no error to average; give 0.")
+    for name, given in (("until", until), ("weights", weights)):
+        if given is not None:
+            raise InputError(f"{name}: needs a world whose transitions can be counted in advance (gvfx.MDP); leave it out here.")
     if workers != 1:
         raise InputError(f"workers: {workers} cannot step one environment; give 1.")
     plan, seed_list = Plan.checked(steps, evaluate_every, snapshots), checked_seeds(seeds)

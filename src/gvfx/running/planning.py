@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from gvfx import exact
 from gvfx.behaviours.optimal import OptimalDesign
-from gvfx.design import Forecast, characteristic_time_of, forecast, optimal, second_moment_of, steps_needed
+from gvfx.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.errors import InputError
 from gvfx.estimate import estimated
 from gvfx.evidence import Empirical
-from gvfx.gvf import GVF, stack
+from gvfx.gvf import GVF, expand, stack
 from gvfx.learners.model import CertaintyEquivalence
 from gvfx.running.evaluate import Plan, checked_seeds, make_runner
 from gvfx.worlds.mdp import MDP
@@ -70,11 +70,21 @@ class Costs:
         return {"error": self.error, "bound": self.bound, "pilot": self.pilot, "unseen": self.unseen, "costs": rows}
 
 
-def plan(world: MDP, questions: Sequence[GVF], error: float, *, pilot: int = 0, seed: int = 0, draws: int = 200) -> Costs:
+def plan(
+    world: MDP,
+    questions: Sequence[GVF],
+    error: float,
+    *,
+    pilot: int = 0,
+    seed: int = 0,
+    draws: int = 200,
+    weights: Literal["calibrated"] | None = None,
+) -> Costs:
     """How many steps each behaviour needs until the mean squared error is `error`, from a known world or after a pilot.
 
     pilot: steps of OptimalDesign from which to estimate the world; 0 takes `world` as known.
     draws: runs drawn for the interval.
+    weights: "calibrated" asks for the mean of the questions' relative errors, each in units of its mean square value.
     RoundRobin is planned as the mixture.  Cumulants that drift are taken as standing still.
     """
     if not isinstance(world, MDP):
@@ -84,23 +94,34 @@ def plan(world: MDP, questions: Sequence[GVF], error: float, *, pilot: int = 0, 
         raise InputError(f"pilot: {pilot} steps cannot be made; give a number above 0, or 0 to take the world as known.")
     unseen = 0
     if pilot:
-        known = run_pilot(world, questions, pilot, seed)
+        known = run_pilot(world, questions, pilot, seed, weights)
+        known = replace(known, asked=known.asked._replace(calibrated=False))  # calibrated below, in the estimated world
         counted = known.world.feature[known.world.live]
         world, questions = estimated(known)
         unseen = int((~world.live[counted]).sum())
+    wanted = error
+    if weights is not None:
+        asked = stack(questions, world, weights)
+        squares = exact.values(world, questions) ** 2 @ evaluation(world)
+        if not (squares > 0).all():
+            raise InputError(f"weights: {asked.names[int(squares.argmin())]} is 0 everywhere and has no scale to be relative to.")
+        questions = [replace(q, weight=float(w)) for q, w in zip(expand(questions), asked.weights / squares, strict=True)]
+        wanted = error * asked.weights.sum() / sum(q.weight for q in questions)  # as a mean with these weights
     best = optimal(world, questions)
     designs = {name: make(world, questions) for name, make in DESIGNS.items()} | {OPTIMUM: best.behaviour}
     costs = []
     for name, mu in designs.items():
         f = forecast(world, questions, mu, draws=draws)
-        costs.append(Cost(name, mu, f, f.steps(error), f.steps(error, 0.05), f.steps(error, 0.95)))
+        costs.append(Cost(name, mu, f, f.steps(wanted), f.steps(wanted, 0.05), f.steps(wanted, 0.95)))
     costs.sort(key=lambda c: -c.steps)
-    return Costs(float(error), tuple(costs), steps_needed(best.bound, error), pilot, unseen)
+    return Costs(float(error), tuple(costs), steps_needed(best.bound, wanted), pilot, unseen)
 
 
-def run_pilot(world: MDP, questions: Sequence[GVF], steps: int, seed: int = 0) -> Empirical:
+def run_pilot(
+    world: MDP, questions: Sequence[GVF], steps: int, seed: int = 0, weights: Literal["calibrated"] | None = None
+) -> Empirical:
     """What OptimalDesign knows of the world after so many steps."""
-    run = make_runner(world, questions, OptimalDesign(), CertaintyEquivalence(), Plan.checked(steps, steps, ()))
+    run = make_runner(world, questions, OptimalDesign(), CertaintyEquivalence(), Plan.checked(steps, steps, ()), weights=weights)
     known = run(checked_seeds([seed])[0]).model
     assert known is not None
     return known

@@ -1,0 +1,151 @@
+"""What planning costs, how large a world may be, and OptimalDesign on worlds made by others.
+
+Run it with `gvfx bench limit`.  Planning is timed by the processor time of one thread, so a busy machine does not change it
+much.  The large world runs in a process of its own, whose peak memory is read at the end.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import gvfx
+from benchmarks.rows import Row, as_table, at_most, machine
+from gvfx.behaviours.optimal import PlannedState
+from gvfx.design import optimal
+from gvfx.evidence import Empirical
+
+PLANNING_BAR = 6.0  # seconds for all plans of a run of 2 M steps, 400 states, 2 GVFs
+MEMORY_BAR = 4.0  # GB
+LARGE, POLICIES, PER_POLICY = 200, 4, 25  # cells a side, policies, cumulants of each
+OTHERS: list[tuple[str, dict[str, Any]]] = [  # as they come, and with chance where they have none
+    ("FrozenLake-v1", {}),
+    ("CliffWalking-v1", {"is_slippery": True}),
+    ("Taxi-v4", {"is_rainy": True}),
+    ("CliffWalking-v1", {}),
+    ("Taxi-v4", {}),
+]
+DISCOUNT = 0.9
+OTHER_STEPS, OTHER_SEEDS = 500_000, 10
+
+
+@dataclass(frozen=True)
+class Timed(gvfx.OptimalDesign):
+    """OptimalDesign that notes the processor time of each plan."""
+
+    def refresh(self, state: PlannedState, model: Empirical) -> None:
+        begun = time.process_time()
+        super().refresh(state, model)
+        SPENT.append(time.process_time() - begun)
+
+
+SPENT: list[float] = []
+
+
+def planning(steps: int) -> Row:
+    """All plans of one run of `distinct` from a cold start."""
+    s = gvfx.paper["distinct"]
+    SPENT.clear()
+    gvfx.evaluate(s.world, s.questions, Timed(), gvfx.CertaintyEquivalence(), steps=steps, evaluate_every=steps)
+    note = f"{len(SPENT)} plans, the longest {max(SPENT):.2g} s, processor time"
+    return at_most(f"planning of a run of {steps:,} steps, 400 states, 2 GVFs", sum(SPENT), PLANNING_BAR, " s", note)
+
+
+def large_world(side: int, per_policy: int) -> tuple[gvfx.MDP, list[gvfx.GVF]]:
+    """A grid with a goal in every corner, four policies that each prefer a direction, and cumulants paid in cells."""
+    rng = np.random.default_rng(0)
+    last = side - 1
+    corners = {"a": (0, 0), "b": (0, last), "c": (last, 0), "d": (last, last)}
+    cells = rng.integers(1, last, (per_policy, 2))
+    world = gvfx.gridworld(side, corners)
+    policies = [gvfx.constant_policy(np.where(np.arange(4) == a, 0.4, 0.2)) for a in range(POLICIES)]
+    return world, [
+        gvfx.GVF(pi, gvfx.table_cumulant(_one_cell(world, side, cell), 0.0), 0.99, name=f"{a}-{k}")
+        for a, pi in enumerate(policies)
+        for k, cell in enumerate(cells)
+    ]
+
+
+def _one_cell(world: gvfx.MDP, side: int, cell: np.ndarray) -> np.ndarray:
+    paid = np.zeros(world.states)
+    paid[side * cell[0] + cell[1]] = 1.0
+    return paid
+
+
+def _large(side: int, per_policy: int, out: Any) -> None:
+    world, questions = large_world(side, per_policy)
+    begun = time.perf_counter()
+    first = 12 * side * side
+    gvfx.evaluate(
+        world, questions, Timed(first=first), gvfx.CertaintyEquivalence(), steps=first + 1_000, evaluate_every=first + 1_000
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    out.put((peak, SPENT[0], time.perf_counter() - begun))
+
+
+def scale(side: int, per_policy: int) -> Row:
+    """Random steps, one plan and all answers in a large world."""
+    context = multiprocessing.get_context("spawn")
+    out = context.Queue()
+    process = context.Process(target=_large, args=(side, per_policy, out))
+    process.start()
+    peak, plan, total = out.get()
+    process.join()
+    note = f"one plan {plan:.3g} s of processor time, everything {total:.3g} s"
+    return at_most(f"memory, {side * side:,} states, {POLICIES * per_policy} GVFs", peak, MEMORY_BAR, " GB", note)
+
+
+def others(steps: int, seeds: int) -> tuple[Table, list[Row]]:
+    """Gymnasium's worlds: a random policy and one that prefers an action, asking for the reward and for the time left."""
+    title = f"MSE times steps over the optimum after {steps:,} steps, {seeds} seeds, certainty equivalence"
+    table = Table("world", "live states", "OptimalDesign", "GVFExplorer", "Uniform", title=title, title_justify="left")
+    rows = []
+    for environment, options in OTHERS:
+        name = ", ".join([environment, *options])
+        world = gvfx.from_gymnasium(gymnasium.make(environment, **options))
+        eager = np.full(world.actions, 0.5 / (world.actions - 1))
+        eager[1] = 0.5
+        policies = {"random": np.full(world.actions, 1 / world.actions), "eager": eager}
+        questions = [
+            gvfx.GVF(pi, signal, DISCOUNT, name=f"{who}: {what}")
+            for who, pi in policies.items()
+            for what, signal in (("reward", gvfx.Reward()), ("steps", 1.0))
+        ]
+        limit = optimal(world, questions).constant
+        behaviours = (gvfx.OptimalDesign(), gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer())), gvfx.Uniform())
+        ratios = []
+        for behaviour in behaviours:
+            r = gvfx.evaluate(
+                world, questions, behaviour, gvfx.CertaintyEquivalence(), steps=steps, seeds=seeds, evaluate_every=steps
+            )
+            ratios.append(float(r.error[:, -1].mean()) * (steps / limit if limit > 0 else 1.0))
+        unit = "x" if limit > 0 else " (MSE)"
+        table.add_row(name, str(int(world.live.sum())), *(f"{x:.3g}{unit}" for x in ratios))
+        if limit > 0:
+            rows.append(at_most(f"{name}: OptimalDesign over the optimum", ratios[0], 2.0, "x", f"Uniform {ratios[2]:.3g}x"))
+        else:
+            note = f"no chance in it: what was tried once is known; Uniform {ratios[2]:.3g}"
+            rows.append(at_most(f"{name}: OptimalDesign's MSE", ratios[0], 1e-9, "", note))
+    return table, rows
+
+
+def run(console: Console, quick: bool = False) -> list[Row]:
+    """Planning time, memory of a large world, and errors on worlds that nobody tuned for."""
+    console.print(machine(), highlight=False)
+    table, rows = others(100_000 if quick else OTHER_STEPS, 4 if quick else OTHER_SEEDS)
+    rows += [planning(200_000 if quick else 2_000_000), scale(60 if quick else LARGE, PER_POLICY)]
+    console.print(table)
+    console.print(as_table(rows))
+    return rows
+
+
+if __name__ == "__main__":
+    raise SystemExit(any(row.passed is False for row in run(Console())))
