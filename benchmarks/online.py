@@ -15,10 +15,12 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.rows import Row, as_table, at_most, machine
+from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.gvf import GVF
+from gvfx.learners.model import CertaintyEquivalence
 from gvfx.policies import uniform_policy
 from gvfx.running.evaluate import Plan
-from gvfx.running.online import OnlineRunner, bound, usual_behaviour, usual_learner
+from gvfx.running.online import OnlineRunner
 from gvfx.signals import Reward
 from gvfx.worlds.asking import stage
 
@@ -39,15 +41,12 @@ class Ours:
 
     def __init__(self, env: Any, count: int) -> None:
         here = stage(env)
-        run = OnlineRunner(here, questions(here.shell.actions, count), usual_behaviour(), usual_learner(100_000), PLAN)
-        self.agent, self.stepper = run.begin(0)
-        self.act, self.learn = (bound(function, self.agent) for function in run.compiled)
-        self.stepper.begin(self.agent, 0)
+        run = OnlineRunner(here, questions(here.shell.actions, count), OptimalDesign(), CertaintyEquivalence(), PLAN)
+        self.going = run.begin(0)
+        self.going.stepper.begin(self.going.agent, 0)
 
     def __call__(self, steps: int) -> None:
-        for _ in range(steps):
-            self.act(self.agent)
-            self.stepper.step(self.agent, self.learn)
+        self.going.until(int(self.going.agent.t[0]) + steps)
 
 
 class Bare:

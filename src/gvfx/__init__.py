@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from gvfx.policies import uniform_policy as uniform_policy
     from gvfx.running.evaluate import evaluate as evaluate
     from gvfx.running.logs import Log as Log
-    from gvfx.running.online import EnvironmentFailed as EnvironmentFailed
     from gvfx.running.planning import plan as plan
     from gvfx.running.result import Result as Result
     from gvfx.running.saved import load as load
+    from gvfx.running.stepping import EnvironmentFailed as EnvironmentFailed
     from gvfx.schedules import Fixed as Fixed
     from gvfx.schedules import Geometric as Geometric
     from gvfx.schedules import Linear as Linear
@@ -103,9 +103,9 @@ _HOMES = {
     "running.evaluate": ["evaluate"],
     "running.planning": ["plan"],
     "running.logs": ["Log"],
-    "running.online": ["EnvironmentFailed"],
     "running.result": ["Result"],
     "running.saved": ["load"],
+    "running.stepping": ["EnvironmentFailed"],
     "schedules": ["Fixed", "Geometric", "Linear"],
     "uncertainty": ["error_below"],
     "signals": ["Info", "Measure", "Reward"],

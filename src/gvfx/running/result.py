@@ -42,6 +42,7 @@ class Result:
     truth: np.ndarray  # [seed, gvf, state] at the end of the run
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: the cells outside the goals' discs
+    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error of the answers, where the truth is not known
     experiment: dict[str, Any] = field(default_factory=dict)
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, where the loop kept it (not stored)
     stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop
@@ -75,11 +76,15 @@ class Result:
 
     def predict(self, observation: int) -> np.ndarray:
         """Predictions [gvf] at a state (or batch of them, [gvf, ...]), averaged over seeds."""
+        return self.values[:, :, self._states(observation)].mean(axis=0)
+
+    def _states(self, observation: Any) -> np.ndarray:
+        """Observations as states counted from 0."""
         states = np.asarray(observation) - self.first_state
         if states.dtype.kind not in "iu" or (states < 0).any() or (states >= self.values.shape[2]).any():
             last = self.first_state + self.values.shape[2] - 1
             raise InputError(f"observation: {observation!r:.40} is no state; give a whole number, {self.first_state} to {last}.")
-        return self.values[:, :, states].mean(axis=0)
+        return states
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per question and state: prediction, its standard error over seeds, truth where known, visits."""
@@ -133,7 +138,7 @@ class Result:
 
     def intervals(
         self,
-        state: int | None = None,
+        observation: int | None = None,
         level: float = 0.95,
         method: Literal["asymptotic", "bootstrap"] = "asymptotic",
         draws: int = 200,
@@ -152,13 +157,13 @@ class Result:
         elif method == "bootstrap":
             if not self.models:
                 raise InputError("method: the bootstrap needs the counts of a run with CertaintyEquivalence that was not stored.")
-            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)
+            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)[..., : centre.shape[1]]
             out = 2 * centre[..., None] - np.moveaxis(np.quantile(drawn, [1 - tail, tail], axis=0), 0, -1)
             unknown = ~np.isfinite(self._standard_errors()).all(axis=0)
             out[unknown] = [-np.inf, np.inf]
         else:
             raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
-        return out if state is None else out[:, state - self.first_state]
+        return out if observation is None else out[:, self._states(observation)]
 
     def _standard_errors(self) -> np.ndarray:
         kept = self.snapshots[-1].standard_errors
@@ -166,7 +171,7 @@ class Result:
             return kept
         if not self.models:
             raise InputError("intervals: this learner does not know how sure it is; use gvfx.CertaintyEquivalence().")
-        return np.stack([standard_errors(m) for m in self.models])
+        return np.stack([standard_errors(m) for m in self.models])[..., : self.values.shape[2]]
 
     def to_json(self) -> dict[str, Any]:
         """The curves and a summary as plain data."""

@@ -13,8 +13,8 @@ from gvfx.running.result import Result, Snapshot
 from gvfx.tensors import pack, unpack
 
 FORMAT, VERSION = "gvfx result", "1"
-CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside")
-TABLES = ("values", "variances", "visits", "behaviour", "levels")
+CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
+TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors")
 
 
 def save(result: Result, path: Path) -> None:

@@ -29,6 +29,10 @@ def is_environment(world: Any) -> bool:
     return not isinstance(world, type) and all(hasattr(world, part) for part in parts)
 
 
+class Misfit(ValueError):
+    """An observation that is not what its space says."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """A Gymnasium environment with Discrete observations and actions as learners see it."""
@@ -44,6 +48,25 @@ class Stage:
     def single(self) -> bool:
         """Whether it is a plain environment, not a vector of them."""
         return not hasattr(self.env, "num_envs")
+
+    def seen(self, observation: Any) -> int:
+        """The state's number, counted from 0; anything that is none is a Misfit."""
+        try:
+            s = observation.__index__() - self.first_state
+        except (AttributeError, TypeError):
+            shape = np.shape(observation)
+            what = f"of shape {list(shape)}" if shape else repr(observation)[:40]
+            raise Misfit(f"the observation {what} is not one whole number, as its space says.") from None
+        if not 0 <= s < self.shell.states:
+            raise Misfit(f"the observation {observation} lies outside its space of {self.shell.states} states.")
+        return s
+
+    def split(self, observations: Any) -> list[int]:
+        """A vector environment's observations, one by one."""
+        states = np.asarray(observations)
+        if states.shape != (self.lanes,) or states.dtype.kind not in "iu":
+            raise Misfit(f"the observations have shape {list(states.shape)}, not one whole number per environment.")
+        return states.tolist()
 
 
 def stage(env: Any) -> Stage:
