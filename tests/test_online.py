@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from test_check import Sound, stepped
 
 import gvfx
-from gvfx.running.online import evaluate_online
+from gvfx.running.environments import evaluate_online
 from gvfx.schedules import Fixed
 from gvfx.tensors import pack
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from gvfx.policies import callable_policy as callable_policy
     from gvfx.policies import constant_policy as constant_policy
     from gvfx.policies import deterministic_policy as deterministic_policy
+    from gvfx.policies import from_sb3 as from_sb3
     from gvfx.policies import mixture_policy as mixture_policy
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
@@ -96,6 +97,7 @@ _HOMES = {
         "callable_policy",
         "constant_policy",
         "deterministic_policy",
+        "from_sb3",
         "mixture_policy",
         "table_policy",
         "uniform_policy",

@@ -88,7 +88,7 @@ class DeepUpdates:
         updates = max(1, (self.steps - self.learner.learning_starts) // every)
         return optax.adam(optax.linear_schedule(rate, rate * self.learner.final_rate, updates))
 
-    def begin(self, keys: jax.Array) -> Learning:
+    def begin(self, keys: Any) -> Learning:
         """Fresh networks; keys: of Q, M, psi and the intrinsic value."""
         learner = self.learner
         q = Heads(keys[0], self.size, learner.hidden, (self.actions, self.gvfs * (1 + learner.heads)), waves=learner.waves)

@@ -72,7 +72,7 @@ def evaluate(
     save:           a file for the result; where an environment fails, it gets what was learned so far.
     """
     if is_environment(world):
-        from gvfx.running.online import evaluate_environment
+        from gvfx.running.environments import evaluate_environment
 
         options: dict[str, Any] = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
         options |= {"until": until, "workers": workers, "progress": progress, "save": save}
@@ -230,6 +230,7 @@ class Part:
     expected: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] estimated squared error, truth unknown
     actor: np.ndarray = field(default_factory=lambda: np.empty(0))  # [weight] continuous actions: the actor at the end
     seconds: float = 0.0
+    answers: Any = None  # of networks in an environment: `gvfx.running.answers.Answers` at the end
     model: Empirical | None = None  # the evidence at the end, where the loop kept it
     stopped: int = 0  # steps done, with a rule to stop; 0 without
     bound: float = np.inf  # the rule's upper bound of the error at the end
@@ -398,6 +399,7 @@ def gather(
         mse_outside=np.stack([part.mse_outside for part in parts]) if first.mse_outside.size else None,
         expected=np.stack([part.expected for part in parts]) if first.expected.size else None,
         experiment=described,
+        answers=tuple(part.answers for part in parts if part.answers is not None),
         models=tuple(part.model for part in parts if part.model is not None),
         stopped=np.array([part.stopped for part in parts]) if first.stopped else None,
         bounds=np.array([part.bound for part in parts]) if first.stopped else None,

@@ -8,18 +8,15 @@ behaviour or the learner reads evidence, outcomes are counted as they are met (`
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import typeof
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
 from gvfx.evidence import Empirical, no_evidence
@@ -30,17 +27,14 @@ from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.learners.model import CertaintyEquivalence
 from gvfx.running.compiled import dynamics, make_table
-from gvfx.running.evaluate import Part, Plan, Watch, checked_seeds, evaluate, gather, unreached
+from gvfx.running.evaluate import Part, Plan, Watch
 from gvfx.running.outcomes import FIRST, Outcomes, empirical, grown, no_outcomes, remembering, widened
-from gvfx.running.result import Result
+from gvfx.running.record import Record
 from gvfx.running.stepping import EnvironmentFailed, Many, One
-from gvfx.signals import SignalFailed
 from gvfx.streams import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.truth import predicted_values
 from gvfx.uncertainty import ErrorBelow, standard_errors
-from gvfx.worlds.asking import Reader, Stage, asked_of, outline, stage
-from gvfx.worlds.mdp import MDP
-from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
+from gvfx.worlds.asking import Reader, Stage, asked_of, outline
 
 
 class Agent(NamedTuple):
@@ -151,54 +145,6 @@ class Going:
             if agent.outcomes.used[0] > full >= 0:
                 self.agent = agent = agent._replace(outcomes=grown(agent.outcomes))
                 full = len(agent.outcomes.pair) - len(agent.state)
-
-
-class Record:
-    """A seed's measurements so far, in an environment whose truth is not known."""
-
-    def __init__(self, gvfs: int, seed: int, progress: Callable[[int, int, float], None] | None, weights: np.ndarray) -> None:
-        self.gvfs, self.seed, self.progress, self.weights = gvfs, seed, progress, weights / weights.sum()
-        self.steps: list[int] = []
-        self.episodes: list[int] = []
-        self.expected: list[np.ndarray] = []
-        self.snapshots: list[tuple] = []
-
-    def evaluated(self, times: Sequence[int], episodes: int, errors: np.ndarray) -> None:
-        """Measurements at these times; errors [gvf, state] are the answers' standard errors, or empty."""
-        sure = np.isfinite(errors)
-        n = np.maximum(sure.sum(axis=-1), 1)
-        expected = (np.where(sure, errors, 0.0) ** 2).sum(axis=-1) / n if errors.size else np.full(self.gvfs, np.nan)
-        for t in times:
-            self.steps.append(t)
-            self.episodes.append(episodes)
-            self.expected.append(expected)
-            if self.progress:
-                self.progress(self.seed, t, float(expected @ self.weights))
-
-    def shown(self, times: Sequence[int], tables: tuple[np.ndarray, ...]) -> None:
-        """Snapshots at these times: values, variances, visits, behaviour and standard errors."""
-        self.snapshots += [(t, *tables) for t in times]
-
-    def part(self, seconds: float) -> Part:
-        """One seed's share of the result."""
-        steps, values, variances, visits, behaviour, errors = (np.stack(column) for column in zip(*self.snapshots, strict=True))
-        shape = (len(self.steps), self.gvfs)
-        return Part(
-            steps=np.array(self.steps, dtype=np.int64),
-            mse=np.full(shape, np.nan),
-            levels=np.zeros(shape),
-            episodes=np.array(self.episodes, dtype=np.int64),
-            snapshot_steps=steps,
-            values=values,
-            variances=variances,
-            visits=visits,
-            behaviour=behaviour,
-            snapshot_levels=np.zeros((len(steps), self.gvfs)),
-            truth=np.full(values.shape[1:], np.nan),
-            standard_errors=errors,
-            expected=np.array(self.expected).reshape(shape),
-            seconds=seconds,
-        )
 
 
 class OnlineRunner:
@@ -322,104 +268,3 @@ class OnlineRunner:
             mu[:states],
             errors,
         )
-
-
-def evaluate_environment(
-    env: Any,
-    questions: Sequence[GVF],
-    behaviour: Behaviour | None,
-    learner: Any,
-    *,
-    steps: int,
-    seeds: Any,
-    save: str | Path | None = None,
-    **options: Any,
-) -> Result:
-    """evaluate for a Gymnasium environment: compiled where its transition table is known, else stepped from Python."""
-    world = known_world(env, questions)
-    if world is not None:
-        behaviour, learner = behaviour or OptimalDesign(), learner or CertaintyEquivalence()
-        return evaluate(world, questions, behaviour, learner, steps=steps, seeds=seeds, save=save, **options)
-    return evaluate_online(env, questions, behaviour, learner, steps=steps, seeds=seeds, save=save, **options)
-
-
-def evaluate_online(
-    env: Any,
-    questions: Sequence[GVF],
-    behaviour: Behaviour | None = None,
-    learner: Any = None,
-    *,
-    steps: int,
-    seeds: Any = 1,
-    evaluate_every: int | None = None,
-    snapshots: Iterable[int] = (),
-    average_episodes: int = 0,
-    until: ErrorBelow | None = None,
-    workers: int = 1,
-    progress: Callable[[int, int, float], None] | None = None,
-    save: str | Path | None = None,
-) -> Result:
-    """Answer questions in an environment stepped from Python (vector environments may overshoot a stop by some steps)."""
-    if average_episodes:
-        raise InputError("average_episodes: the truth of an environment is not known, so there is no error to average; give 0.")
-    if workers != 1:
-        raise InputError(f"workers: {workers} cannot step one environment; give 1.")
-    plan, seed_list = Plan.checked(steps, evaluate_every, snapshots), checked_seeds(seeds)
-    behaviour, learner = behaviour or OptimalDesign(), learner or CertaintyEquivalence()
-    if not isinstance(learner, Learner):
-        raise InputError(f"learner: {type(learner).__name__} does not fit Discrete observations; use a tabular learner.")
-    run = OnlineRunner(stage(env), questions, behaviour, learner, plan, until)
-    described = {"environment": run.here.name, "behaviour": repr(behaviour), "learner": repr(learner), "steps": steps}
-    parts: list[Part] = []
-
-    def result() -> Result:
-        gathered = gather(run.names, run.weights, seed_list[: len(parts)], parts, described)
-        gathered = replace(gathered, first_state=run.here.first_state)
-        if save is not None:
-            gathered.save(save)
-        return gathered
-
-    try:
-        for seed in seed_list:
-            parts.append(run(seed, progress))
-    except EnvironmentFailed as error:
-        if error.part is not None:
-            parts.append(error.part)
-        if parts:
-            parts = _alike(parts)
-            described["failed"] = str(error)
-            error.result = result()
-        raise
-    if until is not None and not all(part.reached for part in parts):
-        warnings.warn(unreached(until, parts), stacklevel=3)
-    return result()
-
-
-def _alike(parts: list[Part]) -> list[Part]:
-    """Parts of which the last stopped early, cut to what all have: the measurements it reached, and each one's end."""
-    reached = len(parts[-1].steps)
-    curves = ("steps", "mse", "levels", "episodes", "expected")
-    ends = ("snapshot_steps", "values", "variances", "visits", "behaviour", "snapshot_levels", "standard_errors")
-    return [
-        replace(
-            part,
-            **{name: getattr(part, name)[:reached] for name in curves},
-            **{name: getattr(part, name)[-1:] for name in ends},
-        )
-        for part in parts
-    ]
-
-
-def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:
-    """The environment as an MDP, where it shows its transition table and the questions need nothing else."""
-    if not is_toy_text(env):
-        return None
-    try:
-        world = from_gymnasium(env)
-    except InputError:
-        return None  # a table that an MDP cannot hold
-    try:
-        stack(questions, world)
-    except SignalFailed:
-        return None  # a signal that the table does not tell
-    return world

@@ -37,6 +37,17 @@ class One:
         self.here, self.reader = here, reader
         self.episode = self.age = 0
         self.observation: Any = None
+        self.following: Any = None
+
+    @property
+    def seen_now(self) -> list[Any]:
+        """The present observations, as the environment gave them."""
+        return [self.observation]
+
+    @property
+    def seen_next(self) -> list[Any]:
+        """Those that the last step led to, before any reset."""
+        return [self.following]
 
     def begin(self, agent: Any, seed: int) -> None:
         self._reset(agent, {"seed": seed})
@@ -58,6 +69,7 @@ class One:
         except Exception as error:
             raise self.failed(_why(error)) from error
         s = self.seen(following)
+        self.following = following
         if reward != reward:
             raise self.failed("the reward is nan; return finite numbers.")
         try:
@@ -98,15 +110,16 @@ class Many:
         self.mode = str(getattr(here.env.metadata.get("autoreset_mode"), "name", "NEXT_STEP"))
         self.episode = self.age = 0
         self.resets = np.zeros(here.lanes, bool)  # lanes that only reset in the next step
-        self.observations: Any = None
+        self.seen_now: list[Any] = []  # the present observations, one by one
+        self.seen_next: list[Any] = []  # those that the last step led to, before any reset
 
     def begin(self, agent: Any, seed: int) -> None:
         try:
-            self.observations, _ = self.here.env.reset(seed=seed)
+            given, _ = self.here.env.reset(seed=seed)
         except Exception as error:
             raise self.failed(f"reset raised {type(error).__name__}: {error}") from error
-        self.observations = self.split(self.observations)
-        self.see(agent.state, self.observations)
+        self.seen_now = self.split(given)
+        self.see(agent.state, self.seen_now)
         agent.fresh[:] = True
         self.resets[:] = False
 
@@ -128,13 +141,14 @@ class Many:
         for k in np.flatnonzero(~self.resets).tolist():
             own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
             try:
-                before, action, reward = self.observations[k], int(actions[k]), float(rewards[k])
+                before, action, reward = self.seen_now[k], int(actions[k]), float(rewards[k])
                 self.reader.read(before, action, reward, following[k], own, agent.c[k], agent.gamma[k])
             except SignalFailed as error:
                 raise self.failed(f"environment {k}: {error}") from error
             except Exception as error:
                 raise self.failed(f"environment {k}: a question's signal raised {type(error).__name__}: {error}") from error
         self.see(agent.following, following)
+        self.seen_next = following
         agent.alive[:] = ~terminated
         agent.ended[:] = ended
         agent.counts[:] = ~self.resets
@@ -144,7 +158,7 @@ class Many:
         agent.fresh[:] = self.resets if self.mode == "NEXT_STEP" else ended
         self.resets = ended if self.mode == "NEXT_STEP" else self.resets
         self.see(agent.state, given)
-        self.observations = given
+        self.seen_now = given
         self.age += 1
         self.episode += int(ended.sum())
         return int(ended.sum())
