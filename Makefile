@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
+SB3 := $(VENV)-sb3/.installed
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow test-sb3 lint format bench clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -15,6 +16,9 @@ test: lint  ## install, lint, type-check, check the layers, run the fast tests
 
 test-slow: $(INSTALLED)  ## the statistical checks that take minutes
 	$(BIN)/pytest -m slow
+
+test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of their own (a CPU build of PyTorch)
+	$(VENV)-sb3/bin/pytest tests/sb3 -c pyproject.toml --rootdir .
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -38,5 +42,11 @@ $(INSTALLED): $(CORE)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+$(SB3): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-sb3
+	$(VENV)-sb3/bin/pip install --quiet torch==2.13.0
+	$(VENV)-sb3/bin/pip install --quiet --constraint constraints.txt --editable '.[sb3]' pytest
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-sb3 demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis

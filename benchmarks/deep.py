@@ -58,8 +58,8 @@ class Dispatched:
         self.step = jax.jit(e._step)
         self.write = jax.jit(memory.write, donate_argnums=0)
         self.draw = jax.jit(self._draw)
-        self.update_q = jax.jit(e._update_q)
-        self.update_m = jax.jit(e._update_m)
+        self.update_q = jax.jit(e.updates.update_q)
+        self.update_m = jax.jit(e.updates.update_m)
         self.key = jax.random.key(1)
         self(1)
 

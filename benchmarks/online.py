@@ -15,14 +15,16 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.rows import Row, as_table, at_most, machine
+from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.gvf import GVF
+from gvfx.learners.model import CertaintyEquivalence
 from gvfx.policies import uniform_policy
 from gvfx.running.evaluate import Plan
-from gvfx.running.online import OnlineRunner, bound, usual_behaviour, usual_learner
+from gvfx.running.online import OnlineRunner
 from gvfx.signals import Reward
 from gvfx.worlds.asking import stage
 
-BAR = 25.0  # microseconds that the agent may add to a step
+BAR, BAR_NETWORKS = 25.0, 150.0  # microseconds that the agent may add to a step
 PLAN = Plan.checked(100_000, None, ())
 CASES = ("FrozenLake-v1", "Taxi-v4", "CliffWalking-v1")
 
@@ -39,15 +41,28 @@ class Ours:
 
     def __init__(self, env: Any, count: int) -> None:
         here = stage(env)
-        run = OnlineRunner(here, questions(here.shell.actions, count), usual_behaviour(), usual_learner(100_000), PLAN)
-        self.agent, self.stepper = run.begin(0)
-        self.act, self.learn = (bound(function, self.agent) for function in run.compiled)
-        self.stepper.begin(self.agent, 0)
+        run = OnlineRunner(here, questions(here.shell.actions, count), OptimalDesign(), CertaintyEquivalence(), PLAN)
+        self.going = run.begin(0)
+        self.going.stepper.begin(self.going.agent, 0)
 
     def __call__(self, steps: int) -> None:
-        for _ in range(steps):
-            self.act(self.agent)
-            self.stepper.step(self.agent, self.learn)
+        self.going.until(int(self.going.agent.t[0]) + steps)
+
+
+class Networks:
+    """The same on networks, in the middle of learning (an update of Q every 4 steps, of M every 8)."""
+
+    def __init__(self, env: Any, count: int) -> None:
+        from gvfx.running.environments import make_online_runner
+        from gvfx.running.stepped import Going
+
+        run = make_online_runner(env, questions(int(env.action_space.n), count)[:-1], None, None, PLAN)
+        self.going = Going(run, 0)
+        self.going.stepper.begin(self.going, 0)
+        self.going.until(run.learner.learning_starts)
+
+    def __call__(self, steps: int) -> None:
+        self.going.until(self.going.t + steps)
 
 
 class Bare:
@@ -72,14 +87,14 @@ def seconds_per_step(call: Callable[[int], None], steps: int) -> float:
     return (time.process_time() - begun) / steps
 
 
-def overhead(name: str, count: int, steps: int, repetitions: int) -> Row:
+def overhead(name: str, count: int, steps: int, repetitions: int, kind: Callable[..., Any] = Ours, bar: float = BAR) -> Row:
     """What the agent adds to a step of an environment, in microseconds."""
-    ours, bare = Ours(gym.make(name), count), Bare(gym.make(name))
+    ours, bare = kind(gym.make(name), count), Bare(gym.make(name))
     ours(200), bare(200)
     pairs = [(seconds_per_step(ours, steps), seconds_per_step(bare, steps)) for _ in range(repetitions)]
     with_agent, alone = (min(times) * 1e6 for times in zip(*pairs))
     note = f"with the agent {with_agent:.1f} us, env.step alone {alone:.1f} us"
-    return at_most(f"{name}, {count} GVFs: the agent's share of a step", with_agent - alone, BAR, " us", note)
+    return at_most(f"{name}, {count} GVFs: the agent's share of a step", with_agent - alone, bar, " us", note)
 
 
 def run(console: Console, quick: bool = False) -> list[Row]:
@@ -89,5 +104,6 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     with console.status("measuring"):
         rows = [overhead(name, 5, steps, repetitions) for name in CASES]
         rows.append(overhead("FrozenLake-v1", 40, steps, repetitions))
+        rows.append(overhead("CartPole-v1", 6, steps // 2, repetitions, Networks, BAR_NETWORKS))
     console.print(as_table(rows))
     return rows

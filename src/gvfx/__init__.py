@@ -49,15 +49,16 @@ if TYPE_CHECKING:
     from gvfx.policies import callable_policy as callable_policy
     from gvfx.policies import constant_policy as constant_policy
     from gvfx.policies import deterministic_policy as deterministic_policy
+    from gvfx.policies import from_sb3 as from_sb3
     from gvfx.policies import mixture_policy as mixture_policy
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
     from gvfx.running.evaluate import evaluate as evaluate
     from gvfx.running.logs import Log as Log
-    from gvfx.running.online import EnvironmentFailed as EnvironmentFailed
     from gvfx.running.planning import plan as plan
     from gvfx.running.result import Result as Result
     from gvfx.running.saved import load as load
+    from gvfx.running.stepping import EnvironmentFailed as EnvironmentFailed
     from gvfx.schedules import Fixed as Fixed
     from gvfx.schedules import Geometric as Geometric
     from gvfx.schedules import Linear as Linear
@@ -97,6 +98,7 @@ _HOMES = {
         "callable_policy",
         "constant_policy",
         "deterministic_policy",
+        "from_sb3",
         "mixture_policy",
         "table_policy",
         "uniform_policy",
@@ -104,9 +106,9 @@ _HOMES = {
     "running.evaluate": ["evaluate"],
     "running.planning": ["plan"],
     "running.logs": ["Log"],
-    "running.online": ["EnvironmentFailed"],
     "running.result": ["Result"],
     "running.saved": ["load"],
+    "running.stepping": ["EnvironmentFailed"],
     "schedules": ["Fixed", "Geometric", "Linear"],
     "uncertainty": ["error_below"],
     "signals": ["Info", "Measure", "Reward"],

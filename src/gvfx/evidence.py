@@ -18,9 +18,9 @@ and play no part, whatever slots the world's arrays have for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.gvf import Stacked
+from gvfx.kernel import piece
 from gvfx.worlds.mdp import MDP
 
 
@@ -63,6 +64,30 @@ def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] =
         missed=np.zeros((len(rates), *size)),
         starts=np.zeros(world.states if kept else 0, dtype=np.int64),
     )
+
+
+@cache
+def counting(gvfs: int) -> Callable[..., None]:
+    """The compiled count(evidence, pair, k, c): a transition to the pair's k-th successor that paid c [gvf]."""
+
+    @piece
+    def count(seen, pair, k, c):
+        seen.counts[pair, k] += 1
+        row = seen.row[pair, k]
+        if row >= 0:
+            n = seen.counts[pair, k]
+            for i in range(gvfs):
+                seen.sums[row, i] += c[i]
+                seen.squares[row, i] += c[i] * c[i]
+            for r in range(seen.rates.shape[0]):
+                rate = max(1.0 / n, seen.rates[r])
+                for i in range(gvfs):
+                    miss = c[i] - seen.recent[r, row, i]
+                    seen.recent[r, row, i] += rate * miss
+                    if n > 1:
+                        seen.missed[r, row, i] += miss * miss
+
+    return count
 
 
 @dataclass(frozen=True, eq=False)

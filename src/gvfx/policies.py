@@ -8,6 +8,7 @@ observation or of a batch.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
         raise InputError(f"{field}: expected shape [actions] or [states, actions], but got {table.shape}.")
     if actions is not None and table.shape[-1] != actions:
         raise InputError(f"{field}: expected {actions} probabilities per row, one per action, but got {table.shape[-1]}.")
+    totals = table.sum(axis=-1, keepdims=True)
+    if table.min() >= 0 and np.abs(totals - 1).max() <= TOLERANCE:  # NaN is neither
+        return table / totals
     flat = table.reshape(-1, table.shape[-1])
     bad = np.flatnonzero(~np.isfinite(flat).all(axis=1))
     if bad.size:
@@ -37,14 +41,11 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
     bad = np.flatnonzero((flat < 0).any(axis=1))
     if bad.size:
         raise InputError(f"{field}: row {bad[0]} is {flat[bad[0]].tolist()}; probabilities must not be negative.")
-    totals = flat.sum(axis=1)
-    bad = np.flatnonzero(np.abs(totals - 1) > TOLERANCE)
-    if bad.size:
-        raise InputError(
-            f"{field}: row {bad[0]} is {flat[bad[0]].tolist()} and sums to {totals[bad[0]]:.6g}; "
-            "divide it by its sum so that it adds up to 1."
-        )
-    return table / table.sum(axis=-1, keepdims=True)
+    worst = np.abs(flat.sum(axis=1) - 1).argmax()
+    raise InputError(
+        f"{field}: row {worst} is {flat[worst].tolist()} and sums to {flat[worst].sum():.6g}; "
+        "divide it by its sum so that it adds up to 1."
+    )
 
 
 class Policy(ABC):
@@ -57,6 +58,10 @@ class Policy(ABC):
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         """Probabilities [batch, actions] at a batch of observations (of states: whole numbers)."""
         raise InputError(f"{field}: {type(self).__name__} knows states only; give a function of the observation.")
+
+    def settled(self, observations: Any, actions: int) -> Policy:
+        """The same policy for being asked again and again: it knows whether it takes batches, JAX functions are compiled."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,9 @@ class CallablePolicy(Policy):
             raise InputError(f"{field}: the function must return one probability per action, {actions} numbers.")
         return table
 
+    def settled(self, observations: Any, actions: int) -> CallablePolicy:
+        return CallablePolicy(*_settled(self.function, self.batched, observations, (actions,)))
+
 
 @dataclass(frozen=True)
 class DeterministicPolicy(Policy):
@@ -133,6 +141,11 @@ class DeterministicPolicy(Policy):
             raise InputError(f"{field}: a deterministic policy must choose one action, 0 to {actions - 1}, per observation.")
         return np.eye(actions)[chosen.astype(int)]
 
+    def settled(self, observations: Any, actions: int) -> DeterministicPolicy:
+        if not callable(self.choice):
+            return self
+        return DeterministicPolicy(*_settled(self.choice, self.batched, observations, ()))
+
 
 def _each(function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]) -> Any:
     """A function's answers at a batch of observations: one call where it takes batches, else one call each."""
@@ -142,6 +155,20 @@ def _each(function: Callable[[Any], Any], batched: bool | None, observations: An
         return np.asarray(function(observations))
     whole = getattr(observations, "dtype", np.dtype(object)).kind in "iu" and np.ndim(observations) == 1
     return [np.asarray(function(int(o) if whole else o)) for o in observations]
+
+
+def _settled(
+    function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]
+) -> tuple[Callable[[Any], Any], bool]:
+    """The function, compiled where it answers with a JAX array, and whether it takes batches."""
+    if batched is None:
+        batched = _takes_batches(function, observations, row)
+    answer = function(observations if batched else observations[0])
+    if type(answer).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        import jax
+
+        function = jax.jit(function)
+    return function, batched
 
 
 def _takes_batches(function: Callable[[Any], Any], observations: Any, row: tuple[int, ...]) -> bool:
@@ -170,6 +197,9 @@ class MixturePolicy(Policy):
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         parts = [w * p.at(observations, actions, field) for w, p in zip(self.weights, self.parts, strict=True)]
         return np.sum(parts, axis=0)
+
+    def settled(self, observations: Any, actions: int) -> MixturePolicy:
+        return MixturePolicy(tuple(part.settled(observations, actions) for part in self.parts), self.weights)
 
 
 @dataclass(frozen=True)
@@ -226,6 +256,83 @@ def mixture_policy(policies: Sequence[Any], weights: Sequence[float] | None = No
 def uniform_policy() -> UniformPolicy:
     """Every action alike."""
     return UniformPolicy()
+
+
+@dataclass(frozen=True, eq=False)
+class StableBaselines(Policy):
+    """A model of Stable-Baselines3 with numbered actions: one call of its network per batch of observations.
+
+    temperature:   for DQN: probabilities are the softmax of Q / temperature.
+    deterministic: the model's best action always.
+    """
+
+    model: Any
+    temperature: float | None
+    deterministic: bool
+
+    def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
+        return self.at(np.arange(states), actions, field)
+
+    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+        import torch
+
+        if isinstance(observations, list) and isinstance(observations[0], dict):
+            observations = {key: np.stack([o[key] for o in observations]) for key in observations[0]}
+        policy = self.model.policy
+        with torch.no_grad():
+            seen, _ = policy.obs_to_tensor(observations)
+            if hasattr(policy, "q_net"):
+                scores = policy.q_net(seen) / (self.temperature or 1.0)
+                rows = torch.softmax(scores.double(), dim=1).cpu().numpy()
+            else:
+                rows = policy.get_distribution(seen).distribution.probs.double().cpu().numpy()
+        if rows.ndim != 2 or rows.shape[1] != actions:
+            raise InputError(f"{field}: the model chooses among {rows.shape[-1]} actions, the environment has {actions}.")
+        return np.eye(actions)[rows.argmax(axis=1)] if self.deterministic else checked_rows(rows, field, actions)
+
+
+def from_sb3(
+    model: Any, *, temperature: float | None = None, deterministic: bool = False, algorithm: str = "", trust: bool = False
+) -> StableBaselines:
+    """A Stable-Baselines3 model (PPO, A2C or DQN with Discrete actions) as a policy.
+
+    model:         the model, or the file it was saved to (then say which `algorithm`, "PPO", and `trust=True`).
+    temperature:   DQN has action values only: give a temperature for their softmax, or deterministic=True.
+    deterministic: the model's best action always, instead of its probabilities.
+    trust:         such files hold pickled Python objects, which can run any code when they are read.
+    """
+    if isinstance(model, str | os.PathLike):
+        model = _sb3_file(str(model), algorithm, trust)
+    policy = getattr(model, "policy", None)
+    if not (hasattr(policy, "q_net") or hasattr(policy, "get_distribution")):
+        raise InputError(f"model: {type(model).__name__} gives no action probabilities; use PPO, A2C or DQN.")
+    if not hasattr(getattr(model, "action_space", None), "n"):
+        raise InputError("model: its actions are not numbered (Discrete); use a model trained with Discrete actions.")
+    if hasattr(policy, "q_net") and (temperature is None) != deterministic:
+        raise InputError(
+            "temperature: DQN has action values, not probabilities; give temperature=1.0 (softmax) or deterministic=True."
+        )
+    if temperature is not None and not (temperature > 0 and hasattr(policy, "q_net")):
+        raise InputError("temperature: give a number above 0, and only for DQN.")
+    return StableBaselines(model, temperature, deterministic)
+
+
+def _sb3_file(path: str, algorithm: str, trust: bool) -> Any:
+    if not trust:
+        raise InputError(
+            f"model: {path} holds pickled Python objects, which can run any code when read; "
+            "if you made the file or trust who did, say trust=True, or load it yourself and give the model."
+        )
+    try:
+        import stable_baselines3
+    except ImportError:
+        raise InputError("stable_baselines3: is not installed; pip install 'gvfx[sb3]'.") from None
+    if algorithm not in ("PPO", "A2C", "DQN"):
+        raise InputError(f"algorithm: {algorithm!r} is unknown; say which model was saved: 'PPO', 'A2C' or 'DQN'.")
+    try:
+        return getattr(stable_baselines3, algorithm).load(path, device="cpu")
+    except (OSError, ValueError) as error:
+        raise InputError(f"model: cannot read {path} ({error}); name a file written by model.save.") from None
 
 
 def as_policy(policy: Any) -> Policy:

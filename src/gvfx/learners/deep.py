@@ -20,6 +20,7 @@ class Deep:
     replay:          "uniform" or "prioritised"; `priority` names whose TD error counts: "q", "m" or "sr".
     alpha, beta:     exponents of prioritised replay; beta grows linearly to 1.
     waves:           random waves of the observation that join the networks' inputs (0: the observation alone).
+    heads:           bootstrapped heads per GVF beside the one that answers; their spread gives intervals (0: none).
     """
 
     rate_q: float = 5e-3
@@ -37,6 +38,7 @@ class Deep:
     alpha: float = 0.6
     beta: float = 0.4
     waves: int = field(default=0, metadata={"later": True})
+    heads: int = field(default=0, metadata={"later": True})
 
     def __post_init__(self) -> None:
         for name in ("rate_q", "rate_m", "final_rate", "alpha"):
@@ -45,8 +47,9 @@ class Deep:
         for name in ("batch", "capacity", "q_every", "m_every", "target_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: {getattr(self, name)!r} must be at least 1.")
-        if self.waves < 0:
-            raise InputError(f"waves: {self.waves!r} must be at least 0.")
+        for name in ("waves", "heads"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name}: {getattr(self, name)!r} must be at least 0.")
         if self.replay not in ("uniform", "prioritised"):
             raise InputError(f"replay: {self.replay!r} is unknown; choose 'uniform' or 'prioritised'.")
         if self.priority not in ("q", "m", "sr"):

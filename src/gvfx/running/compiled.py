@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.equations import squared_error
-from gvfx.evidence import Evidence, no_evidence
+from gvfx.evidence import Evidence, counting, no_evidence
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, uniform
@@ -131,6 +131,7 @@ def make_loop(
     gvfs, actions = sizes
     probabilities, observe, behaviour_end = behaviour.probabilities, behaviour.observe, behaviour.episode_end
     update, learner_end = learner.update, learner.episode_end
+    count = counting(gvfs)
 
     @piece
     def drift(w, level, rng, paid):
@@ -151,24 +152,6 @@ def make_loop(
                 c[i] += w.sd[row, i] * normal(rng, CUMULANTS)
             if drifting:
                 c[i] += w.carry[row, i] * level[i]
-
-    @piece
-    def count(seen, pair, k, c):
-        """The transition in the evidence."""
-        seen.counts[pair, k] += 1
-        row = seen.row[pair, k]
-        if row >= 0:
-            n = seen.counts[pair, k]
-            for i in range(gvfs):
-                seen.sums[row, i] += c[i]
-                seen.squares[row, i] += c[i] * c[i]
-            for r in range(seen.rates.shape[0]):
-                rate = max(1.0 / n, seen.rates[r])
-                for i in range(gvfs):
-                    miss = c[i] - seen.recent[r, row, i]
-                    seen.recent[r, row, i] += rate * miss
-                    if n > 1:
-                        seen.missed[r, row, i] += miss * miss
 
     @piece
     def record(w, lrn, level, watch, episodes):

@@ -75,7 +75,7 @@ def evaluate(
     save:           a file for the result; where an environment fails, it gets what was learned so far.
     """
     if is_environment(world):
-        from gvfx.running.online import evaluate_environment
+        from gvfx.running.environments import evaluate_environment
 
         options: dict[str, Any] = {"evaluate_every": evaluate_every, "snapshots": snapshots, "average_episodes": average_episodes}
         options |= {"workers": workers, "progress": progress, "save": save, "until": until, "weights": weights}
@@ -190,6 +190,31 @@ class Plan:
     def stops(self) -> list[int]:
         return sorted({*self.evaluations, *self.snapshots})
 
+    def onward(self, stop: int) -> list[int]:
+        """The measurements from a time on, for a run that ends there."""
+        return [time for time in self.stops if time >= stop]
+
+
+class Watch:
+    """A rule to stop, and one seed's looks at its error."""
+
+    def __init__(self, until: ErrorBelow | None, steps: int, pairs: int) -> None:
+        self.until = until
+        self.times = frozenset(until.looks(steps, pairs) if until else ())
+        self.looks, self.bound, self.reached = 0, np.inf, False
+
+    def look(self, stop: int, known: Empirical) -> bool:
+        """Whether the run may end here."""
+        if self.until and stop in self.times:
+            self.bound, counts = self.until.bound(known, self.looks)
+            self.reached = bool(self.bound < self.until.target)
+            self.looks += counts
+        return self.reached
+
+    def outcome(self, done: int) -> dict[str, Any]:
+        """What a part says about it, after so many steps."""
+        return {"stopped": done if self.until else 0, "bound": self.bound, "reached": self.reached}
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -208,8 +233,10 @@ class Part:
     truth: np.ndarray  # [gvf, state] at the end
     mse_outside: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] continuous grid: goals' discs left out
     standard_errors: np.ndarray = field(default_factory=lambda: np.empty(0))  # [k, gvf, state] where the learner has them
+    expected: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] estimated squared error, truth unknown
     actor: np.ndarray = field(default_factory=lambda: np.empty(0))  # [weight] continuous actions: the actor at the end
     seconds: float = 0.0
+    answers: Any = None  # of networks in an environment: `gvfx.running.answers.Answers` at the end
     model: Empirical | None = None  # the evidence at the end, where the loop kept it
     stopped: int = 0  # steps done, with a rule to stop; 0 without
     bound: float = np.inf  # the rule's upper bound of the error at the end
@@ -220,7 +247,7 @@ class Part:
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in ("mse_outside", "standard_errors", "actor"):
+        for name in ("mse_outside", "standard_errors", "expected", "actor"):
             if not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
@@ -243,7 +270,6 @@ class Runner:
         until: ErrorBelow | None = None,
     ) -> None:
         self.until = until
-        self.looks = frozenset(until.looks(plan.steps, world.states * world.actions) if until else ())
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
         self.names = asked.names
         self.sizes = Sizes(len(asked.names), world.actions)
@@ -294,8 +320,8 @@ class Runner:
         acting, learning, at, watch = self._begin(seed)
         mse, levels, episodes, snapshots = [], [], [], []
         seconds, done = 0.0, 0
-        bound, looks, reached = np.inf, 0, False
-        for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *self.looks}):
+        rule = Watch(self.until, self.plan.steps, self.world.states * self.world.actions)
+        for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *rule.times}):
             begun = time.perf_counter()
             self.loop(self.dynamics, acting, learning, at, watch, stop - done)
             done = stop
@@ -304,12 +330,9 @@ class Runner:
                 self.learner.refresh(learning, known)
             if stop in self.replans:
                 self.behaviour.refresh(acting, known)
-            if self.until and stop in self.looks:
-                bound, counts = self.until.bound(known, looks)
-                reached = bound < self.until.target
-                looks += counts
+            reached = rule.look(stop, known)
             seconds += time.perf_counter() - begun
-            times = [time for time in self.plan.stops if time >= stop] if reached else [stop] if stop in self.measured else []
+            times = self.plan.onward(stop) if reached else [stop] if stop in self.measured else []
             if not times:
                 continue
             estimates = self.learner.values(learning, known)
@@ -343,9 +366,7 @@ class Runner:
             standard_errors=errors,
             seconds=seconds,
             model=known if self.learner.needs_evidence else None,
-            stopped=done if self.until else 0,
-            bound=bound,
-            reached=reached,
+            **rule.outcome(done),
         )
 
     def _tables(self, acting: Any, learning: Any, at: Cursor, known: Empirical) -> tuple[np.ndarray, ...]:
@@ -389,7 +410,9 @@ def gather(
         seconds=np.array([part.seconds for part in parts]),
         mse_outside=np.stack([part.mse_outside for part in parts]) if first.mse_outside.size else None,
         actors=np.stack([part.actor for part in parts]) if first.actor.size else None,
+        expected=np.stack([part.expected for part in parts]) if first.expected.size else None,
         experiment=described,
+        answers=tuple(part.answers for part in parts if part.answers is not None),
         models=tuple(part.model for part in parts if part.model is not None),
         stopped=np.array([part.stopped for part in parts]) if first.stopped else None,
         bounds=np.array([part.bound for part in parts]) if first.stopped else None,

@@ -48,6 +48,8 @@ class NetworkRunner:
                 raise InputError(
                     f"steps, evaluate_every: measurements must fall on multiples of {learner.block} steps; {stop} is none."
                 )
+        if learner.heads:
+            raise InputError("heads: intervals from bootstrapped heads are for Gymnasium environments; give heads=0 here.")
         self.engine = Engine(world, policies, discounts, self.weights, signals, behaviour, learner, plan.steps)
 
     def __call__(

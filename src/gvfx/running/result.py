@@ -11,7 +11,9 @@ from scipy.special import ndtri
 
 from gvfx.errors import InputError
 from gvfx.evidence import Empirical
+from gvfx.running.answers import Answers
 from gvfx.uncertainty import bootstrap, standard_errors
+from gvfx.worlds.asking import Sight, Targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +45,16 @@ class Result:
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: the cells outside the goals' discs
     actors: np.ndarray | None = None  # [seed, weight] continuous actions: the behaviour's actor at the end (not saved)
+    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error of the answers, where the truth is not known
     experiment: dict[str, Any] = field(default_factory=dict)
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, where the loop kept it (not stored)
     stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound of the error at the end
     first_state: int = 0  # what the environment calls the first state
+    answers: tuple[Answers, ...] = ()  # networks in an environment: one per seed; then "state" above is one of the points
+    points: np.ndarray | None = None  # [point, o] some observations met, flattened
+    here: Sight | None = None  # that environment (not stored)
+    targets: Targets | None = None  # its questions' policies (not stored)
 
     @property
     def values(self) -> np.ndarray:
@@ -74,30 +81,54 @@ class Result:
         """Weighted mean of the GVFs' squared errors, [seed, t]; plain mean with equal weights."""
         return self.mse @ (self.weights / self.weights.sum())
 
-    def predict(self, observation: int) -> np.ndarray:
-        """Predictions [gvf] at a state (or batch of them, [gvf, ...]), averaged over seeds."""
+    def predict(self, observation: Any) -> np.ndarray:
+        """Predictions [gvf] at an observation (or batch of them, [gvf, ...]), averaged over seeds."""
+        if self.answers:
+            return self._answered(observation)[0].mean(axis=0)
+        return self.values[:, :, self._states(observation)].mean(axis=0)
+
+    def _answered(self, observation: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The networks' predictions at an observation or a batch, [seed, gvf, ...], and their standard errors."""
+        if self.here is None or self.targets is None:
+            raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
+        batch, vectors, alone = self.here.batch(observation)
+        pi = self.targets(batch)
+        both = [answers.values(vectors, pi) for answers in self.answers]
+        values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
+        return (values[..., 0], errors[..., 0] if errors.size else errors) if alone else (values, errors)
+
+    def _states(self, observation: Any) -> np.ndarray:
+        """Observations as states counted from 0."""
         states = np.asarray(observation) - self.first_state
         if states.dtype.kind not in "iu" or (states < 0).any() or (states >= self.values.shape[2]).any():
             last = self.first_state + self.values.shape[2] - 1
             raise InputError(f"observation: {observation!r:.40} is no state; give a whole number, {self.first_state} to {last}.")
-        return self.values[:, :, states].mean(axis=0)
+        return states
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per question and state: prediction, its standard error over seeds, truth where known, visits."""
+        """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits."""
         predicted, error = self.values.mean(axis=0), standard_error(self.values)
         truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
+        between = self.intervals() if self.has_intervals else np.full((*predicted.shape, 2), np.nan)
         return [
             {
                 "question": name,
-                "observation": s + self.first_state,
+                "observation": s + self.first_state if self.points is None else self.points[s].tolist(),
                 "prediction": float(predicted[i, s]),
                 "standard_error": float(error[i, s]) if len(self.seeds) > 1 else None,
+                "low": float(between[i, s, 0]) if np.isfinite(between[i, s, 0]) else None,
+                "high": float(between[i, s, 1]) if np.isfinite(between[i, s, 1]) else None,
                 "truth": None if np.isnan(truth[i, s]) else float(truth[i, s]),
                 "visits": int(visits[s]),
             }
             for i, name in enumerate(self.names)
             for s in range(predicted.shape[1])
         ]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether `intervals` can be given."""
+        return self.snapshots[-1].standard_errors is not None or bool(self.models)
 
     def to_dataframe(self) -> Any:
         """`rows` as a pandas DataFrame."""
@@ -134,40 +165,51 @@ class Result:
 
     def intervals(
         self,
-        state: int | None = None,
+        observation: Any = None,
         level: float = 0.95,
         method: Literal["asymptotic", "bootstrap"] = "asymptotic",
         draws: int = 200,
     ) -> np.ndarray:
-        """Confidence intervals [gvf, 2] of the predictions at a state, or [gvf, state, 2] of all; needs CertaintyEquivalence.
+        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] of all states (of networks:
+        of all points); needs CertaintyEquivalence, or Deep with heads.
 
-        asymptotic: the delta method.  bootstrap: `draws` runs of the estimated world; only before a result is stored.
+        asymptotic: the delta method; of networks, the spread of their bootstrapped heads.
+        bootstrap: `draws` runs of the estimated world; only before a result is stored.
         Infinite where a prediction rests on something that was never tried.
         """
         if not 0 < level < 1:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
-        centre, tail = self.values.mean(axis=0), (1 - level) / 2
+        tail = (1 - level) / 2
+        if self.answers and observation is not None:
+            values, errors = self._answered(observation)
+        else:
+            values, errors = self.values, self._standard_errors()
+        centre = values.mean(axis=0)
+        if not errors.size:
+            raise InputError("intervals: these networks have no bootstrapped heads; use gvfx.Deep(heads=10).")
         if method == "asymptotic":
-            half = -ndtri(tail) * np.sqrt((self._standard_errors() ** 2).sum(axis=0)) / len(self.seeds)
+            half = -ndtri(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
             out = np.stack([centre - half, centre + half], axis=-1)
         elif method == "bootstrap":
             if not self.models:
                 raise InputError("method: the bootstrap needs the counts of a run with CertaintyEquivalence that was not stored.")
-            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)
+            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)[..., : centre.shape[1]]
             out = 2 * centre[..., None] - np.moveaxis(np.quantile(drawn, [1 - tail, tail], axis=0), 0, -1)
-            unknown = ~np.isfinite(self._standard_errors()).all(axis=0)
+            unknown = ~np.isfinite(errors).all(axis=0)
             out[unknown] = [-np.inf, np.inf]
         else:
             raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
-        return out if state is None else out[:, state - self.first_state]
+        return out if observation is None or self.answers else out[:, self._states(observation)]
 
     def _standard_errors(self) -> np.ndarray:
         kept = self.snapshots[-1].standard_errors
         if kept is not None:
             return kept
+        if self.answers:
+            return np.empty(0)
         if not self.models:
             raise InputError("intervals: this learner does not know how sure it is; use gvfx.CertaintyEquivalence().")
-        return np.stack([standard_errors(m) for m in self.models])
+        return np.stack([standard_errors(m) for m in self.models])[..., : self.values.shape[2]]
 
     def to_json(self) -> dict[str, Any]:
         """The curves and a summary as plain data."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.files import write_whole
+from gvfx.gvf import GVF
+from gvfx.running.answers import Answers
 from gvfx.running.result import Result, Snapshot
 from gvfx.tensors import pack, unpack
+from gvfx.worlds.asking import Targets, sight
 
 FORMAT, VERSION = "gvfx result", "1"
-CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside")
-TABLES = ("values", "variances", "visits", "behaviour", "levels")
+CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
+TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors")
 
 
 def save(result: Result, path: Path) -> None:
@@ -22,6 +27,10 @@ def save(result: Result, path: Path) -> None:
     arrays = {name: getattr(result, name) for name in CURVES if getattr(result, name) is not None}
     for k, snapshot in enumerate(result.snapshots):
         arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
+    if result.points is not None:
+        arrays["points"] = result.points
+    for k, answers in enumerate(result.answers):
+        arrays |= {f"answers.{k}.{name}": array for name, array in answers.arrays().items()}
     described = {
         "names": result.names,
         "seeds": result.seeds,
@@ -33,8 +42,11 @@ def save(result: Result, path: Path) -> None:
     write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
 
 
-def load(path: str | Path) -> Result:
-    """A result that `Result.save` wrote; a damaged, foreign or newer file is refused in one sentence."""
+def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Result:
+    """A result that `Result.save` wrote; a damaged, foreign or newer file is refused in one sentence.
+
+    env, questions: of networks, to predict at further observations (policies are not stored).
+    """
     path = Path(path)
     try:
         raw = path.read_bytes()
@@ -48,6 +60,10 @@ def load(path: str | Path) -> Result:
             f"path: {path} has version {metadata['version']}, this gvfx reads {VERSION}; use the gvfx that wrote it."
         )
     described = json.loads(metadata["result"])
+    here = sight(env) if env is not None else None
+    targets = Targets(questions, here.actions) if here and questions else None
+    if targets is not None and targets.names != tuple(described["names"]):
+        raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
     return Result(
         names=tuple(described["names"]),
         seeds=tuple(described["seeds"]),
@@ -57,5 +73,19 @@ def load(path: str | Path) -> Result:
         ),
         experiment=described["experiment"],
         first_state=described["first_state"],
+        answers=_answers(arrays),
+        points=arrays.get("points"),
+        here=here,
+        targets=targets,
         **{name: arrays.get(name) for name in CURVES},  # type: ignore[arg-type]
     )
+
+
+def _answers(arrays: dict[str, np.ndarray]) -> tuple[Answers, ...]:
+    """Every seed's network."""
+    seeds: dict[int, dict[str, np.ndarray]] = {}
+    for name, array in arrays.items():
+        if name.startswith("answers."):
+            _, k, own = name.split(".")
+            seeds.setdefault(int(k), {})[own] = array
+    return tuple(Answers.from_arrays(seeds[k]) for k in sorted(seeds))

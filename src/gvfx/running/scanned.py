@@ -19,40 +19,15 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.equations import m_target, q_target
 from gvfx.learners import replay as memory
 from gvfx.learners.deep import Deep
-from gvfx.learners.networks import Heads
+from gvfx.learners.deep_updates import Batch, DeepUpdates, Learning
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import ContinuousGrid
 
-FEATURES = 32  # of the successor representation on networks
 STREAMS = ("environment", "behaviour", "cumulants", "replay", "networks")
-
-
-class Intrinsic(NamedTuple):
-    """What SuccessorRepresentation keeps on networks: psi, reward weights and the value of its own reward."""
-
-    psi: Heads  # [actions, gvfs * features]
-    weights: jax.Array  # [gvfs, features]
-    value: Heads  # [actions, 1]
-
-
-class Learning(NamedTuple):
-    """Everything that learns, and the optimisers' memories."""
-
-    q: Heads
-    m: Heads
-    target_q: Heads
-    target_m: Heads
-    adam_q: Any
-    adam_m: Any
-    intrinsic: Intrinsic | None
-    target_intrinsic: Intrinsic | None
-    adam_intrinsic: Any
 
 
 class Trouble(NamedTuple):
@@ -126,18 +101,11 @@ class Engine:
         self.size = 2
         self.columns = columns(self.size, self.gvfs)
         self.steps = steps
-        self.prioritised = learner.replay == "prioritised"
-        self.q_updates = learner.block // learner.q_every
-        self.m_updates = learner.block // learner.m_every if behaviour.needs_variance or learner.priority == "m" else 0
-        self.optimiser_q = self._adam(learner.rate_q, learner.q_every)
-        self.optimiser_m = self._adam(learner.rate_m, learner.m_every)
-        self.features = jax.random.normal(jax.random.key(7), (self.size + 1, FEATURES))
+        intrinsic = self.rule.probabilities if behaviour.needs_intrinsic else None
+        sizes = (self.size, self.actions, self.gvfs)
+        self.updates = DeepUpdates(learner, sizes, steps, self._parts, behaviour.needs_variance, intrinsic)
         self._warm_up = jax.jit(partial(self._advance, False), donate_argnums=0)
         self._go_on = jax.jit(partial(self._advance, True), donate_argnums=0)
-
-    def _adam(self, rate: float, every: int) -> optax.GradientTransformation:
-        updates = max(1, (self.steps - self.learner.learning_starts) // every)
-        return optax.adam(optax.linear_schedule(rate, rate * self.learner.final_rate, updates))
 
     # --- beginning ---------------------------------------------------------------------------------------------------
 
@@ -152,17 +120,7 @@ class Engine:
         return states if states.t.ndim == 0 else jax.tree.map(lambda leaf: leaf[k], states)
 
     def _begin(self, keys: jax.Array) -> State:
-        learner, shape = self.learner, (self.actions, self.gvfs)
-        q_key, m_key, psi_key, value_key, keep = jax.random.split(keys[4], 5)
-        q = Heads(q_key, self.size, learner.hidden, shape, waves=learner.waves)
-        m = Heads(m_key, self.size, learner.hidden, shape, positive=True, waves=learner.waves)
-        intrinsic = None
-        if self.behaviour.needs_intrinsic:
-            intrinsic = Intrinsic(
-                psi=Heads(psi_key, self.size, learner.hidden, (self.actions, self.gvfs * FEATURES)),
-                weights=jnp.zeros((self.gvfs, FEATURES)),
-                value=Heads(value_key, self.size, learner.hidden, (self.actions, 1)),
-            )
+        *fresh, keep = jax.random.split(keys[4], 5)
         first, environment = jax.random.split(keys[0])
         return State(
             t=jnp.zeros((), jnp.int32),
@@ -171,18 +129,8 @@ class Engine:
             age=jnp.zeros((), jnp.int32),
             episodes=jnp.zeros((), jnp.int32),
             acting=self.rule.begin(self.weights),
-            learning=Learning(
-                q=q,
-                m=m,
-                target_q=q,
-                target_m=m,
-                adam_q=self.optimiser_q.init(q),
-                adam_m=self.optimiser_m.init(m),
-                intrinsic=intrinsic,
-                target_intrinsic=intrinsic,
-                adam_intrinsic=None if intrinsic is None else self.optimiser_q.init(intrinsic),
-            ),
-            replay=memory.empty(learner.capacity, self.columns.width, self.prioritised),
+            learning=self.updates.begin(fresh),
+            replay=memory.empty(self.learner.capacity, self.columns.width, self.updates.prioritised),
             visits=jnp.zeros((self.cells * self.cells, self.actions), jnp.int32),
             trouble=Trouble(jnp.full((), -1), jnp.full((), -1), jnp.zeros((), jnp.int32), jnp.zeros(())),
         )
@@ -218,124 +166,12 @@ class Engine:
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
-    def _parts(self, batch: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
-        """Observation, action, following observation, cumulants [batch, gvf] and discounts [batch, gvf] of rows."""
+    def _parts(self, batch: jax.Array) -> Batch:
+        """The parts of replay rows."""
         c = self.columns
         discounts = batch[:, c.alive, None] * self.discounts
-        return (
-            batch[:, c.observation],
-            batch[:, c.action].astype(jnp.int32),
-            batch[:, c.following],
-            batch[:, c.cumulants],
-            discounts,
-        )
-
-    def _taken(self, outputs: jax.Array, action: jax.Array) -> jax.Array:
-        """Outputs [batch, gvf] of the actions taken."""
-        return jnp.take_along_axis(outputs, action[:, None, None], axis=1)[:, 0]
-
-    def q_errors(self, q: Heads, target_q: Heads, batch: jax.Array) -> jax.Array:
-        """TD errors delta_Q [batch, gvf]."""
-        observation, action, following, cumulants, discounts = self._parts(batch)
-        v = (self.pi * target_q(following)).sum(axis=1)
-        target = q_target(cumulants, discounts, v)  # Eq. 5 (eq:sarsa-q-update)
-        return jax.lax.stop_gradient(target) - self._taken(q(observation), action)
-
-    def m_errors(self, learning: Learning, m: Heads, batch: jax.Array) -> jax.Array:
-        """TD errors of M [batch, gvf], from delta_Q of the present Q."""
-        observation, action, following, _, discounts = self._parts(batch)
-        delta = self.q_errors(learning.q, learning.target_q, batch)
-        v = (self.pi * learning.target_m(following)).sum(axis=1)
-        target = m_target(delta, discounts, v)  # Eq. 6 (eq:sarsa-m-update)
-        return jax.lax.stop_gradient(target) - self._taken(m(observation), action)
-
-    def _update_q(self, learning: Learning, batch: jax.Array, weight: jax.Array) -> tuple[Learning, jax.Array]:
-        def loss(q: Heads) -> tuple[jax.Array, jax.Array]:
-            delta = self.q_errors(q, learning.target_q, batch)
-            return (weight[:, None] * delta**2).mean(axis=0).sum(), delta
-
-        gradient, delta = jax.grad(loss, has_aux=True)(learning.q)
-        change, adam = self.optimiser_q.update(gradient, learning.adam_q)
-        return learning._replace(q=optax.apply_updates(learning.q, change), adam_q=adam), delta
-
-    def _update_m(self, learning: Learning, batch: jax.Array) -> tuple[Learning, jax.Array]:
-        def loss(m: Heads) -> tuple[jax.Array, jax.Array]:
-            error = self.m_errors(learning, m, batch)
-            return (error**2).mean(axis=0).sum(), error
-
-        gradient, error = jax.grad(loss, has_aux=True)(learning.m)
-        change, adam = self.optimiser_m.update(gradient, learning.adam_m)
-        return learning._replace(m=optax.apply_updates(learning.m, change), adam_m=adam), error
-
-    def _features(self, observation: jax.Array) -> jax.Array:
-        """Fixed random features in [0, 1], [..., FEATURES]."""
-        return jax.nn.sigmoid(4 * (observation @ self.features[:-1] + self.features[-1]))
-
-    def _update_intrinsic(self, learning: Learning, batch: jax.Array) -> tuple[Learning, jax.Array]:
-        """Successor features, reward weights, and the value of the reward "how far off were they"; returns psi's error."""
-        observation, action, following, cumulants, discounts = self._parts(batch)
-        phi = self._features(observation)
-        target = learning.target_intrinsic
-        assert target is not None and learning.intrinsic is not None
-
-        def split(psi: jax.Array) -> jax.Array:
-            return psi.reshape(*psi.shape[:-1], self.gvfs, FEATURES)  # [batch, action, gvf, feature]
-
-        onward = (self.pi[:, :, None] * split(target.psi(following))).sum(axis=1)
-        psi_target = phi[:, None] + discounts[:, :, None] * onward
-        mu = jax.vmap(lambda v: self.rule.probabilities((), 0, self.pi, self.pi, v))(target.value(following)[..., 0])
-        value_next = (mu * target.value(following)[..., 0]).sum(axis=1)
-
-        def loss(i: Intrinsic) -> tuple[jax.Array, jax.Array]:
-            psi = jnp.take_along_axis(split(i.psi(observation)), action[:, None, None, None], axis=1)[:, 0]
-            psi_error = psi_target - psi
-            reward_error = cumulants - phi @ i.weights.T
-            reward = jnp.abs(psi_error).mean(axis=2).sum(axis=1) + jnp.abs(reward_error).sum(axis=1)
-            aim = jax.lax.stop_gradient(reward + discounts.max(axis=1) * value_next)
-            value = jnp.take_along_axis(i.value(observation)[..., 0], action[:, None], axis=1)[:, 0]
-            total = (psi_error**2).mean() * self.gvfs + (reward_error**2).mean(axis=0).sum() + ((aim - value) ** 2).mean()
-            return total, jnp.abs(psi_error).mean(axis=2).sum(axis=1)
-
-        gradient, error = jax.grad(loss, has_aux=True)(learning.intrinsic)
-        change, adam = self.optimiser_q.update(gradient, learning.adam_intrinsic)
-        return learning._replace(intrinsic=optax.apply_updates(learning.intrinsic, change), adam_intrinsic=adam), error
-
-    def _learn(
-        self, t: jax.Array, learning: Learning, replay: memory.Replay, key: jax.Array
-    ) -> tuple[Learning, memory.Replay, tuple]:
-        """The updates of one block: one draw of indices, one gather, then Q, M and, for SR, its own."""
-        size, batches = self.learner.batch, self.q_updates + self.m_updates
-        u = jax.random.uniform(key, (batches * size,))
-        if self.prioritised:
-            beta = self.learner.beta + (1 - self.learner.beta) * jnp.minimum(t / self.steps, 1.0)
-            index, weight = memory.sample_prioritised(replay, u, beta)
-        else:
-            index, weight = memory.sample_uniform(replay, u), jnp.ones(batches * size)
-        rows = replay.rows[index].reshape(batches, size, -1)
-        weight = weight.reshape(batches, size)
-        errors, q_loss, m_loss = [], jnp.zeros(self.gvfs), jnp.zeros(self.gvfs)
-        for k in range(self.q_updates):
-            learning, delta = self._update_q(learning, rows[k], weight[k])
-            q_loss = q_loss + (delta**2).mean(axis=0)
-            if learning.intrinsic is not None:
-                learning, psi_error = self._update_intrinsic(learning, rows[k])
-            errors.append(
-                psi_error if self.learner.priority == "sr" and learning.intrinsic is not None else jnp.abs(delta).sum(axis=1)
-            )
-        for k in range(self.q_updates, batches):
-            learning, error = self._update_m(learning, rows[k])
-            m_loss = m_loss + (error**2).mean(axis=0)
-            if self.learner.priority == "m":
-                errors.append(jnp.abs(error).sum(axis=1))
-        if self.prioritised:
-            chosen = index if self.learner.priority == "m" else index[: self.q_updates * size]
-            if self.learner.priority == "m":
-                errors = [
-                    *([jnp.abs(self.m_errors(learning, learning.m, rows[k])).sum(axis=1) for k in range(self.q_updates)]),
-                    *errors[self.q_updates :],
-                ]
-            replay = memory.set_priorities(replay, chosen, jnp.concatenate(errors), self.learner.alpha)
-        return learning, replay, (q_loss, m_loss)
+        action = batch[:, c.action].astype(jnp.int32)
+        return Batch(batch[:, c.observation], action, batch[:, c.following], batch[:, c.cumulants], discounts, self.pi)
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
@@ -358,7 +194,7 @@ class Engine:
         return jax.lax.fori_loop(0, blocks, lambda _, s: body(s), state)
 
     def _block(self, state: State, learns: bool) -> State:
-        block, learner = self.learner.block, self.learner
+        block = self.learner.block
         both = jax.vmap(jax.random.split)(state.keys[:4])  # [stream, 2]
         move_key, start_key = jax.random.split(both[0, 1])
         chance = (
@@ -373,14 +209,8 @@ class Engine:
         learning = state.learning
         losses = (jnp.zeros(self.gvfs), jnp.zeros(self.gvfs))
         if learns:
-            learning, replay, losses = self._learn(t, learning, replay, both[3, 1])
-        copied = (t // learner.target_every) > (state.t // learner.target_every)
-        keep = partial(jax.tree.map, lambda new, old: jnp.where(copied, new, old))
-        learning = learning._replace(
-            target_q=keep(learning.q, learning.target_q),
-            target_m=keep(learning.m, learning.target_m),
-            target_intrinsic=keep(learning.intrinsic, learning.target_intrinsic),
-        )
+            learning, replay, losses = self.updates.learn(t, learning, replay, both[3, 1])
+        learning = self.updates.renewed(learning, state.t, t)
         return State(
             t=t,
             keys=jnp.concatenate([both[:, 0], state.keys[4:]]),

@@ -7,10 +7,12 @@ pi [batch, action, gvf] with every distinct policy asked once.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,10 @@ def is_environment(world: Any) -> bool:
     return not isinstance(world, type) and all(hasattr(world, part) for part in parts)
 
 
+class Misfit(ValueError):
+    """An observation that is not what its space says."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """A Gymnasium environment with Discrete observations and actions as learners see it."""
@@ -44,6 +50,25 @@ class Stage:
     def single(self) -> bool:
         """Whether it is a plain environment, not a vector of them."""
         return not hasattr(self.env, "num_envs")
+
+    def seen(self, observation: Any) -> int:
+        """The state's number, counted from 0; anything that is none is a Misfit."""
+        try:
+            s = observation.__index__() - self.first_state
+        except (AttributeError, TypeError):
+            shape = np.shape(observation)
+            what = f"of shape {list(shape)}" if shape else repr(observation)[:40]
+            raise Misfit(f"the observation {what} is not one whole number, as its space says.") from None
+        if not 0 <= s < self.shell.states:
+            raise Misfit(f"the observation {observation} lies outside its space of {self.shell.states} states.")
+        return s
+
+    def split(self, observations: Any) -> list[int]:
+        """A vector environment's observations, one by one."""
+        states = np.asarray(observations)
+        if states.shape != (self.lanes,) or states.dtype.kind not in "iu":
+            raise Misfit(f"the observations have shape {list(states.shape)}, not one whole number per environment.")
+        return states.tolist()
 
 
 def stage(env: Any) -> Stage:
@@ -66,6 +91,82 @@ def stage(env: Any) -> Stage:
         lanes=int(env.num_envs) if many else 1,
         shell=outline(int(seen.n), int(moves.n), time_limit(env)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """A Gymnasium environment with Discrete actions and any observations that can be flattened, as networks see it."""
+
+    env: Any
+    name: str
+    first_action: int
+    actions: int
+    lanes: int  # environments stepped together; 1 for a plain one
+    space: Any  # of one observation
+    size: int  # numbers in an observation
+
+    @property
+    def single(self) -> bool:
+        """Whether it is a plain environment, not a vector of them."""
+        return not hasattr(self.env, "num_envs")
+
+    @cached_property
+    def box(self) -> bool:
+        return type(self.space).__name__ == "Box"
+
+    def seen(self, observation: Any) -> np.ndarray:
+        """The observation as one vector of finite numbers, [size]; anything else is a Misfit."""
+        if self.box and isinstance(observation, np.ndarray) and observation.shape == self.space.shape:
+            out = observation.astype(np.float32).ravel()
+        else:
+            from gymnasium.spaces.utils import flatten
+
+            try:
+                out = np.asarray(flatten(self.space, observation), np.float32)
+            except (TypeError, ValueError, KeyError, AttributeError, IndexError):
+                out = np.empty(0, np.float32)
+            if out.shape != (self.size,):
+                shape = list(np.shape(observation)) if not isinstance(observation, dict) else sorted(observation)
+                raise Misfit(f"the observation ({type(observation).__name__} of {shape}) does not fit its space, {self.space}.")
+        if not np.isfinite(out).all():
+            raise Misfit("the observation holds nan or infinity; return finite numbers.")
+        return out
+
+    def split(self, observations: Any) -> list[Any]:
+        """A vector environment's observations, one by one."""
+        from gymnasium.vector.utils import iterate
+
+        batch = self.env.observation_space
+        return [copy.deepcopy(observation) for observation in iterate(batch, observations)]
+
+    def batch(self, observations: Any) -> tuple[Any, np.ndarray, bool]:
+        """One observation or several as a batch for policies, as vectors [batch, size], and whether it was only one."""
+        alone = isinstance(observations, dict) or (self.space.shape is not None and np.shape(observations) == self.space.shape)
+        batch = [np.asarray(o) if self.box else o for o in ([observations] if alone else observations)]
+        try:
+            return self.together(batch), np.array([self.seen(o) for o in batch]), alone
+        except Misfit as error:
+            raise InputError(f"observation: {error}") from None
+
+    def together(self, observations: Any) -> Any:
+        """Observations one by one as policies like them: an array where they are arrays, else a list."""
+        return np.array(observations) if self.space.shape is not None else list(observations)
+
+
+def sight(env: Any) -> Sight:
+    """The outline of an environment for networks, or a sentence that says why it has none."""
+    from gymnasium.spaces.utils import flatdim
+
+    many = hasattr(env, "num_envs")
+    space = env.single_observation_space if many else env.observation_space
+    moves = env.single_action_space if many else env.action_space
+    if type(moves).__name__ != "Discrete":
+        raise InputError(f"action_space: {type(moves).__name__} is not Discrete; offer numbered actions with a wrapper.")
+    try:
+        size = int(flatdim(space))
+    except (NotImplementedError, ValueError):
+        raise InputError(f"observation_space: {space} cannot be flattened; offer Box or Dict observations.") from None
+    return Sight(env, environment_name(env), int(moves.start), int(moves.n), int(env.num_envs) if many else 1, space, size)
 
 
 def outline(states: int, actions: int, horizon: int | None = None) -> MDP:
@@ -206,6 +307,7 @@ class Targets:
         order = list(self.distinct)
         self.member = np.array([order.index(q.policy) for q in questions])
         self.tables = None
+        self.settled: list[Policy] = []
         if states is not None:
             self.tables = [
                 np.broadcast_to(shifted(p, first_state).table(states, actions, field), (states, actions))
@@ -216,7 +318,10 @@ class Targets:
         """Every distinct policy's probabilities [batch, action]."""
         if self.tables is not None:
             return [table[np.asarray(observations) - self.first] for table in self.tables]
-        return [policy.at(observations, self.actions, field) for policy, field in self.distinct.items()]
+        if not self.settled and len(observations):
+            self.settled = [policy.settled(observations, self.actions) for policy in self.distinct]
+        fields = self.distinct.values()
+        return [policy.at(observations, self.actions, field) for policy, field in zip(self.settled, fields, strict=True)]
 
     def __call__(self, observations: Any) -> np.ndarray:
         """pi [batch, action, gvf] at a batch of observations."""

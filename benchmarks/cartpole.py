@@ -1,0 +1,66 @@
+"""Default settings for networks on CartPole, three policies times two signals: against RoundRobin, and their intervals.
+
+Truth is by Monte Carlo at states of random walks.  Errors are squared errors over the spread of the true values,
+averaged over questions.  Run it with `gvfx bench cartpole`.
+"""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Console
+
+import gvfx
+from benchmarks.rows import Row, as_table, at_most, machine
+from gvfx.running.result import standard_error
+
+POLICIES = {
+    "random": gvfx.uniform_policy(),
+    "balancing": lambda o: [0.9, 0.1] if o[2] + o[3] < 0 else [0.1, 0.9],
+    "careless": lambda o: [0.7, 0.3] if o[2] + 0.5 * o[3] < 0.05 else [0.3, 0.7],
+}
+FULL, QUICK = (10, 20_000, 16, 200), (2, 6_000, 4, 50)  # seeds, steps, points, episodes per point and policy
+
+
+def questions() -> list[gvfx.GVF]:
+    """Time upright and distance from the middle, of three policies."""
+    out = []
+    for who, policy in POLICIES.items():
+        out.append(gvfx.GVF(policy, 1.0, 0.95, name=f"{who}: time upright"))
+        out.append(gvfx.GVF(policy, lambda o, a, o2: abs(float(o2[0])), 0.95, name=f"{who}: distance"))
+    return out
+
+
+def run(console: Console, quick: bool = False) -> list[Row]:
+    """Measure, print and return."""
+    console.print(machine(), highlight=False)
+    seeds, steps, points, episodes = QUICK if quick else FULL
+    env = gym.make("CartPole-v1")
+    with console.status("truth by Monte Carlo"):
+        truth = gvfx.truth_of(env, questions(), points, max_episodes=episodes)
+    where = np.stack([np.asarray(p) for p in truth.points])
+    units = truth.values.std(axis=1)
+    errors, inside, widths = {}, [], []
+    for name, behaviour in {"defaults": None, "RoundRobin": gvfx.RoundRobin()}.items():
+        own = []
+        for seed in range(seeds):
+            with console.status(f"{name}, seed {seed}"):
+                result = gvfx.evaluate(env, questions(), behaviour, steps=steps, seeds=[seed], evaluate_every=steps)
+            own.append((((result.predict(where) - truth.values) / units[:, None]) ** 2).mean())
+            if name == "defaults":
+                low, high = np.moveaxis(result.intervals(where), -1, 0)
+                inside.append((low <= truth.values) & (truth.values <= high))
+                widths.append(((high - low) / units[:, None]).mean())
+        errors[name] = np.array(own)
+    ours, theirs = errors["defaults"], errors["RoundRobin"]
+    gap = ours - theirs
+    note = ", ".join(f"{name} {e.mean():.3g} ± {standard_error(e):.1g}" for name, e in errors.items())
+    note += f"; difference {gap.mean():.2g} ± {standard_error(gap):.1g}; truth's standard error "
+    note += f"{(truth.standard_errors / units[:, None]).mean():.2g}"
+    case = f"CartPole, {seeds} seeds, {steps:,} steps: defaults over RoundRobin"
+    rows = [at_most(case, (ours.mean() - 2 * standard_error(gap)) / theirs.mean(), 1.0, "x less two errors", note)]
+    share = np.mean(inside)
+    words = f"they span {np.mean(widths):.2g} standard deviations of the true values on average"
+    rows.append(Row("CartPole: 95 % intervals of the heads that hold the truth", f"{share:.0%}", "", None, words))
+    console.print(as_table(rows))
+    return rows

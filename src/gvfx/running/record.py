@@ -1,0 +1,59 @@
+"""What a run in an environment whose truth is not known measures on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gvfx.running.evaluate import Part
+
+
+class Record:
+    """A seed's measurements so far, in an environment whose truth is not known."""
+
+    def __init__(self, gvfs: int, seed: int, progress: Callable[[int, int, float], None] | None, weights: np.ndarray) -> None:
+        self.gvfs, self.seed, self.progress, self.weights = gvfs, seed, progress, weights / weights.sum()
+        self.steps: list[int] = []
+        self.episodes: list[int] = []
+        self.expected: list[np.ndarray] = []
+        self.snapshots: list[tuple] = []
+
+    def evaluated(self, times: Sequence[int], episodes: int, errors: np.ndarray) -> None:
+        """Measurements at these times; errors [gvf, state or point] are the answers' standard errors, or empty."""
+        sure = np.isfinite(errors)
+        n = np.maximum(sure.sum(axis=-1), 1)
+        expected = (np.where(sure, errors, 0.0) ** 2).sum(axis=-1) / n if errors.size else np.full(self.gvfs, np.nan)
+        for t in times:
+            self.steps.append(t)
+            self.episodes.append(episodes)
+            self.expected.append(expected)
+            if self.progress:
+                self.progress(self.seed, t, float(expected @ self.weights))
+
+    def shown(self, times: Sequence[int], tables: tuple[np.ndarray, ...]) -> None:
+        """Snapshots at these times: values, variances, visits, behaviour and standard errors."""
+        self.snapshots += [(t, *tables) for t in times]
+
+    def part(self, seconds: float, answers: Any = None) -> Part:
+        """One seed's share of the result."""
+        steps, values, variances, visits, behaviour, errors = (np.stack(column) for column in zip(*self.snapshots, strict=True))
+        shape = (len(self.steps), self.gvfs)
+        return Part(
+            steps=np.array(self.steps, dtype=np.int64),
+            mse=np.full(shape, np.nan),
+            levels=np.zeros(shape),
+            episodes=np.array(self.episodes, dtype=np.int64),
+            snapshot_steps=steps,
+            values=values,
+            variances=variances,
+            visits=visits,
+            behaviour=behaviour,
+            snapshot_levels=np.zeros((len(steps), self.gvfs)),
+            truth=np.full(values.shape[1:], np.nan),
+            standard_errors=errors,
+            expected=np.array(self.expected).reshape(shape),
+            seconds=seconds,
+            answers=answers,
+        )
