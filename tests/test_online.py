@@ -257,7 +257,6 @@ def test_failing_at_once_keeps_nothing():
         ({"workers": 2}, "workers"),
         ({"average_episodes": 5}, "average_episodes"),
         ({"learner": gvfx.Deep()}, "learner"),
-        ({"until": gvfx.error_below(0.1)}, "until"),
         ({"weights": "calibrated"}, "weights"),
     ],
 )
