@@ -72,10 +72,9 @@ def _over_training(r: Result) -> np.ndarray:
 def trials(b: Build) -> list[Exhibit]:
     """Forms of the explorer beside RoundRobin."""
     errors = {m: b.result(ControlCurve(TRIAL_DOMAIN, m)).error for m in trial_methods()}
-    rows = [
-        [m, *(statistics.short(float(v)) for v in (e.mean(), e[:, -1].mean(), e.max(axis=1).mean()))] for m, e in errors.items()
-    ]
-    best = [(int(np.argmin([float(row[k]) for row in rows])), k) for k in (1, 2)]
+    numbers = np.array([(e.mean(), e[:, -1].mean(), e.max(axis=1).mean()) for e in errors.values()])
+    rows = [[m, *map(statistics.short, row)] for m, row in zip(errors, numbers.tolist(), strict=True)]
+    best = [(int(numbers[:, k].argmin()), 1 + k) for k in (0, 1)]
     note = f"MSE on {TRIAL_DOMAIN} over {STEPS:,} steps; recommended critics. The largest is that of a measurement on the way."
     return [b.table(b.item.name, b.item.title, ["behaviour", "mean over training", "at the end", "largest"], rows, note, best)]
 
