@@ -288,7 +288,7 @@ CONTROL = [
     Item(
         "mujoco-trials",
         "ours",
-        "Walker and Cheetah: forms of the explorer",
+        "Cheetah: forms of the explorer",
         lambda tuned: control.trial_curves(),
         control.TRIAL_SEEDS,
     ),
