@@ -18,14 +18,18 @@ def run(world, questions, steps=20_000, seeds=1, **options):
 
 
 def test_standard_error_of_a_bandit_by_hand():
-    """V = 1/4 mean of N(1, 2) + 3/4 * 3: only the first arm's mean is unsure."""
+    """V = 1/4 mean of N(1, 2) + 3/4 * 3, each arm joined by one visit of the average arm."""
     result = run(*bandit(), steps=5000)
     (model,) = result.models
-    n = model.visits[0, 0]
-    spread = model.spreads[:-1, 0].max() * n / (n - 1)
-    np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [0.25 * np.sqrt(spread / n), 0])
-    half = 1.959964 * 0.25 * np.sqrt(spread / n)
-    np.testing.assert_allclose(result.intervals(0), [[result.values[0, 0, 0] - half, result.values[0, 0, 0] + half]], rtol=1e-6)
+    n, means, spreads = model.visits[0], np.array([model.means[:-1, 0].min(), 3.0]), np.array([model.spreads[:-1, 0].max(), 0.0])
+    centre = n @ means / n.sum()
+    around = n @ (spreads + (means - centre) ** 2) / n.sum()
+    noise = (n * spreads * n / (n - 1) + around) / (n + 1) + n * (means - centre) ** 2 / (n + 1) ** 2
+    se = np.sqrt((np.array([0.25, 0.75]) ** 2 * noise / n).sum())
+    np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [se, 0])
+    assert se == pytest.approx(0.25 * 2 / n[0] ** 0.5, rel=0.05)  # nearly all of it is the first arm's own noise
+    centre = result.values[0, 0, 0]
+    np.testing.assert_allclose(result.intervals(0), [[centre - 1.959964 * se, centre + 1.959964 * se]], rtol=1e-6)
 
 
 def test_intervals_cover_the_truth():
