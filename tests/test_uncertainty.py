@@ -10,6 +10,7 @@ from test_model import compiled_evidence
 
 import gvfx
 from gvfx.evidence import Empirical
+from gvfx.report.limit import covered
 from gvfx.uncertainty import bootstrap, standard_errors
 
 
@@ -143,3 +144,36 @@ def test_complaints():
         gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=10).intervals(0)
     with pytest.raises(gvfx.InputError, match=r"^level: "):
         run(*chain(), steps=10).intervals(0, level=95)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["same", "distinct", "semi-greedy"])
+def test_intervals_hold_under_adaptive_visits(name):
+    """40 runs of OptimalDesign in a paper setting; `gvfx reproduce coverage` has 400."""
+    s = gvfx.paper[name]
+    result = gvfx.evaluate(
+        s.world,
+        s.questions,
+        gvfx.OptimalDesign(),
+        gvfx.CertaintyEquivalence(),
+        steps=100_000,
+        seeds=range(1000, 1040),
+        evaluate_every=100_000,
+    )
+    assert 0.90 < covered(result)[0].mean() < 0.99
+
+
+@pytest.mark.slow
+def test_stops_keep_their_word():
+    """30 stops: all but a few have an error below the target; `gvfx reproduce stops` has 200."""
+    s = gvfx.paper["distinct"]
+    result = gvfx.evaluate(
+        s.world,
+        s.questions,
+        gvfx.OptimalDesign(),
+        gvfx.CertaintyEquivalence(),
+        steps=1_000_000,
+        seeds=range(1000, 1030),
+        until=gvfx.error_below(0.1),
+    )
+    assert (result.stopped < 1_000_000).all() and (result.error[:, -1] <= 0.1).sum() >= 27
