@@ -135,7 +135,7 @@ def test_table_1_shows_the_papers_number_ours_and_a_verdict(source):
 
 
 def test_the_limit_tables_show_ratios_to_the_optimum_and_steps_to_a_common_error(source):
-    ratios, steps, *curves = build(ITEMS["limit"], source)
+    ratios, steps, *curves = build(ITEMS["limit-behaviours"], source)
     cells = {tuple(row[:3]): row[3:] for row in ratios.rows}
     assert cells["same", "OptimalDesign", "CE"][2] == "1.05 [1, 1.1]" and cells["same", "OptimalDesign", "CE"][3] == "1"
     assert cells["forty", "Mixture", "CE"][2] == "4.2 [4, 4.4]" and cells["forty", "Mixture", "CE"][3] == "6.5"
@@ -170,7 +170,7 @@ def test_coverage_counts_the_intervals_that_hold_the_truth(source):
     assert set(rows) == {(s, g) for s in ("same", "distinct", "semi-greedy") for g in ("all", *ASKED[s])}
     runs, inside, endless = rows["distinct", "all"]
     assert runs == "2" and 70 < float(inside.split()[0]) < 73  # (4 + 1) of the 7 eighths that are not sure; 401 states
-    assert 13 < float(endless.split()[0]) < 15
+    assert 12 < float(endless.split()[0]) < 15
 
 
 def test_stops_count_the_errors_that_are_below_the_target(source):

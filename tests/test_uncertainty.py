@@ -10,6 +10,7 @@ from test_model import compiled_evidence
 
 import gvfx
 from gvfx.evidence import Empirical
+from gvfx.report.limit import covered
 from gvfx.uncertainty import bootstrap, standard_errors
 
 
@@ -18,14 +19,18 @@ def run(world, questions, steps=20_000, seeds=1, **options):
 
 
 def test_standard_error_of_a_bandit_by_hand():
-    """V = 1/4 mean of N(1, 2) + 3/4 * 3: only the first arm's mean is unsure."""
+    """V = 1/4 mean of N(1, 2) + 3/4 * 3, each arm joined by one visit of the average arm."""
     result = run(*bandit(), steps=5000)
     (model,) = result.models
-    n = model.visits[0, 0]
-    spread = model.spreads[:-1, 0].max() * n / (n - 1)
-    np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [0.25 * np.sqrt(spread / n), 0])
-    half = 1.959964 * 0.25 * np.sqrt(spread / n)
-    np.testing.assert_allclose(result.intervals(0), [[result.values[0, 0, 0] - half, result.values[0, 0, 0] + half]], rtol=1e-6)
+    n, means, spreads = model.visits[0], np.array([model.means[:-1, 0].min(), 3.0]), np.array([model.spreads[:-1, 0].max(), 0.0])
+    centre = n @ means / n.sum()
+    around = n @ (spreads + (means - centre) ** 2) / n.sum()
+    noise = (n * spreads * n / (n - 1) + around) / (n + 1) + n * (means - centre) ** 2 / (n + 1) ** 2
+    se = np.sqrt((np.array([0.25, 0.75]) ** 2 * noise / n).sum())
+    np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [se, 0])
+    assert se == pytest.approx(0.25 * 2 / n[0] ** 0.5, rel=0.05)  # nearly all of it is the first arm's own noise
+    centre = result.values[0, 0, 0]
+    np.testing.assert_allclose(result.intervals(0), [[centre - 1.959964 * se, centre + 1.959964 * se]], rtol=1e-6)
 
 
 def test_intervals_cover_the_truth():
@@ -139,3 +144,36 @@ def test_complaints():
         gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=10).intervals(0)
     with pytest.raises(gvfx.InputError, match=r"^level: "):
         run(*chain(), steps=10).intervals(0, level=95)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["same", "distinct", "semi-greedy"])
+def test_intervals_hold_under_adaptive_visits(name):
+    """40 runs of OptimalDesign in a paper setting; `gvfx reproduce coverage` has 400."""
+    s = gvfx.paper[name]
+    result = gvfx.evaluate(
+        s.world,
+        s.questions,
+        gvfx.OptimalDesign(),
+        gvfx.CertaintyEquivalence(),
+        steps=100_000,
+        seeds=range(1000, 1040),
+        evaluate_every=100_000,
+    )
+    assert 0.90 < covered(result)[0].mean() < 0.99
+
+
+@pytest.mark.slow
+def test_stops_keep_their_word():
+    """30 stops: all but a few have an error below the target; `gvfx reproduce stops` has 200."""
+    s = gvfx.paper["distinct"]
+    result = gvfx.evaluate(
+        s.world,
+        s.questions,
+        gvfx.OptimalDesign(),
+        gvfx.CertaintyEquivalence(),
+        steps=1_000_000,
+        seeds=range(1000, 1030),
+        until=gvfx.error_below(0.1),
+    )
+    assert (result.stopped < 1_000_000).all() and (result.error[:, -1] <= 0.1).sum() >= 27

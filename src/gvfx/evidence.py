@@ -212,17 +212,22 @@ class Empirical:
 
     def noise(self, v: np.ndarray) -> np.ndarray:
         """sigma^2(s, a) = Var(c + gamma V(s') | s, a) in the model, [state, action, gvf]."""
+        return self.moments(v)[1]
+
+    def moments(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of c + gamma V(s') given s, a in the model, each [state, action, gvf]."""
         world, seen = self.world, self._seen
         pairs = world.states * world.actions
         row = self.evidence.row.ravel()[seen.outcome]
         arrived = world.next.ravel()[seen.outcome]
-        out = np.zeros((pairs, len(v)))
+        mean, out = np.zeros((2, pairs, len(v)))
         for i in range(len(v)):
             target = self.means[row, i] + self.discounts(i) * v[i][arrived]
-            centre = np.bincount(seen.pair, seen.prob * target, pairs)
-            spread = (target - centre[seen.pair]) ** 2 + self.spreads[row, i]
+            mean[:, i] = np.bincount(seen.pair, seen.prob * target, pairs)
+            spread = (target - mean[seen.pair, i]) ** 2 + self.spreads[row, i]
             out[:, i] = np.bincount(seen.pair, seen.prob * spread, pairs)
-        return out.reshape(world.states, world.actions, len(v))
+        shape = (world.states, world.actions, len(v))
+        return mean.reshape(shape), out.reshape(shape)
 
     def variance(self) -> np.ndarray:
         """The variance function M(s, a) of the model with Expected-Sarsa targets (Eq. 6), [state, action, gvf]."""

@@ -1,6 +1,7 @@
 r"""How sure certainty-equivalent answers are: standard errors, a bootstrap, and a rule to stop when they are good enough.
 
-`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model.  `bootstrap` draws new counts and
+`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model, its noise joined by one visit of the
+state's average action.  `bootstrap` draws new counts and
 cumulant means from that model, with the visits as they were, and solves each time.  Both treat the visits as given, which
 is right in the limit whatever the behaviour did with what it had seen.
 
@@ -41,9 +42,7 @@ def _parts(data: Empirical) -> _Parts:
     starts = data.evidence.starts
     prob = data.counts / np.maximum(n, 1)[:, :, None]
     pi = np.stack([data.policy(i) for i in range(len(data.asked.names))], axis=-1)
-    noise = data.noise(data.values)
-    noise *= np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)[:, :, None]
-    noise = np.where((n == 1)[:, :, None], noise.max(axis=1, keepdims=True), noise)  # one visit shows no noise
+    noise = _joined(*data.moments(data.values), n[:, :, None].astype(float))
     untried = data.asked.pi * ~data.tried[:, :, None]  # target probability of what was never tried
     gap = (untried.sum(axis=1) > 0) & ~world.terminal[:, None]
     unknown = np.zeros((pi.shape[2], world.states), dtype=bool)
@@ -51,6 +50,22 @@ def _parts(data: Empirical) -> _Parts:
         unknown[group] = data.solver(group[0], 1)(gap[:, group[0]].astype(float)) > 1e-12
     unknown |= gap.T
     return _Parts(Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon), pi, noise, unknown)
+
+
+PSEUDO = 1.0  # visits
+
+
+def _joined(mean: np.ndarray, noise: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """The noise of every pair [state, action, gvf], joined by one visit in which the action did what the state's did on average.
+
+    What happens rarely is often not seen at all, and without this a pair would look surer the less it has seen (the reason
+    why Agresti and Coull add observations to a binomial proportion before they put an interval around it).
+    """
+    total = np.maximum(n.sum(axis=1, keepdims=True), 1)
+    centre = (n * mean).sum(axis=1, keepdims=True) / total
+    around = (n * (noise + (mean - centre) ** 2)).sum(axis=1, keepdims=True) / total
+    own = noise * np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)
+    return (n * own + PSEUDO * around) / (n + PSEUDO) + n * PSEUDO / (n + PSEUDO) ** 2 * (mean - centre) ** 2
 
 
 def standard_errors(data: Empirical) -> np.ndarray:

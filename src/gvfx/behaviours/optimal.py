@@ -6,7 +6,10 @@ with it G, choose the behaviour that minimises sum G / (n + m x) over the visits
 follow it.  Estimates from few visits are kept honest in three ways:
 
 - transitions and noise of a pair are those of `prior` further visits in which the action did what the actions of that
-  state did on average, so that a single visit does not look free of noise and an untried action is worth trying;
+  state did on average, so that a single visit does not look free of noise and an untried action is worth trying.  A pair
+  that by chance has not shown its rare outcomes looks sure, is visited less, and stays wrong: the more a plan believes
+  single pairs, and the oftener it is renewed, the more the answers are biased (Nie et al. 2018, of means that were
+  sampled adaptively).  Hence a large `prior` and few plans;
 - no pair's importance is taken to be less than a share `floor` of a typical one: while no cumulant was seen at all,
   this alone spreads the visits evenly over everything within reach;
 - a share `random` of the actions stays random.
@@ -50,9 +53,9 @@ class OptimalDesign(Behaviour):
     """
 
     first: int | None = None
-    growth: float = 1.3
+    growth: float = 2.0
     ahead: float = 1.0
-    prior: float = 1.0
+    prior: float = 60.0
     floor: float = 0.03
     random: float = 0.02
 

@@ -297,12 +297,19 @@ ITEMS |= {item.name: item for item in CONTROL}
 GROUPS["mujoco"] = [item.name for item in CONTROL]
 
 LIMIT = [
-    Item("limit", "ours", "How close to the limit", lambda tuned: limit.stationary_curves()),
+    Item("limit-main", "ours", "How close to the limit", lambda tuned: limit.main_pairs()),
+    Item(
+        "limit-behaviours",
+        "ours",
+        "How close to the limit: every behaviour and learner",
+        lambda tuned: limit.stationary_curves(),
+        ABLATION_SEEDS,
+    ),
     Item(
         "limit-drift",
         "ours",
         "A drifting cumulant: certainty equivalence and the paper's methods",
-        lambda tuned: [*limit.setting_curves(limit.DRIFTING), *main_curves(limit.DRIFTING)],
+        lambda tuned: [*limit.drift_curves(), *main_curves(limit.DRIFTING)],
     ),
     Item("coverage", "ours", "How often intervals hold the truth", lambda tuned: limit.coverage_curves(), limit.COVERAGE_RUNS),
     Item("stops", "ours", "Stopping when the error is below a target", lambda tuned: limit.stop_curves(), limit.STOPS),

@@ -34,7 +34,9 @@ METHODS = {  # learner -> behaviours
     SARSA: ("OptimalDesign", "GVFExplorer"),
 }
 TIMES = (100_000, 500_000, 2_000_000)
-MEASUREMENTS = 200
+MAIN = (("OptimalDesign", CE), ("GVFExplorer", SARSA))  # our best and the paper's: compared step by step
+MEASUREMENTS, FEWER = 200, 20  # over a run: of those two, of all others
+DRIFT = (MAIN[0], ("GVFExplorer", CE), ("Uniform", CE))  # beside the paper's methods when a cumulant drifts
 COVERED_AFTER = 100_000  # steps after which intervals are checked
 COVERAGE_RUNS = 400
 TARGETS = {"same": 0.15, "distinct": 0.05, "semi-greedy": 0.5}  # settings of both studies, and errors to stop below
@@ -59,7 +61,8 @@ class LimitCurve:
 
 @cache
 def _experiment(curve: LimitCurve) -> Experiment:
-    measurements = MEASUREMENTS if curve.steps is None else 1
+    often = (curve.method, curve.learner) in MAIN
+    measurements = 1 if curve.steps is not None else MEASUREMENTS if often else FEWER
     made = paper[curve.setting].experiment(curve.method, "paper", curve.learner, steps=curve.steps, measurements=measurements)
     return made if curve.target is None else replace(made, until=error_below(curve.target))
 
@@ -71,6 +74,14 @@ def setting_curves(setting: str) -> list[LimitCurve]:
 
 def stationary_curves() -> list[LimitCurve]:
     return [c for setting in STATIONARY for c in setting_curves(setting)]
+
+
+def main_pairs() -> list[LimitCurve]:
+    return [LimitCurve(setting, *pair) for setting in STATIONARY for pair in MAIN]
+
+
+def drift_curves() -> list[LimitCurve]:
+    return [LimitCurve(DRIFTING, *pair) for pair in DRIFT]
 
 
 def coverage_curves() -> list[LimitCurve]:
