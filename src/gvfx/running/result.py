@@ -83,11 +83,11 @@ class Result:
     def predict(self, observation: Any) -> np.ndarray:
         """Predictions [gvf] at an observation (or batch of them, [gvf, ...]), averaged over seeds."""
         if self.answers:
-            return self._answered(observation)[0].mean(axis=0)
+            return self.each(observation)[0].mean(axis=0)
         return self.values[:, :, self._states(observation)].mean(axis=0)
 
-    def _answered(self, observation: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The networks' predictions at an observation or a batch, [seed, gvf, ...], and their standard errors."""
+    def each(self, observation: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Of networks: every seed's predictions at an observation or a batch, [seed, gvf, ...], and their standard errors."""
         if self.here is None or self.targets is None:
             raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
         batch, vectors, alone = self.here.batch(observation)
@@ -194,7 +194,7 @@ class Result:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
         tail = (1 - level) / 2
         if self.answers and observation is not None:
-            values, errors = self._answered(observation)
+            values, errors = self.each(observation)
         else:
             values, errors = self.values, self._standard_errors()
         centre = values.mean(axis=0)
