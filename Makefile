@@ -18,7 +18,7 @@ test-slow: $(INSTALLED)  ## the statistical checks that take minutes
 	$(BIN)/pytest -m slow
 
 test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of their own (a CPU build of PyTorch)
-	$(VENV)-sb3/bin/pytest tests/sb3 -c pyproject.toml --rootdir .
+	$(VENV)-sb3/bin/pytest -o addopts= tests/sb3
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check src tests benchmarks examples

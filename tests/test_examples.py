@@ -10,7 +10,12 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+LONG = ("cartpole",)  # learns on networks
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in LONG else []) for p in EXAMPLES]
+)
 def test_example(path, capsys):
     assert len(path.read_text().splitlines()) <= 60
     runpy.run_path(str(path), run_name="__main__")

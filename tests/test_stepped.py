@@ -230,10 +230,12 @@ def break_down(*values):
     ],
 )
 def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path):
-    path = tmp_path / "kept.gvfx"
+    path, learns = tmp_path / "kept.gvfx", change is break_down
+    learner = QUICK if learns else gvfx.Deep(**{**QUICK.__dict__, "learning_starts": 500})
     with pytest.raises(gvfx.EnvironmentFailed, match=rf"^Broken: episode 75, step 0: .*{words}") as caught:
-        gvfx.evaluate(broken(change), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], gvfx.Uniform(), QUICK, steps=1000, save=path)
-    assert caught.value.result.predict(np.array([0.75]))[0] == pytest.approx(1, abs=0.4)
+        gvfx.evaluate(broken(change), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], gvfx.Uniform(), learner, steps=1000, save=path)
+    assert caught.value.result.visits.sum() == 300
+    assert not learns or caught.value.result.predict(np.array([0.75]))[0] == pytest.approx(1, abs=0.4)
     assert np.array_equal(gvfx.load(path).values, caught.value.result.values)
 
 

@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from gvfx.running.result import Result as Result
     from gvfx.running.saved import load as load
     from gvfx.running.stepping import EnvironmentFailed as EnvironmentFailed
+    from gvfx.running.tracking import JsonLines as JsonLines
+    from gvfx.running.tracking import TensorBoard as TensorBoard
+    from gvfx.running.tracking import WeightsAndBiases as WeightsAndBiases
     from gvfx.schedules import Fixed as Fixed
     from gvfx.schedules import Geometric as Geometric
     from gvfx.schedules import Linear as Linear
@@ -109,6 +112,7 @@ _HOMES = {
     "running.result": ["Result"],
     "running.saved": ["load"],
     "running.stepping": ["EnvironmentFailed"],
+    "running.tracking": ["JsonLines", "TensorBoard", "WeightsAndBiases"],
     "schedules": ["Fixed", "Geometric", "Linear"],
     "uncertainty": ["error_below"],
     "signals": ["Info", "Measure", "Reward"],

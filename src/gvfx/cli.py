@@ -291,11 +291,22 @@ def reproduce(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="A results folder, made by `gvfx reproduce` or `gvfx sweep`.")] = Path("results"),
-    out: Annotated[Path | None, typer.Option("--out", help="The page (default: FOLDER/report.html).")] = None,
+    folder: Annotated[
+        Path, typer.Argument(help="A results folder of `gvfx reproduce` or `gvfx sweep`, or a file of result.save.")
+    ] = Path("results"),
+    out: Annotated[Path | None, typer.Option("--out", help="The page (default: FOLDER/report.html, FILE.html).")] = None,
     seeds: Annotated[int | None, typer.Option("--seeds", help="Use the first so many seeds (default: each item's own).")] = None,
 ) -> None:
-    """Write one self-contained HTML page of everything in a results folder."""
+    """Write one self-contained HTML page of everything in a results folder, or of one saved result."""
+    if folder.is_file():
+        from gvfx.report.answers import write_answers
+        from gvfx.running.saved import load
+
+        page = out or folder.with_suffix(".html")
+        _check_writable(page, "--out")
+        write_answers(page, load(folder), folder)
+        print(f"wrote {page}")
+        return
     from gvfx.experiments.items import load_tuned
     from gvfx.experiments.store import Store
     from gvfx.report.source import Source

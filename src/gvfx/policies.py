@@ -64,6 +64,19 @@ class Policy(ABC):
         return self
 
 
+@dataclass(frozen=True, eq=False)
+class _Settled(Policy):
+    """One row, already checked."""
+
+    row: np.ndarray  # [1, action]
+
+    def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
+        return self.row
+
+    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+        return self.row.repeat(len(observations), axis=0)
+
+
 @dataclass(frozen=True)
 class ConstantPolicy(Policy):
     """The same action probabilities in every state."""
@@ -75,6 +88,9 @@ class ConstantPolicy(Policy):
 
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         return np.broadcast_to(self.table(1, actions, field), (len(observations), actions))
+
+    def settled(self, observations: Any, actions: int) -> Policy:
+        return _Settled(self.table(1, actions))
 
 
 @dataclass(frozen=True)
@@ -211,6 +227,9 @@ class UniformPolicy(Policy):
 
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         return np.full((len(observations), actions), 1 / actions)
+
+    def settled(self, observations: Any, actions: int) -> Policy:
+        return _Settled(self.table(1, actions))
 
 
 def constant_policy(probabilities: Sequence[float]) -> ConstantPolicy:

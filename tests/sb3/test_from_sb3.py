@@ -76,3 +76,13 @@ def test_states_of_a_table_and_mixtures():
     np.testing.assert_allclose(mixed.table(16, 4), (table + 0.25) / 2)
     questions = [gvfx.GVF(mixed, gvfx.Reward(), 0.9)]
     assert gvfx.evaluate(gym.make("FrozenLake-v1"), questions, steps=2000).predict(0).shape == (1,)
+
+
+def test_the_example_runs(capsys):
+    import runpy
+    from pathlib import Path
+
+    path = Path(__file__).parents[2] / "examples" / "sb3" / "cartpole.py"
+    assert len(path.read_text().splitlines()) <= 60
+    runpy.run_path(str(path), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) >= 6

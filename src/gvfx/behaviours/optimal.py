@@ -77,14 +77,18 @@ class OptimalDesign(Behaviour):
         return growing(self.first or 3 * world.rows * world.actions, self.growth, steps)
 
     def refresh(self, state: PlannedState, model: Empirical) -> None:
+        known, need = self.needs(model)
+        steps = known.visits.sum()
+        mu = plan(known.model, need, known.visits, self.ahead * steps)
+        state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
+
+    def needs(self, model: Empirical) -> tuple[_Smoothed, np.ndarray]:
+        """The smoothed model, and every pair's importance G [row, action]: its n visits leave an error of about G / n."""
         known = _Smoothed(model, self.prior)
         need = importance(known.model, known.pi, known.gamma, known.noise, known.weights, known.where)
         going = known.model.going
         typical = np.sqrt(need[going]).mean() ** 2 if going.any() else 0.0
-        need = np.maximum(need, self.floor * typical if typical > 0 else 1.0)
-        steps = known.visits.sum()
-        mu = plan(known.model, need, known.visits, self.ahead * steps)
-        state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
+        return known, np.maximum(need, self.floor * typical if typical > 0 else 1.0)
 
 
 class _Smoothed:

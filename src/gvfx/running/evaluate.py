@@ -56,6 +56,7 @@ def evaluate(
     workers: int = 1,
     progress: Progress | None = None,
     save: str | Path | None = None,
+    track: Any = None,
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 
@@ -73,7 +74,14 @@ def evaluate(
     workers:        seeds run side by side; results do not depend on it.
     progress:       called as progress(seed, steps done, current error) after each measurement.
     save:           a file for the result; where an environment fails, it gets what was learned so far.
+    track:          a file that gets every measurement as a JSON line, a tracker (`gvfx.running.tracking`), or several.
     """
+    if track is not None:
+        from gvfx.running.tracking import tracked
+
+        rest: dict[str, Any] = {"steps": steps, "seeds": seeds, "evaluate_every": evaluate_every, "snapshots": snapshots}
+        rest |= {"average_episodes": average_episodes, "until": until, "workers": workers, "save": save}
+        return tracked(track, progress, lambda report: evaluate(world, questions, behaviour, learner, progress=report, **rest))
     if is_environment(world):
         from gvfx.running.environments import evaluate_environment
 

@@ -1,8 +1,9 @@
 """Answers from a log: a table of transitions that were made before, by whatever behaviour.
 
-Expected-Sarsa sweeps over the whole log: every action value becomes the mean of its targets c + gamma * V(s') (Eq. 5),
-again and again until nothing moves.  What the log cannot tell is said: `support` is the share of a question's choices
-that were ever tried, and with behaviour probabilities the effective share of the log that speaks about it.
+The log is counted and answered by certainty equivalence, with intervals (`gvfx.evidence`, `gvfx.uncertainty`).  What it
+cannot tell is said: `support` is the share of a question's choices that were ever tried, with behaviour probabilities
+`effective` is the share of the log that speaks about it, and `collect` names the choices of which one more look would
+lower the error most.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
-from gvfx.gvf import GVF, stack
+from gvfx.evidence import Empirical
+from gvfx.exact import DENSE_BELOW
+from gvfx.gvf import GVF, Stacked, stack
+from gvfx.running.outcomes import empirical, no_outcomes, widened
 from gvfx.running.result import Result, Snapshot
+from gvfx.uncertainty import standard_errors
 from gvfx.worlds.asking import Reader, Stage, asked_of, outline
+from gvfx.worlds.mdp import MDP
 
-SWEEPS, STILL = 20_000, 1e-10
+NEXT = 5  # choices that are named as worth collecting
 
 
 class Log(NamedTuple):
@@ -73,16 +80,20 @@ def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
     log = as_log(table)
     here = Stage(None, "log", 0, 0, 1, outline(log.states or 0, log.actions or 0))
     asked = stack(asked_of(questions, here), here.shell)
-    c, gamma = _signals(log, Reader(questions, here))
-    pi = np.broadcast_to(asked.pi, (here.shell.states, *asked.pi.shape[1:]))
+    reader = Reader(questions, here)
+    c, gamma = _signals(log, reader)
+    known = _counted(log, c, gamma, here.shell, widened(asked), any(callable(q.discount) for q in reader.questions))
+    _check_endings(known, asked)
+    states = here.shell.states
+    values = known.values[:, :states]
+    errors = standard_errors(known)[:, :states] if states < DENSE_BELOW else None
+    pi = np.broadcast_to(asked.pi, (states, *asked.pi.shape[1:]))
     pair = log.observation * here.shell.actions + log.action
-    size = here.shell.states * here.shell.actions
-    count = np.bincount(pair, minlength=size)
-    values = np.stack([_swept(log, pair, count, c[:, i], gamma[:, i], pi[:, :, i]) for i in range(len(asked.names))])
-    visits = count.reshape(here.shell.states, here.shell.actions)
+    visits = known.visits[:states]
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
-    experiment: dict[str, Any] = {"environment": "a log", "learner": "Expected-Sarsa sweeps", "steps": len(pair)}
+    experiment: dict[str, Any] = {"environment": "a log", "learner": "CertaintyEquivalence()", "steps": len(pair)}
     experiment["support"] = dict(zip(asked.names, _support(visits, pi), strict=True))
+    experiment["collect"] = _worth_collecting(known)
     if log.behaviour_prob is not None:
         ratio = pi[log.observation, log.action] / log.behaviour_prob[:, None]
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
@@ -96,10 +107,15 @@ def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
         mse=np.full((1, 1, gvfs), np.nan),
         levels=nothing[None],
         episodes=np.array([[int(log.terminated.sum())]]),
-        snapshots=(Snapshot(len(pair), values[None], None, visits[None], tried[None], nothing),),
+        snapshots=(
+            Snapshot(
+                len(pair), values[None], None, visits[None], tried[None], nothing, errors if errors is None else errors[None]
+            ),
+        ),
         truth=np.full((1, gvfs, here.shell.states), np.nan),
         seconds=np.zeros(1),
         experiment=experiment,
+        models=(known,),
     )
 
 
@@ -114,16 +130,46 @@ def _signals(log: Log, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
     return c, gamma * ~log.terminated[:, None]
 
 
-def _swept(log: Log, pair: np.ndarray, count: np.ndarray, c: np.ndarray, gamma: np.ndarray, pi: np.ndarray) -> np.ndarray:
-    """V [state] of one question; choices never tried count as nothing to come."""
-    share = 1 / np.maximum(1, count)
-    v = np.zeros(len(pi))
-    for _ in range(SWEEPS):
-        q = share * np.bincount(pair, c + gamma * v[log.next_observation], len(count))  # Eq. 5 (eq:sarsa-q-update), averaged
-        moved, v = v, (pi * q.reshape(pi.shape)).sum(axis=1)
-        if np.abs(v - moved).max() <= STILL * (1 + np.abs(v).max()):
-            return v
-    raise InputError("discount: the log's values do not settle; use a discount below 1, or log the ends of episodes.")
+def _counted(log: Log, c: np.ndarray, gamma: np.ndarray, shell: MDP, asked: Stacked, varying: bool) -> Empirical:
+    """The log's outcomes, counted."""
+    ends = log.terminated
+    key = (log.observation * shell.actions + log.action) * (shell.states + 1) + np.where(ends, shell.states, log.next_observation)
+    outcomes, which, counts = np.unique(key, return_inverse=True, return_counts=True)
+    met = no_outcomes(shell.states, shell.actions, c.shape[1], (), room=len(outcomes))
+    met.pair[:], met.following[:] = np.divmod(outcomes, shell.states + 1)
+    met.used[0] = len(outcomes)
+    met.evidence.counts[:, 0] = counts
+    for total, amount in ((met.evidence.sums, c), (met.evidence.squares, c**2), (met.discounts, gamma)):
+        np.add.at(total, which, amount)
+    begins = np.ones(len(key), bool)  # a row begins an episode unless it goes on where the one before it led
+    begins[1:] = ends[:-1] | (log.observation[1:] != log.next_observation[:-1])
+    np.add.at(met.evidence.starts, log.observation[begins], 1)
+    return empirical(met, shell, asked, varying)
+
+
+def _check_endings(known: Empirical, asked: Stacked) -> None:
+    """Refuse sums that the log does not show to end."""
+    acted = known.visits.sum(axis=1) > 0
+    for i, name in enumerate(asked.names):
+        if known.asked.gamma[:, i].max() >= 1 and (known.solver(i, 1)(np.ones(len(acted)))[acted] == 0).any():
+            raise InputError(
+                f"discount: the log's values do not settle for {name!r}; use less than 1, or log the ends of episodes."
+            )
+
+
+def _worth_collecting(known: Empirical) -> list[dict[str, int]]:
+    """The choices of which one more transition would lower the expected error most, G / n - G / (n + 1)."""
+    smoothed, need = OptimalDesign().needs(known)
+    n = smoothed.visits + 1.0  # as if each had been seen once more: what was never tried comes first, and is finite
+    gain = need / n / (n + 1)
+    gain[~smoothed.model.going] = 0.0
+    best = np.argsort(gain, axis=None)[::-1][:NEXT]
+    rows, actions = np.unravel_index(best, gain.shape)
+    return [
+        {"observation": s, "action": a, "seen": int(smoothed.visits[s, a])}
+        for s, a in zip(rows.tolist(), actions.tolist(), strict=True)
+        if gain[s, a] > 0
+    ]
 
 
 def _support(visits: np.ndarray, pi: np.ndarray) -> list[float]:

@@ -84,11 +84,11 @@ class Result:
     def predict(self, observation: Any) -> np.ndarray:
         """Predictions [gvf] at an observation (or batch of them, [gvf, ...]), averaged over seeds."""
         if self.answers:
-            return self._answered(observation)[0].mean(axis=0)
+            return self.each(observation)[0].mean(axis=0)
         return self.values[:, :, self._states(observation)].mean(axis=0)
 
-    def _answered(self, observation: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The networks' predictions at an observation or a batch, [seed, gvf, ...], and their standard errors."""
+    def each(self, observation: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Of networks: every seed's predictions at an observation or a batch, [seed, gvf, ...], and their standard errors."""
         if self.here is None or self.targets is None:
             raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
         batch, vectors, alone = self.here.batch(observation)
@@ -145,17 +145,31 @@ class Result:
         spent = self.visits.sum(axis=(0, 1)) / max(1, visits.sum())
         kept = [f"{k} {v}" for k, v in self.experiment.items() if k in ("environment", "behaviour", "learner", "failed")]
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
-        lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {(visits > 0).sum()} of {len(visits)} states visited"]
+        lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
         lines.append("actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(spent)))
         known = not np.isnan(self.truth).any()
+        between = self.intervals() if self.has_intervals else None
         width = max(map(len, self.names))
         for i, name in enumerate(self.names):
             v = self.values[:, i].mean(axis=0)
             line = f"{name:<{width}}  mean over visits {v @ share:.4g}, from {v[share > 0].min():.4g} to {v[share > 0].max():.4g}"
+            if between is not None:
+                wide = np.diff(between[i], axis=1)[share > 0, 0] / 2
+                sure = np.isfinite(wide)
+                line += f", ± {wide[sure].mean():.2g}" if sure.any() else ""
+                line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
             support = self.experiment.get("support", {}).get(name, 1.0)
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
+        if self.experiment.get("collect"):
+            wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in self.experiment["collect"])
+            lines.append("collect next: " + ", ".join(wanted))
         return "\n".join(lines)
+
+    def _where(self, visits: np.ndarray) -> str:
+        if self.points is not None:
+            return f"shown at {len(visits)} observations met"
+        return f"{(visits > 0).sum()} of {len(visits)} states visited"
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
@@ -181,7 +195,7 @@ class Result:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
         tail = (1 - level) / 2
         if self.answers and observation is not None:
-            values, errors = self._answered(observation)
+            values, errors = self.each(observation)
         else:
             values, errors = self.values, self._standard_errors()
         centre = values.mean(axis=0)

@@ -84,11 +84,12 @@ class SteppedRunner:
         shares = rows[:, c.shares] if self.learner.heads else None
         return Batch(rows[:, c.observation], action, rows[:, c.following], rows[:, c.cumulants], rows[:, c.discounts], pi, shares)
 
-    def _choose(
-        self, m: Any, value: Any, acting: Any, t: Any, seen: jax.Array, pi: jax.Array, ended: jax.Array, unit: Any
-    ) -> Any:
-        """The behaviour's state and mu [lane, action]; seen are scaled observations, pi [lane, action, policy]."""
-        pi = pi[:, :, self.member]
+    def _choose(self, m: Any, value: Any, acting: Any, unit: jax.Array, told: jax.Array) -> Any:
+        """The behaviour's state and mu [lane, action]; told [lane, ...] is what `Going.ask` puts together: one array,
+        because each one that is handed over costs as much as the network."""
+        size = self.here.size
+        t, ended = told[0, 0].astype(jnp.int32), told[:, 1] > 0
+        seen, pi = told[:, 2 : 2 + size], told[:, 2 + size :].reshape(len(told), self.here.actions, -1)[:, :, self.member]
 
         def one(acting: Any, seen: jax.Array, pi: jax.Array, ended: jax.Array) -> Any:
             after = self.rule.episode_end(acting)
@@ -154,6 +155,7 @@ class Going:
         )
         self.replay = memory.empty(run.learner.capacity, run.columns.width, run.updates.prioritised)
         self.scales = Scales.none(here.size, gvfs)
+        self.unit = jnp.asarray(self.scales.unit)
         self.learns = False
         self.early: list[np.ndarray] = []  # transitions [lane, column] from before learning starts
         self.rows = np.zeros((run.learner.block + lanes, run.columns.width), np.float32)
@@ -181,7 +183,10 @@ class Going:
         """The behaviour's state and probabilities at scaled observations."""
         learning = self.learning
         value = learning.intrinsic.value if learning.intrinsic is not None else None
-        return self.run.choose(learning.m, value, acting, self.t, seen, pi, over, self.scales.unit)
+        told = np.empty((len(seen), 2 + seen.shape[1] + pi[0].size), np.float32)
+        told[:, 0], told[:, 1], told[:, 2 : 2 + seen.shape[1]] = self.t, over, seen
+        told[:, 2 + seen.shape[1] :] = pi.reshape(len(pi), -1)
+        return self.run.choose(learning.m, value, acting, self.unit, told)
 
     def policies(self, observations: list[Any]) -> np.ndarray:
         """The distinct target policies at the lanes' observations, [lane, action, policy]."""
@@ -214,6 +219,7 @@ class Going:
         c, block = self.run.columns, self.run.learner.block
         rows = np.concatenate(self.early).astype(np.float32)
         self.scales = Scales.found(rows[:, c.observation], rows[:, c.cumulants], rows[:, c.discounts])
+        self.unit = jnp.asarray(self.scales.unit)
         self.learns, self.early = True, []
         whole = len(rows) // block * block
         for k in range(0, whole, block):

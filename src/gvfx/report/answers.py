@@ -1,0 +1,168 @@
+"""The page of one result: questions, predictions with intervals, how the steps were spent, and the error over time."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, write_page
+from gvfx.report.style import SPARE
+from gvfx.running.result import Result, standard_error
+
+SHOWN = 60  # states or points of a table
+
+
+def write_answers(path: Path, result: Result, source: Path) -> None:
+    """Write the page of a stored result."""
+    write_page(path, page_of(result, source))
+
+
+def page_of(result: Result, source: Path) -> Page:
+    """The page as data."""
+    digest = hashlib.sha256(np.ascontiguousarray(result.values).tobytes()).hexdigest()[:12]
+    seeds = ", ".join(map(str, result.seeds))
+    origin = Provenance(f"gvfx report {source}", seeds, "", digest)
+    about = result.experiment
+    where = about.get("environment", "a known world")
+    sections = [
+        Section("questions", "Questions", _asked(result), (_questions(result, origin),)),
+        Section("predictions", "Predictions", _note(result), _predictions(result, origin)),
+    ]
+    curves = _over_time(result, origin)
+    if curves is not None:
+        sections.append(Section("error", "Error over time", "", (curves,)))
+    sections.append(Section("steps", "How the steps were spent", _spent(result), (_visits(result, origin),)))
+    warnings = [line.split("  ")[0] + ":" + line.split(", WARNING:")[1] for line in _lines(result) if ", WARNING:" in line]
+    failed = [about["failed"]] if "failed" in about else []
+    summary = Summary(
+        f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
+        _headline(result),
+        tuple(line for line in _lines(result) if line.startswith("collect next")),
+        tuple(failed + warnings),
+    )
+    facts: dict[str, str] = {key: str(about[key]) for key in about if key in ("behaviour", "learner")}
+    return Page(f"Answers: {where}", str(source.name), summary, tuple(sections), facts | {"seeds": seeds})
+
+
+def _lines(result: Result) -> list[str]:
+    return result.summary().splitlines()
+
+
+def _headline(result: Result) -> str:
+    known = ~np.isnan(result.mse).any()
+    if known:
+        return f"Mean squared error {result.error[:, -1].mean():.3g} against the exact truth."
+    if result.expected is not None and not np.isnan(result.expected).any():
+        share = result.weights / result.weights.sum()
+        return (
+            f"Estimated root mean squared error {np.sqrt((result.expected[:, -1] @ share).mean()):.3g}; the truth is not known."
+        )
+    return "The truth is not known, and this learner does not say how sure it is."
+
+
+def _asked(result: Result) -> str:
+    kind = "observations met" if result.points is not None else "states"
+    return f"Means are over the {kind}, each as often as it was visited."
+
+
+def _note(result: Result) -> str:
+    return "Intervals are for 95 %." if result.has_intervals else "This learner gives no intervals."
+
+
+def _number(x: float) -> str:
+    return f"{x:.4g}" if np.isfinite(x) else "unsure"
+
+
+def _between(low: float, high: float) -> str:
+    return f"{low:.4g} to {high:.4g}" if np.isfinite(low) and np.isfinite(high) else "unsure"
+
+
+def _questions(result: Result, origin: Provenance) -> DataTable:
+    visits = result.visits.sum(axis=(0, 2))
+    share = visits / max(1, visits.sum())
+    v = result.values.mean(axis=0)
+    known = not np.isnan(result.truth).any()
+    between = result.intervals() if result.has_intervals else None
+    columns = ["question", "mean", "least", "largest", *(["mean half width"] if between is not None else [])]
+    columns += ["MSE"] if known else []
+    rows = []
+    for i, name in enumerate(result.names):
+        row = [name, *(_number(x) for x in (v[i] @ share, v[i][share > 0].min(), v[i][share > 0].max()))]
+        if between is not None:
+            wide = np.diff(between[i][share > 0], axis=1) / 2
+            row.append(_number(wide[np.isfinite(wide)].mean()) if np.isfinite(wide).any() else "unsure")
+        rows.append(row + ([_number(result.mse[:, -1, i].mean())] if known else []))
+    return DataTable("asked", "What was asked and answered", "", columns, rows, provenance=origin)
+
+
+def _label(result: Result, s: int) -> str:
+    if result.points is None:
+        return str(s + result.first_state)
+    shown = ", ".join(f"{x:.3g}" for x in result.points[s][:6])
+    return f"({shown}{', ...' if result.points.shape[1] > 6 else ''})"
+
+
+def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
+    """One table per question: the states visited most."""
+    visits = result.visits.sum(axis=(0, 2))
+    most = np.argsort(-visits, kind="stable")[:SHOWN]
+    most = np.sort(most[visits[most] > 0])
+    v, truth = result.values.mean(axis=0), result.truth.mean(axis=0)
+    between = result.intervals() if result.has_intervals else None
+    known = not np.isnan(truth).any()
+    columns = ["at", "prediction", *(["interval"] if between is not None else []), *(["truth"] if known else []), "visits"]
+    left = int((visits > 0).sum()) - len(most)
+    note = f"The {len(most)} visited most; {left} more are in the file." if left > 0 else ""
+    out = []
+    for i, name in enumerate(result.names):
+        rows = []
+        for s in most:
+            row = [_label(result, s), _number(v[i, s])]
+            row += [_between(*between[i, s])] if between is not None else []
+            row += [_number(truth[i, s])] if known else []
+            rows.append([*row, f"{visits[s]:,}"])
+        out.append(DataTable(f"prediction-{i + 1}", name, "", columns, rows, provenance=origin, note=note))
+    return tuple(out)
+
+
+def _over_time(result: Result, origin: Provenance) -> Curves | None:
+    """The error, or where the truth is not known its estimate, of every question."""
+    known = not np.isnan(result.mse).any()
+    errors = result.mse if known else result.expected
+    if errors is None or np.isnan(errors).any() or len(result.steps) < 2:
+        return None
+    series = []
+    for i, name in enumerate(result.names[: len(SPARE)]):
+        mean, half = errors[:, :, i].mean(axis=0), 1.96 * standard_error(errors[:, :, i])
+        series.append(Series(name, mean, np.maximum(mean - half, 0), mean + half, SPARE[i]))
+    what = "mean squared error" if known else "estimated mean squared error"
+    note = "" if known else "The squared standard errors, averaged over what was visited; states it is unsure of do not count."
+    return Curves("error-curve", f"The {what} of every question", "", result.steps, series, what, origin, note)
+
+
+def _spent(result: Result) -> str:
+    spent = result.visits.sum(axis=(0, 1)) / max(1, result.visits.sum())
+    shares = ", ".join(f"action {a} {p:.0%}" for a, p in enumerate(spent))
+    ended = f" {int(result.episodes[:, -1].mean()):,} episodes ended per seed." if result.episodes.size else ""
+    near = " Visits of transitions that are kept are counted at the nearest of the points." if result.points is not None else ""
+    return f"Of all steps: {shares}.{ended}{near}"
+
+
+def _visits(result: Result, origin: Provenance) -> DataTable:
+    per_action = result.visits.sum(axis=0)
+    most = np.argsort(-per_action.sum(axis=1), kind="stable")[:SHOWN]
+    most = most[per_action[most].sum(axis=1) > 0]
+    mu = result.behaviour.mean(axis=0)
+    columns = ["at", "visits", *(f"action {a}" for a in range(per_action.shape[1])), "behaviour at the end"]
+    rows = [
+        [
+            _label(result, s),
+            f"{per_action[s].sum():,}",
+            *(f"{n:,}" for n in per_action[s]),
+            " ".join(f"{p:.2f}" for p in mu[s]),
+        ]
+        for s in most
+    ]
+    return DataTable("visits-table", "Where the steps went, the most visited first", "", columns, rows, provenance=origin)

@@ -1,0 +1,133 @@
+"""Following a run from outside: every measurement as a JSON line, and to TensorBoard or Weights & Biases where wanted.
+
+`evaluate(..., track="run.jsonl")` writes lines that are whole at any time; `track=[gvfx.TensorBoard("runs")]` and
+`track=[gvfx.WeightsAndBiases("project")]` need their extras and can stand beside a file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gvfx.errors import InputError
+from gvfx.running.result import Result
+
+Report = Callable[[int, int, float], None]
+Log = Callable[[dict[str, Any]], None]
+
+
+class Tracker(ABC):
+    """Where measurements go."""
+
+    @abstractmethod
+    def begin(self) -> tuple[Log, Callable[[], None]]:
+        """What takes a record {"seed", "step", "error", ...}, and what closes it; a missing package is told here."""
+
+
+@dataclass(frozen=True)
+class JsonLines(Tracker):
+    """One JSON object per line in a file, added to what is there."""
+
+    path: str | Path
+
+    def begin(self) -> tuple[Log, Callable[[], None]]:
+        path = Path(self.path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("a", encoding="utf-8", buffering=1)  # a line at a time
+        except OSError as error:
+            raise InputError(f"track: cannot write {path} ({error.strerror}); name another file.") from None
+        return lambda record: print(json.dumps(record), file=file), file.close
+
+
+@dataclass(frozen=True)
+class TensorBoard(Tracker):
+    """Event files in a folder; needs the extra `tensorboard`."""
+
+    folder: str | Path
+
+    def begin(self) -> tuple[Log, Callable[[], None]]:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise InputError(
+                "track: TensorBoard needs a package; pip install 'gvfx[tensorboard]', or track='run.jsonl'."
+            ) from None
+        writer = SummaryWriter(str(self.folder))
+
+        def log(record: dict[str, Any]) -> None:
+            for name, value in _numbers(record).items():
+                writer.add_scalar(f"seed {record['seed']}/{name}", value, record["step"])
+
+        return log, writer.close
+
+
+@dataclass(frozen=True)
+class WeightsAndBiases(Tracker):
+    """A run of Weights & Biases, kept on this machine unless mode="online"; needs the extra `wandb`."""
+
+    project: str = "gvfx"
+    mode: str = "offline"
+    folder: str | Path | None = None
+
+    def begin(self) -> tuple[Log, Callable[[], None]]:
+        try:
+            import wandb
+        except ImportError:
+            raise InputError(
+                "track: Weights & Biases needs a package; pip install 'gvfx[wandb]', or track='run.jsonl'."
+            ) from None
+        run = wandb.init(project=self.project, mode=self.mode, dir=None if self.folder is None else str(self.folder))
+
+        def log(record: dict[str, Any]) -> None:
+            at = {"step": record["step"]}
+            run.log(at | {f"seed {record['seed']}/{name}": value for name, value in _numbers(record).items()})
+
+        return log, run.finish
+
+
+def _numbers(record: dict[str, Any]) -> dict[str, float]:
+    """What can be drawn over steps."""
+    return {name: value for name, value in record.items() if isinstance(value, float) and name not in ("seed", "step")}
+
+
+def as_trackers(track: Any) -> tuple[Tracker, ...]:
+    """A file name, a tracker, or several of either."""
+    several = track if isinstance(track, Sequence) and not isinstance(track, str) else [track]
+    made = tuple(JsonLines(t) if isinstance(t, str | Path) else t for t in several)
+    for t in made:
+        if not isinstance(t, Tracker):
+            raise InputError(f"track: {t!r:.40} is no tracker; give a file name, gvfx.TensorBoard or gvfx.WeightsAndBiases.")
+    return made
+
+
+def tracked(track: Any, progress: Report | None, run: Callable[[Report], Result]) -> Result:
+    """Run with every measurement told to the trackers, and to `progress` as well; the error is the estimated one where
+    the truth is not known, and left out where there is neither."""
+    open_: list[tuple[Log, Callable[[], None]]] = []
+    begun = time.perf_counter()
+
+    def tell(record: dict[str, Any]) -> None:
+        for log, _ in open_:
+            log({k: v for k, v in record.items() if not (isinstance(v, float) and not math.isfinite(v))})
+
+    def report(seed: int, step: int, error: float) -> None:
+        tell({"seed": seed, "step": step, "error": float(error), "seconds": round(time.perf_counter() - begun, 3)})
+        if progress:
+            progress(seed, step, error)
+
+    try:
+        open_ += [tracker.begin() for tracker in as_trackers(track)]
+        result = run(report)
+        last = {f"value: {name}": float(v) for name, v in zip(result.names, result.values.mean(axis=(0, 2)), strict=True)}
+        tell({"seed": "all", "step": result.snapshots[-1].step, **last, "experiment": result.experiment})
+        return result
+    finally:
+        for _, close in open_:
+            close()
