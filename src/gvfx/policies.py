@@ -41,9 +41,9 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
     bad = np.flatnonzero((flat < 0).any(axis=1))
     if bad.size:
         raise InputError(f"{field}: row {bad[0]} is {flat[bad[0]].tolist()}; probabilities must not be negative.")
-    worst = np.abs(flat.sum(axis=1) - 1).argmax()
+    first = np.argmax(np.abs(flat.sum(axis=1) - 1) > TOLERANCE)
     raise InputError(
-        f"{field}: row {worst} is {flat[worst].tolist()} and sums to {flat[worst].sum():.6g}; "
+        f"{field}: row {first} is {flat[first].tolist()} and sums to {flat[first].sum():.6g}; "
         "divide it by its sum so that it adds up to 1."
     )
 
