@@ -152,6 +152,7 @@ class _Smoothed:
                 spread_out = np.zeros((rows, width))
                 spread_out[row, slot] = mean[edge]
                 self.gamma[:, i] = np.repeat(spread_out[:, None], actions, axis=1).ravel()
+        self.gamma = np.minimum(self.gamma, 1 - self.model.restart)  # an end not seen yet is thought possible
 
 
 @cache
