@@ -41,7 +41,7 @@ SECTIONS = {
             "tuning-continuous",
         ],
     ),
-    "limit": ("How close to the limit", ["limit", "limit-drift"]),
+    "limit": ("How close to the limit", ["limit-main", "limit-behaviours", "limit-drift", "coverage", "stops"]),
     "ablations": ("Ablations", ["grouping", "drift", "importance-sampling", "successor", "successor-temperature", "cumulants"]),
 }
 TEXTS = {
