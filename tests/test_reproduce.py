@@ -23,6 +23,7 @@ from gvfx.report.output import markdown
 from gvfx.report.page import DataTable
 from gvfx.report.source import Source
 from gvfx.report.statistics import Estimate
+from gvfx.report.summary import SECTIONS
 from gvfx.report.tables import choose_rates, ranking, sweep_errors, verdict
 from gvfx.running.evaluate import Part
 from gvfx.tensors import pack
@@ -194,6 +195,7 @@ def test_the_sweep_chooses_the_lowest_error(source):
 
 def test_every_item_has_a_label_and_unknown_names_suggest_the_nearest():
     assert [item.name for item in chosen_items(["tabular", "deep", "mujoco", "limit"])] == list(ITEMS)
+    assert {name for _, names in SECTIONS.values() for name in names} == set(ITEMS)  # the report leaves none out
     with pytest.raises(gvfx.InputError, match="table1"):
         chosen_items(["tabel1"])
     done = cli("reproduce", "sensitvity")

@@ -46,7 +46,7 @@ SECTIONS = {
         "Continuous actions: Walker and Cheetah",
         ["mujoco-recommended", "mujoco-paper", "mujoco-stills", "mujoco-trials"],
     ),
-    "limit": ("How close to the limit", ["limit", "limit-drift"]),
+    "limit": ("How close to the limit", ["limit-main", "limit-behaviours", "limit-drift", "coverage", "stops"]),
     "ablations": ("Ablations", ["grouping", "drift", "importance-sampling", "successor", "successor-temperature", "cumulants"]),
 }
 TEXTS = {
