@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from gvfx.behaviours.actor import PAPER
-from gvfx.experiments.control import CONTROL, STEPS, TRIAL_DOMAIN, ControlCurve, figure_methods, trial_methods
+from gvfx.experiments.control import CONTROL, HELD, STEPS, TRIAL_DOMAIN, ControlCurve, figure_methods, trial_methods
 from gvfx.report import statistics
 from gvfx.report.page import Pictures
 from gvfx.report.source import Build, Exhibit
@@ -43,7 +43,7 @@ def figure(preset: str) -> Callable[[Build], list[Exhibit]]:
                 f"{b.item.name}-{name}",
                 f"{CONTROL[name].title} ({preset})",
                 next(iter(found.values())).steps,
-                [b.series(m, r.error, colour(m)) for m, r in found.items()],
+                [b.series(m, r.error, colour(m.split(",")[0]), dashed=m == HELD) for m, r in found.items()],
                 "MSE, averaged over GVFs (50 state-action points)",
                 reference=[("noise of the Monte Carlo truth", noise_floor(name))],
             )
