@@ -30,7 +30,9 @@ class Estimate:
 
 
 def short(number: float) -> str:
-    """Three significant digits, no exponent for large numbers."""
+    """Three significant digits, no exponent for large numbers unless they are huge."""
+    if abs(number) >= 1e8:
+        return f"{number:.1e}"
     return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:.3g}"
 
 
