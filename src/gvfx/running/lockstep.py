@@ -54,6 +54,8 @@ class LockstepRunner:
         truth: Truth | None = None,
     ) -> None:
         """truth: by default the domain's own, see `gvfx.worlds.control_truth`."""
+        import jax
+
         from gvfx.learners.critic_updates import Question
         from gvfx.running.agent import GVFAgent
 
@@ -67,6 +69,7 @@ class LockstepRunner:
         self.truth = truth if truth is not None else truth_of(world, targets, discounts, signals)
         asked = Question(_single(discounts), signals, _single([target.sigma for target in targets]))
         self.agent = GVFAgent(world, targets, asked, _single(self.weights), behaviour, learner, plan.steps)
+        self.predict = jax.jit(self.agent.predict)
 
     def __call__(
         self,
@@ -129,19 +132,16 @@ class LockstepRunner:
             )
 
     def _measure(self, stream: Staggered, stop: int, record: dict[str, list]) -> None:
-        import jax
-
         learning = stream.state.learning
         observations, actions = _single(self.truth.observations), _single(self.truth.actions)
-        predict = jax.jit(self.agent.predict)
-        values = np.asarray(predict(learning.critics.q, observations, actions)).astype(float)
+        values = np.asarray(self.predict(learning.critics.q, observations, actions)).astype(float)
         if stop in self.plan.evaluations:
             record["mse"].append(((values - self.truth.values) ** 2).mean(axis=0))
             record["episodes"].append(stream.episodes)
         if stop in self.plan.snapshots:
             record["values"].append(values.T)
             keeps = learning.critics.m is not None
-            variances = predict(learning.critics.m, observations, actions).T if keeps else np.empty(0)
+            variances = self.predict(learning.critics.m, observations, actions).T if keeps else np.empty(0)
             record["variances"].append(np.asarray(variances, float))
             record["behaviour"].append(self._middle_actions(learning, observations))
 
