@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from test_behaviours import bandit
@@ -176,3 +178,12 @@ def test_episodic_variance_uses_the_new_q_and_has_a_floor():
     learner = gvfx.EpisodicExpectedSarsa(Fixed(1.0), Fixed(1.0), initial_q=0.0, smallest_m=0.01)
     result = gvfx.evaluate(world, [gvfx.GVF([0.5, 0.5], cumulant)], gvfx.GVFExplorer(), learner, steps=50)
     assert result.variances[0, 0, 0] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(("setting", "extra"), [("continuous", "deep"), ("walker", "mujoco")])
+def test_a_missing_extra_is_named(monkeypatch, setting, extra):
+    from gvfx.experiments.compare import find_setting, run_behaviour
+
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(gvfx.InputError, match=rf"^jax: not installed; run pip install 'gvfx\[{extra}\]'\.$"):
+        run_behaviour(find_setting(setting), "RoundRobin", steps=3200)

@@ -13,7 +13,7 @@ from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import RoundRobin, Uniform
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Blend
-from gvfx.errors import InputError
+from gvfx.errors import InputError, require
 from gvfx.gvf import GVF, stack
 from gvfx.learners.base import Learner
 from gvfx.learners.deep import Deep
@@ -130,6 +130,7 @@ def make_online_runner(
     if not isinstance(learner, Deep):
         raise InputError(f"learner: {type(learner).__name__} needs Discrete observations; use gvfx.Deep(...) here.")
     try:
+        require("jax", "deep")
         from gvfx.running.stepped import SteppedRunner
     except ImportError:
         raise InputError("jax: networks need it and it is not installed; pip install 'gvfx[deep]'.") from None

@@ -15,7 +15,7 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.wrappers import Hold
-from gvfx.errors import InputError
+from gvfx.errors import InputError, require
 from gvfx.evidence import Empirical, no_evidence
 from gvfx.exact import DENSE_BELOW
 from gvfx.gvf import GVF, Stacked, stack
@@ -133,10 +133,12 @@ def make_runner(
     if weights is not None:
         raise InputError("weights: calibrated weights need a finite world and tables; give each question its own weight.")
     if isinstance(world, ContinuousGrid) and (learner is None or isinstance(learner, Deep)):
+        require("jax", "deep")
         from gvfx.running.networked import NetworkRunner
 
         return NetworkRunner(world, questions, behaviour, learner or Deep(), plan, identity)
     if isinstance(world, Domain) and (learner is None or isinstance(learner, TwinCritics)):
+        require("jax", "mujoco")
         from gvfx.running.lockstep import LockstepRunner
 
         return LockstepRunner(world, questions, behaviour, learner or TwinCritics(), plan, identity)
