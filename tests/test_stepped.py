@@ -13,7 +13,8 @@ import gvfx
 from gvfx.running.answers import Scales
 from gvfx.running.environments import make_online_runner
 from gvfx.running.evaluate import Plan
-from gvfx.running.stepped import Going
+from gvfx.running.stepped import TOGETHER, Going
+from gvfx.streams import BEHAVIOUR, seed_streams, uniform
 
 HALF = [0.5, 0.5]
 SMALL = gvfx.Deep(hidden=(16,), batch=8, capacity=64, learning_starts=32, target_every=24, q_every=4, m_every=8)
@@ -69,7 +70,7 @@ def reference(run, seed, steps):
     start = Going(run, seed)
     q, m = numpy_network(start.learning.q), numpy_network(start.learning.m)
     target_q, target_m, adam_q, adam_m = q, m, Adam(q, learner.rate_q), Adam(m, learner.rate_m)
-    weights, chance, bootstrap = np.array([1.0, 1.0, 3.0]), start.chance, start.bootstrap
+    weights, chance, bootstrap = np.array([1.0, 1.0, 3.0]), seed_streams(seed), start.bootstrap
     pi_at = lambda o: np.array([HALF, leaning(o), leaning(o)]).T  # noqa: E731
     scales, rows, o = Scales.none(2, gvfs), [], env.reset(seed=seed)[0]
     for t in range(steps):
@@ -78,7 +79,7 @@ def reference(run, seed, steps):
         epsilon = max(1 - 0.9 * t / 100, 0.1)
         mu = (1 - epsilon) * score / score.sum() + epsilon / 2
         mu = 1e-3 + (1 - 2e-3) * np.maximum(mu - 1e-3, 0) / np.maximum(mu - 1e-3, 0).sum()
-        a = int(chance.random() >= mu[0])
+        a = int(uniform(chance, BEHAVIOUR) >= mu[0])
         o2, r, terminated, truncated, info = env.step(a + 3)
         gamma = np.array([0.9, 0.5 if o2[0] > 0.5 else 0.8, 0.7]) * (not terminated)
         rows.append(
@@ -89,37 +90,38 @@ def reference(run, seed, steps):
         if done == learner.learning_starts:
             columns = [np.array([row[k] for row in rows]) for k in (0, 2, 3)]
             scales = Scales.found(*(c.astype(np.float32) for c in columns))
-        if done <= learner.learning_starts or done % learner.block:
+        if done <= learner.learning_starts or (done - learner.learning_starts) % (TOGETHER * learner.block):
             continue
-        u = np.asarray(jax.random.uniform(jax.random.fold_in(start.replay_key, done), (3 * learner.batch,)))
-        stored = min(done, learner.capacity)
-        first = 0 if done <= learner.capacity else done - learner.capacity
-        slots = np.minimum((u * stored).astype(int), stored - 1).reshape(3, -1)
-        for k in range(3):
-            batch = []
-            for slot in slots[k]:  # the slot's latest transition
-                index = slot if first == 0 else slot + (done - 1 - slot) // learner.capacity * learner.capacity
-                batch.append(rows[index])
-            ob, ob2, c, g, act, pi, share = (np.array([row[j] for row in batch]) for j in range(7))
-            ob, ob2, c = scales.scaled(ob), scales.scaled(ob2), c / scales.unit
-            which = np.arange(len(act))
-            v = (np.tile(pi, heads) * forward(target_q, ob2, False, (2, heads * gvfs))[0]).sum(axis=1)
-            out, kept, z = forward(q, ob, False, (2, heads * gvfs))
-            delta = np.tile(c, heads) + np.tile(g, heads) * v - out[which, act]
-            d_out = np.zeros_like(out)
-            if k < 2:
-                counted = np.repeat(np.concatenate([np.ones((len(act), 1)), share], axis=1), gvfs, axis=1)
-                d_out[which, act] = -2 * counted * delta / len(act)
-                q = adam_q.step(q, gradients(q, kept, z, d_out, False))
-            else:
-                v = (pi * forward(target_m, ob2, True, (2, gvfs))[0]).sum(axis=1)
-                out, kept, z = forward(m, ob, True, (2, gvfs))
-                error = delta[:, :gvfs] ** 2 + g**2 * v - out[which, act]
+        for done in range(t + 1 - (TOGETHER - 1) * learner.block, t + 2, learner.block):
+            u = np.asarray(jax.random.uniform(jax.random.fold_in(start.replay_key, done), (3 * learner.batch,)))
+            stored = min(done, learner.capacity)
+            first = 0 if done <= learner.capacity else done - learner.capacity
+            slots = np.minimum((u * stored).astype(int), stored - 1).reshape(3, -1)
+            for k in range(3):
+                batch = []
+                for slot in slots[k]:  # the slot's latest transition
+                    index = slot if first == 0 else slot + (done - 1 - slot) // learner.capacity * learner.capacity
+                    batch.append(rows[index])
+                ob, ob2, c, g, act, pi, share = (np.array([row[j] for row in batch]) for j in range(7))
+                ob, ob2, c = scales.scaled(ob), scales.scaled(ob2), c / scales.unit
+                which = np.arange(len(act))
+                v = (np.tile(pi, heads) * forward(target_q, ob2, False, (2, heads * gvfs))[0]).sum(axis=1)
+                out, kept, z = forward(q, ob, False, (2, heads * gvfs))
+                delta = np.tile(c, heads) + np.tile(g, heads) * v - out[which, act]
                 d_out = np.zeros_like(out)
-                d_out[which, act] = -2 * error / len(act)
-                m = adam_m.step(m, gradients(m, kept, z, d_out, True))
-        if done // learner.target_every > (done - learner.block) // learner.target_every:
-            target_q, target_m = q, m
+                if k < 2:
+                    counted = np.repeat(np.concatenate([np.ones((len(act), 1)), share], axis=1), gvfs, axis=1)
+                    d_out[which, act] = -2 * counted * delta / len(act)
+                    q = adam_q.step(q, gradients(q, kept, z, d_out, False))
+                else:
+                    v = (pi * forward(target_m, ob2, True, (2, gvfs))[0]).sum(axis=1)
+                    out, kept, z = forward(m, ob, True, (2, gvfs))
+                    error = delta[:, :gvfs] ** 2 + g**2 * v - out[which, act]
+                    d_out = np.zeros_like(out)
+                    d_out[which, act] = -2 * error / len(act)
+                    m = adam_m.step(m, gradients(m, kept, z, d_out, True))
+            if done // learner.target_every > (done - learner.block) // learner.target_every:
+                target_q, target_m = q, m
     return q, m, rows
 
 
@@ -130,10 +132,10 @@ def test_the_loop_equals_a_plain_one(heads):
     run = make_online_runner(Walk(), QUESTIONS, EXPLORER, learner, Plan.checked(200, None, ()))
     going = Going(run, 3)
     going.stepper.begin(going, 3)
-    going.until(120)
-    q, m, rows = reference(run, 3, 120)
+    going.until(128)
+    q, m, rows = reference(run, 3, 128)
     kept = going.kept()
-    assert np.array_equal(kept[:56, run.columns.action][:, 0], [row[4] for row in rows[64:]])  # the newest run over the oldest
+    assert np.array_equal(kept[:64, run.columns.action][:, 0], [row[4] for row in rows[64:]])  # the newest run over the oldest
     for ours, theirs in ((going.learning.q, q), (going.learning.m, m)):
         for w, b, (w2, b2) in zip(ours.weights, ours.biases, theirs, strict=True):
             np.testing.assert_allclose(w, w2, rtol=2e-3, atol=2e-4)
@@ -267,3 +269,36 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
     going.stepper.begin(going, 0)
     going.until(60)
     assert len(calls) == 2 and len(run.targets.distinct) == 1  # once to look at it, once to trace it
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        gvfx.Uniform(),
+        gvfx.Mixture(),
+        gvfx.RoundRobin(),
+        EXPLORER,
+        gvfx.Blend(gvfx.RoundRobin(), gvfx.GVFExplorer(), 0.3),
+        gvfx.SuccessorRepresentation(),
+    ],
+    ids=repr,
+)
+def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour):
+    """Also with waves, weights and after an episode has ended."""
+    learner = gvfx.Deep(**{**SMALL.__dict__, "waves": 3})
+    run = make_online_runner(Walk(), QUESTIONS, behaviour, learner, Plan.checked(200, None, ()))
+    going = Going(run, 1)
+    going.stepper.begin(going, 1)
+    going.until(100)
+    points = np.random.default_rng(0).normal(0, 1, (7, 2)).astype(np.float32)
+    pi = going.policies(list(points))
+    ours = going.decider.probabilities(100, points, pi)
+    rule, learning = behaviour.network_rule(), going.learning
+    state = rule.begin(run.weights)
+    for _ in range(going.episodes):
+        state = rule.episode_end(state)
+    m = np.asarray(learning.m(going.scales.scaled(points))) * going.scales.unit**2
+    value = np.asarray(learning.intrinsic.value(going.scales.scaled(points))) if learning.intrinsic else np.zeros((7, 2, 1))
+    each = zip(pi[:, :, run.targets.member], m, value[..., 0], strict=True)
+    theirs = [rule.probabilities(state, 100, *one) for one in each]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

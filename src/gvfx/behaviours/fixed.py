@@ -21,6 +21,10 @@ class FixedState(NamedTuple):
     stride: int
 
 
+class MixtureState(NamedTuple):
+    share: float  # of every target policy
+
+
 class TurnState(NamedTuple):
     turn: np.ndarray  # [1] index of the GVF whose policy is followed
 
@@ -47,10 +51,10 @@ class Mixture(Behaviour):
     """The mean of the target policies, drawn anew at every step (paper, App. B.1)."""
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _fixed(sizes.actions)
+        return _mixture(*sizes)
 
-    def begin(self, asked: Stacked, world: Any) -> FixedState:
-        return FixedState(np.ascontiguousarray(asked.pi.mean(axis=2)), asked.pi_stride)
+    def begin(self, asked: Stacked, world: Any) -> MixtureState:
+        return MixtureState(1 / len(asked.weights))
 
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1))
@@ -137,6 +141,19 @@ def _fixed(actions: int) -> BehaviourRule:
     def probabilities(state, t, s, x, pi, m, mu):
         for a in range(actions):
             mu[a] = state.table[s * state.stride, a]
+
+    return BehaviourRule(probabilities, observe_nothing, end_nothing)
+
+
+@cache
+def _mixture(gvfs: int, actions: int) -> BehaviourRule:
+    @piece
+    def probabilities(state, t, s, x, pi, m, mu):
+        for a in range(actions):
+            total = 0.0
+            for i in range(gvfs):
+                total += pi[a, i]
+            mu[a] = state.share * total
 
     return BehaviourRule(probabilities, observe_nothing, end_nothing)
 

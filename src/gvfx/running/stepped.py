@@ -1,8 +1,8 @@
 """Networks for any Gymnasium environment with Discrete actions: stepped from Python, learning by the scanned loop's updates.
 
-Per step there is one compiled call, which gives the behaviour's probabilities, and per block of transitions
-(`Deep.block`) another, which stores and learns.  Target policies are functions of the user's: they are asked once per
-observation, and what they said is stored with the transition.
+Per step there is one compiled call, which chooses (`gvfx.running.deciding`), and per TOGETHER blocks of transitions
+(`Deep.block`) another, which stores them and learns, block by block.  Target policies are functions of the user's: they
+are asked once per observation, and what they said is stored with the transition.
 
 The first `learning_starts` transitions are kept aside; from them observations and cumulants are scaled (`Scales`).
 """
@@ -27,12 +27,15 @@ from gvfx.learners import replay as memory
 from gvfx.learners.deep import Deep
 from gvfx.learners.deep_updates import Batch, DeepUpdates, Learning
 from gvfx.running.answers import Answers, Scales
+from gvfx.running.deciding import Decider, TracedDecider, keep
 from gvfx.running.evaluate import Part, Plan
 from gvfx.running.networked import Diverged
 from gvfx.running.record import Record
 from gvfx.running.stepping import EnvironmentFailed, Many, One
+from gvfx.streams import seed_streams
 from gvfx.worlds.asking import Reader, Sight, Targets
 
+TOGETHER = 4  # blocks that are learnt from in one call, which costs as much as learning from one
 POINTS = 64  # observations at which answers are shown and errors estimated
 
 
@@ -65,13 +68,12 @@ class SteppedRunner:
         self.targets = Targets(questions, here.actions)
         self.names = reader.names
         self.weights = np.array([q.weight for q in reader.questions], dtype=float)
-        self.rule = behaviour.network_rule()
+        rule = behaviour.network_rule()  # or a sentence, if it has none
         sizes = (here.size, here.actions, len(self.names))
         self.columns = columns(*sizes, len(self.targets.distinct), learner.heads)
-        intrinsic = self.rule.probabilities if behaviour.needs_intrinsic else None
+        intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
         self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
         self.member = jnp.asarray(self.targets.member)
-        self.choose = jax.jit(self._choose)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
         self.store = jax.jit(memory.write, donate_argnums=0)
         self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first measurement
@@ -84,27 +86,19 @@ class SteppedRunner:
         shares = rows[:, c.shares] if self.learner.heads else None
         return Batch(rows[:, c.observation], action, rows[:, c.following], rows[:, c.cumulants], rows[:, c.discounts], pi, shares)
 
-    def _choose(self, m: Any, value: Any, acting: Any, unit: jax.Array, told: jax.Array) -> Any:
-        """The behaviour's state and mu [lane, action]; told [lane, ...] is what `Going.ask` puts together: one array,
-        because each one that is handed over costs as much as the network."""
-        size = self.here.size
-        t, ended = told[0, 0].astype(jnp.int32), told[:, 1] > 0
-        seen, pi = told[:, 2 : 2 + size], told[:, 2 + size :].reshape(len(told), self.here.actions, -1)[:, :, self.member]
+    def _absorb(self, learning: Learning, replay: memory.Replay, blocks: jax.Array, key: jax.Array, t: Any) -> Any:
+        """Store blocks of transitions [block, row, column], of which the last is the t-th, and learn after each."""
+        size = blocks.shape[1]
 
-        def one(acting: Any, seen: jax.Array, pi: jax.Array, ended: jax.Array) -> Any:
-            after = self.rule.episode_end(acting)
-            acting = jax.tree.map(lambda new, old: jnp.where(ended, new, old), after, acting)
-            variance = m(seen) * unit**2 if self.behaviour.needs_variance else pi
-            intrinsic = value(seen)[..., 0] if value is not None else None
-            return acting, self.rule.probabilities(acting, t, pi, variance, intrinsic)
+        def one(now: Any, block: Any) -> Any:
+            (learning, replay), (rows, done) = now, block
+            replay = memory.write(replay, rows)
+            learning, replay, losses = self.updates.learn(done, learning, replay, jax.random.fold_in(key, done))
+            return (self.updates.renewed(learning, done - size, done), replay), losses
 
-        return jax.vmap(one)(acting, seen, pi, ended)
-
-    def _absorb(self, learning: Learning, replay: memory.Replay, rows: jax.Array, key: jax.Array, t: Any) -> Any:
-        """Store a block of transitions, the last of them the t-th, and learn."""
-        replay = memory.write(replay, rows)
-        learning, replay, losses = self.updates.learn(t, learning, replay, jax.random.fold_in(key, t))
-        return self.updates.renewed(learning, t - len(rows), t), replay, losses
+        ends = t - size * jnp.arange(len(blocks))[::-1]
+        (learning, replay), losses = jax.lax.scan(one, (learning, replay), (blocks, ends))
+        return learning, replay, jax.tree.map(lambda each: each.sum(axis=0), losses)
 
     def __call__(self, seed: int, progress: Callable[[int, int, float], None] | None = None) -> Part:
         """Run a seed; where the environment fails, EnvironmentFailed carries the part so far."""
@@ -143,23 +137,20 @@ class Going:
         self.ended, self.fresh, self.counts = np.zeros(lanes, bool), np.zeros(lanes, bool), np.ones(lanes, bool)
         self.over = np.zeros(lanes, bool)  # episodes that ended since the behaviour was last asked
         self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, where it is known already
-        self.chance, self.bootstrap = (
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
-            for name in (b"behaviour", b"bootstrap")
-        )
+        self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
         keys = named_keys(seed)
         self.replay_key = keys[3]
         self.learning: Learning = jax.jit(run.updates.begin)(jax.random.split(keys[4], 4))
-        self.acting = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (lanes, *jnp.shape(leaf))), run.rule.begin(jnp.asarray(run.weights, jnp.float32))
-        )
         self.replay = memory.empty(run.learner.capacity, run.columns.width, run.updates.prioritised)
         self.scales = Scales.none(here.size, gvfs)
-        self.unit = jnp.asarray(self.scales.unit)
+        kind = TracedDecider if run.behaviour.needs_intrinsic else Decider
+        self.decider = kind(run.behaviour, run.weights, here.actions, run.targets.member, seed_streams(seed), lanes)
+        self.decider.learned(self.learning, self.scales)
         self.learns = False
         self.early: list[np.ndarray] = []  # transitions [lane, column] from before learning starts
-        self.rows = np.zeros((run.learner.block + lanes, run.columns.width), np.float32)
-        self.pending = 0  # rows that wait for a block to be full
+        self.together = TOGETHER * run.learner.block
+        self.rows = np.zeros((self.together + lanes, run.columns.width), np.float32)
+        self.pending = 0  # rows that wait for enough blocks to be full
         self.losses: Any = None
 
     def until(self, stop: int) -> None:
@@ -174,52 +165,35 @@ class Going:
         if self.pi is None or self.fresh.any():
             self.pi = self.policies(self.stepper.seen_now)
             self.fresh[:] = False
-        self.acting, mu = self.ask(self.acting, self.scales.scaled(self.state), self.pi, self.over)
+        self.decider.act(self.t, self.state, self.pi, self.over, self.action)
         self.over[:] = False
-        below = np.cumsum(np.asarray(mu), axis=1)[:, :-1]
-        self.action[:] = (self.chance.random((len(below), 1)) >= below).sum(axis=1)
-
-    def ask(self, acting: Any, seen: np.ndarray, pi: np.ndarray, over: np.ndarray) -> tuple[Any, Any]:
-        """The behaviour's state and probabilities at scaled observations."""
-        learning = self.learning
-        value = learning.intrinsic.value if learning.intrinsic is not None else None
-        told = np.empty((len(seen), 2 + seen.shape[1] + pi[0].size), np.float32)
-        told[:, 0], told[:, 1], told[:, 2 : 2 + seen.shape[1]] = self.t, over, seen
-        told[:, 2 + seen.shape[1] :] = pi.reshape(len(pi), -1)
-        return self.run.choose(learning.m, value, acting, self.unit, told)
 
     def policies(self, observations: list[Any]) -> np.ndarray:
         """The distinct target policies at the lanes' observations, [lane, action, policy]."""
         return np.stack(self.run.targets.each(self.run.here.together(observations)), axis=-1).astype(np.float32)
 
     def learn(self) -> None:
-        """Store every lane's transition; with a full block, learn."""
-        lanes, run = len(self.state), self.run
+        """Keep every lane's transition; with enough of them, learn."""
+        run = self.run
         self.pi = self.policies(self.stepper.seen_next)
-        heads = 2.0 * self.bootstrap.integers(0, 2, (lanes, run.learner.heads))
-        discounts = self.gamma * self.alive[:, None]
-        parts = (self.state, self.following, self.c, discounts, self.action[:, None], self.pi.reshape(lanes, -1), heads)
-        rows = np.concatenate(parts, axis=1)
-        if not self.counts.all():
-            rows = rows[self.counts]
-        self.t += len(rows)
-        self.over |= self.ended
+        seen, signals = (self.state, self.action, self.following), (self.c, self.gamma, self.alive)
+        made = keep(self.rows, self.pending, *seen, *signals, self.pi, self.ended, self.counts, self.over)
+        self.t += made
         if not self.learns:
-            self.early.append(rows)
+            self.early.append(self.rows[:made].copy())
             if self.t >= run.learner.learning_starts:
                 self.begin_learning()
             return
-        self.rows[self.pending : self.pending + len(rows)] = rows
-        self.pending += len(rows)
-        if self.pending >= run.learner.block:
+        self.pending += made
+        if self.pending >= self.together:
             self.absorb()
 
     def begin_learning(self) -> None:
         """Find the scales and store what was kept aside."""
         c, block = self.run.columns, self.run.learner.block
-        rows = np.concatenate(self.early).astype(np.float32)
+        rows = np.concatenate(self.early)
         self.scales = Scales.found(rows[:, c.observation], rows[:, c.cumulants], rows[:, c.discounts])
-        self.unit = jnp.asarray(self.scales.unit)
+        self.decider.learned(self.learning, self.scales)
         self.learns, self.early = True, []
         whole = len(rows) // block * block
         for k in range(0, whole, block):
@@ -228,20 +202,22 @@ class Going:
         self.rows[: self.pending] = rows[whole:]
 
     def scaled(self, rows: np.ndarray) -> np.ndarray:
-        """Rows with observations and cumulants in the networks' units."""
+        """Rows with observations and cumulants in the networks' units, and what the bootstrapped heads learn from each."""
         c, out = self.run.columns, rows.copy()
+        if self.run.learner.heads:
+            out[:, c.shares] = 2.0 * self.bootstrap.integers(0, 2, (len(rows), self.run.learner.heads))
         for part in (c.observation, c.following):
             out[:, part] = self.scales.scaled(out[:, part])
         out[:, c.cumulants] /= self.scales.unit
         return out
 
     def absorb(self) -> None:
-        """Learn from the first block of the rows that wait."""
-        block = self.run.learner.block
-        rows, self.pending = self.scaled(self.rows[:block]), self.pending - block
-        done = self.t - self.pending
-        self.learning, self.replay, self.losses = self.run.absorb(self.learning, self.replay, rows, self.replay_key, done)
-        self.rows[: self.pending] = self.rows[block : block + self.pending]
+        """Learn from the first blocks of the rows that wait."""
+        rows, self.pending = self.scaled(self.rows[: self.together]), self.pending - self.together
+        blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.t - self.pending
+        self.learning, self.replay, self.losses = self.run.absorb(self.learning, self.replay, blocks, self.replay_key, done)
+        self.rows[: self.pending] = self.rows[self.together : self.together + self.pending]
+        self.decider.learned(self.learning, self.scales)
 
     # --- looking ---------------------------------------------------------------------------------------------------------
 
@@ -266,7 +242,7 @@ class Going:
     def kept(self) -> np.ndarray:
         """The transitions in the replay and before it, unscaled observations and actions in their columns."""
         if not self.learns:
-            return np.concatenate(self.early).astype(np.float32)
+            return np.concatenate(self.early)
         stored = min(int(self.replay.written), len(self.replay.rows))
         rows = np.array(self.replay.rows[:stored])
         part = self.run.columns.observation
@@ -292,7 +268,7 @@ class Going:
         for part in np.array_split(np.arange(len(seen)), max(1, len(seen) // 4096)):
             away = ((self.scales.scaled(seen[part])[:, None] - scaled) ** 2).sum(axis=2)
             np.add.at(visits, (away.argmin(axis=1), kept[part][:, run.columns.action][:, 0].astype(int)), 1)
-        return values, variances, visits, self.behaviour_at(scaled, distinct), errors
+        return values, variances, visits, self.decider.probabilities(self.t, points, distinct), errors
 
     def choose_points(self, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Some observations met so far, and the distinct target policies there."""
@@ -301,8 +277,3 @@ class Going:
         chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
         points, here = seen[np.sort(chosen)], self.run.here
         return points, self.policies([unflatten(here.space, point) for point in points])
-
-    def behaviour_at(self, scaled: np.ndarray, pi: np.ndarray) -> np.ndarray:
-        """mu [point, action] as the first lane would act."""
-        acting = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[0], (len(pi), *leaf.shape[1:])), self.acting)
-        return np.asarray(self.ask(acting, scaled, pi, np.zeros(len(pi), bool))[1]).astype(float)
