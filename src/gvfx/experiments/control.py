@@ -20,7 +20,6 @@ from gvfx.worlds.target_policies import Target
 
 STEPS = 100_000  # the paper gives none
 SEEDS = 5  # as the paper
-PAPER_SEEDS = 2  # Algorithm 2 as printed runs away on every seed
 DISCOUNT = 0.99  # the paper gives none
 MEASUREMENTS = 25
 METHODS = ("RoundRobin", "Mixture", "Uniform", "GVFExplorer")

@@ -276,14 +276,14 @@ CONTROL = [
         "fig:mujoco_env",
         "Walker and Cheetah: average MSE, Algorithm 2 as printed",
         lambda tuned: control.figure_curves("paper"),
-        control.PAPER_SEEDS,
+        control.SEEDS,
     ),
     Item(
         "mujoco-stills",
         "Sec. 7.3",
         "Walker and Cheetah: what the behaviours do",
         lambda tuned: [ControlCurve(name, "GVFExplorer", "paper") for name in control.CONTROL],
-        control.PAPER_SEEDS,
+        control.SEEDS,
     ),
     Item(
         "mujoco-trials",
