@@ -19,7 +19,7 @@ POLICIES = {
     "balancing": lambda o: [0.9, 0.1] if o[2] + o[3] < 0 else [0.1, 0.9],
     "careless": lambda o: [0.7, 0.3] if o[2] + 0.5 * o[3] < 0.05 else [0.3, 0.7],
 }
-FULL, QUICK = (10, 10_000, 12, 150), (2, 3_000, 4, 50)  # seeds, steps, points, episodes per point and policy
+FULL, QUICK = (10, 10_000, 24, 150), (2, 3_000, 4, 50)  # seeds, steps, points, episodes per point and policy
 
 
 def questions() -> list[gvfx.GVF]:

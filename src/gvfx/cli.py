@@ -394,10 +394,10 @@ def truth(
 
 @app.command()
 def bench(
-    which: Annotated[str, typer.Argument(help="tabular, deep, mujoco or online")] = "tabular",
+    which: Annotated[str, typer.Argument(help="cartpole, deep, limit, mujoco, online, own, random_mdps or tabular")] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter timings, noisier ratios.")] = False,
 ) -> None:
-    """Measure speed as ratios, side by side in one run (needs the source checkout)."""
+    """Measure speed and accuracy against the bars, side by side in one run (needs the source checkout)."""
     import importlib
 
     from gvfx.errors import UnknownName

@@ -10,7 +10,7 @@ from typing import Any
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.fixed import RoundRobin, Uniform
+from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Blend
 from gvfx.errors import InputError, require
@@ -138,14 +138,14 @@ def make_online_runner(
 
 
 def network_behaviour() -> Behaviour:
-    """The default for networks: see docs/networks.md."""
-    return Blend(RoundRobin(), Blend(GVFExplorer(), Uniform()), 0.8)
+    """The default for networks: half of it uniform, as in the setting `recommended` of the continuous grid (docs/networks.md)."""
+    return Blend(GVFExplorer(), Uniform(), 0.5)
 
 
 def network_learner(steps: int) -> Deep:
     """The default for networks: a replay that holds the run (at most 200,000), a falling rate, intervals from five heads."""
     capacity = -(-min(steps, 200_000) // 8) * 8
-    return Deep(rate_q=2e-3, rate_m=2e-3, final_rate=0.03, capacity=capacity, learning_starts=min(1000, steps // 10), heads=5)
+    return Deep(rate_q=3e-3, rate_m=2e-3, final_rate=0.03, capacity=capacity, learning_starts=min(1000, steps // 10), heads=5)
 
 
 def _alike(parts: list[Part]) -> list[Part]:

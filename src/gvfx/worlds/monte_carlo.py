@@ -37,6 +37,10 @@ class MonteCarlo:
     episodes: np.ndarray  # [gvf, point]
     precise: np.ndarray  # [gvf, point] whether the wanted precision was reached
 
+    def __repr__(self) -> str:
+        worst = float(self.standard_errors.max())
+        return f"MonteCarlo({len(self.names)} questions at {len(self.points)} points, standard errors up to {worst:.3g})"
+
     def to_json(self) -> dict[str, Any]:
         """Everything as plain data."""
         points = [p.tolist() if hasattr(p, "tolist") else p for p in self.points]
