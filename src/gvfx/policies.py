@@ -173,6 +173,10 @@ class ContinuousPolicy(Policy):
     def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         """Middle actions [batch, *shape] at a batch of observations, in the environment's units."""
 
+    def ready(self, observations: Any, shape: tuple[int, ...]) -> ContinuousPolicy:
+        """The same policy for being asked again and again, as `settled`."""
+        return self
+
     def sigmas(self, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         """The noise's standard deviation in every dimension of an action, [*shape]."""
         spread = np.asarray(self.sigma, float)
@@ -213,7 +217,7 @@ class GaussianPolicy(ContinuousPolicy):
             raise InputError(f"{field}: the middle action holds nan or infinity; return finite numbers.")
         return out
 
-    def settled(self, observations: Any, shape: Any) -> GaussianPolicy:
+    def ready(self, observations: Any, shape: tuple[int, ...]) -> GaussianPolicy:
         if not callable(self.middle):
             return self
         function, batched = _settled(self.middle, self.batched, observations, shape)

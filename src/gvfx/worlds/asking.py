@@ -20,7 +20,7 @@ import numpy as np
 from gvfx.cumulants import Constant, Drifter
 from gvfx.errors import InputError
 from gvfx.gvf import GVF, expand, question_names
-from gvfx.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy
+from gvfx.policies import CallablePolicy, ContinuousPolicy, DeterministicPolicy, MixturePolicy, Policy
 from gvfx.signals import Measured, SignalFailed, TransitionFunction, number, of_transition
 from gvfx.worlds.mdp import MDP
 
@@ -323,6 +323,8 @@ class Targets:
         self.distinct: dict[Policy, str] = {}
         for name, q in zip(self.names, questions, strict=True):
             self.distinct.setdefault(q.policy, f"{name}.policy")
+            if isinstance(q.policy, ContinuousPolicy):
+                q.policy.table(0, actions, f"{name}.policy")  # which refuses
         order = list(self.distinct)
         self.member = np.array([order.index(q.policy) for q in questions])
         self.tables = None

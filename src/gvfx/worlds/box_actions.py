@@ -129,7 +129,7 @@ class Gaussians:
         if not self.settled:
             for policy, field in self.distinct.items():
                 policy.middles(observations[:1], shape, field)  # mistakes are named before anything is compiled
-            self.settled = [policy.settled(observations, shape) for policy in self.distinct]  # type: ignore[misc]
+            self.settled = [policy.ready(observations, shape) for policy in self.distinct]
         middles = self.here.scaled(self.settled[k].middles(observations, shape, self.fields[k]))
         return middles.clip(-1 - FAR * self.spreads[k], 1 + FAR * self.spreads[k])
 
