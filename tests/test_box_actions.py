@@ -58,7 +58,7 @@ SEEN = np.linspace(-1.5, 1.5, 7, dtype=np.float32)[:, None]
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory):
     path = tmp_path_factory.mktemp("box") / "line.gvfx"
-    learner = gvfx.TwinCritics(hidden=(32, 32), rate_q=3e-3, batch=128, capacity=4000, learning_starts=400, updates=8)
+    learner = gvfx.TwinCritics(hidden=(32, 32), batch=128, capacity=4000, learning_starts=400, updates=8)
     result = gvfx.evaluate(Line(), QUESTIONS, learner=learner, steps=4000, save=path)
     return result, path
 
@@ -349,3 +349,14 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
     going.stepper.begin(going, 0)
     going.until(60)
     assert len(calls) == 3 and len(run.targets.distinct) == 1  # once to check, once to look at it, once to trace it
+
+
+def test_trained_targets_are_policies_where_their_sizes_fit():
+    pytest.importorskip("mujoco")
+    walker = gym.make("gvfx/Walker-v0")
+    target = gvfx.Target.shipped("walker", "walk")
+    seen = np.random.default_rng(0).normal(size=(3, 24))
+    targets = Gaussians([gvfx.GVF(target, gvfx.Reward(), 0.9)], reach(walker))
+    np.testing.assert_allclose(targets.each(seen)[:, 0], target.act(seen), rtol=1e-5)
+    with pytest.raises(gvfx.InputError, match="^gvf1.policy: 'walker-walk' is for observations and actions of sizes"):
+        Gaussians([gvfx.GVF(target, gvfx.Reward(), 0.9)], reach(Line())).each(SEEN)
