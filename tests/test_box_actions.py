@@ -23,7 +23,7 @@ SMALL = gvfx.TwinCritics(hidden=(8,), worlds=8, batch=8, updates=1, capacity=400
 class Line(gym.Env):
     """x' = 0.8 x + a / 2 from anywhere in [-2, 2], cut after some steps: values of linear policies are known."""
 
-    limit = 10
+    limit = 5
 
     observation_space = gym.spaces.Box(-10, 10, (1,), np.float32)
     action_space = gym.spaces.Box(LOW, HIGH, (1,), np.float32)
@@ -58,8 +58,7 @@ SEEN = np.linspace(-1.5, 1.5, 7, dtype=np.float32)[:, None]
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory):
     path = tmp_path_factory.mktemp("box") / "line.gvfx"
-    learner = gvfx.TwinCritics(hidden=(32, 32), batch=128, capacity=4000, learning_starts=400, updates=8)
-    result = gvfx.evaluate(Line(), QUESTIONS, learner=learner, steps=4000, save=path)
+    result = gvfx.evaluate(Line(), QUESTIONS, steps=3600, save=path)
     return result, path
 
 
@@ -81,7 +80,7 @@ def test_what_a_result_tells_and_keeps(answered, tmp_path):
     result, path = answered
     assert "as square: " in result.summary() and "of its own: 0%" in result.summary()
     assert len(result.rows()) == 3 * 64 and result.rows()[0]["low"] is None
-    assert result.visits.sum() == 4000 and result.visits[..., :3].sum(axis=(0, 1)).min() > 300
+    assert result.visits.sum() == 3600 and result.visits[..., :3].sum(axis=(0, 1)).min() > 300
     np.testing.assert_allclose(result.behaviour.sum(axis=2), 1, rtol=1e-5)
     again = gvfx.load(path, Line(), QUESTIONS)
     np.testing.assert_array_equal(again.predict(SEEN), result.predict(SEEN))
@@ -253,7 +252,7 @@ def broken(change):
 
         def step(self, action):
             self.count += 1
-            return change(*super().step(action)) if self.count > 35 else super().step(action)
+            return change(*super().step(action)) if self.count > 33 else super().step(action)
 
     return Broken()
 
@@ -272,9 +271,9 @@ def break_down(*values):
 )
 def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path):
     path = tmp_path / "kept.gvfx"
-    with pytest.raises(gvfx.EnvironmentFailed, match=rf"^Broken: episode 3, step 5: .*{words}") as caught:
+    with pytest.raises(gvfx.EnvironmentFailed, match=rf"^Broken: episode 6, step 3: .*{words}") as caught:
         gvfx.evaluate(broken(change), QUESTIONS[:1], gvfx.RoundRobin(), SMALL, steps=100, save=path)
-    assert caught.value.result.visits.sum() == 35
+    assert caught.value.result.visits.sum() == 33
     assert np.array_equal(gvfx.load(path).values, caught.value.result.values)
 
 
