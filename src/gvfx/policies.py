@@ -404,7 +404,10 @@ def from_sb3(
     if not (hasattr(policy, "q_net") or hasattr(policy, "get_distribution")):
         raise InputError(f"model: {type(model).__name__} gives no action probabilities; use PPO, A2C or DQN.")
     if not hasattr(getattr(model, "action_space", None), "n"):
-        raise InputError("model: its actions are not numbered (Discrete); use a model trained with Discrete actions.")
+        raise InputError(
+            "model: its actions are not numbered (Discrete); use a model that has them, or for Box actions "
+            "gvfx.gaussian_policy(lambda o: model.predict(o, deterministic=True)[0], sigma)."
+        )
     if hasattr(policy, "q_net") and (temperature is None) != deterministic:
         raise InputError(
             "temperature: DQN has action values, not probabilities; give temperature=1.0 (softmax) or deterministic=True."

@@ -85,9 +85,14 @@ class Result:
         return self.mse @ (self.weights / self.weights.sum())
 
     @property
+    def _boxed(self) -> bool:
+        """Whether it is of Box actions."""
+        return bool(self.answers) and isinstance(self.answers[0], CriticAnswers)
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """What the last axis of `visits` counts: actions, or with Box actions whose policy was followed."""
-        if self.answers and isinstance(self.answers[0], CriticAnswers):
+        if self._boxed:
             return (*(f"as {name}" for name in self.names), "of its own")
         return tuple(str(a) for a in range(self.visits.shape[2]))
 
@@ -114,7 +119,7 @@ class Result:
 
     def _from(self, observation: Any, action: Any) -> np.ndarray:
         """Predictions where an action is given."""
-        if not self.answers or not isinstance(self.answers[0], CriticAnswers):
+        if not self._boxed:
             raise InputError("action: values of actions are told with Box actions only; leave it out.")
         if not isinstance(self.here, Reach):
             raise InputError("env: a stored result does not know its environment; give load(path, env, questions) it to predict.")
@@ -172,7 +177,7 @@ class Result:
         kept = [f"{k} {v}" for k, v in self.experiment.items() if k in ("environment", "behaviour", "learner", "failed")]
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
         lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
-        lines.append("actions " + " ".join(f"{a}: {p:.0%}" for a, p in zip(self.choices, spent, strict=True)))
+        lines.append(self._spent(spent))
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
         width = max(map(len, self.names))
@@ -191,6 +196,11 @@ class Result:
             wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in self.experiment["collect"])
             lines.append("collect next: " + ", ".join(wanted))
         return "\n".join(lines)
+
+    def _spent(self, shares: np.ndarray) -> str:
+        if self._boxed:
+            return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(self.choices, shares, strict=True))
+        return "actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(shares))
 
     def _where(self, visits: np.ndarray) -> str:
         if self.points is not None:
@@ -226,7 +236,7 @@ class Result:
             values, errors = self.values, self._standard_errors()
         centre = values.mean(axis=0)
         if not errors.size:
-            if self.answers and isinstance(self.answers[0], CriticAnswers):
+            if self._boxed:
                 raise InputError(
                     "intervals: are not offered with Box actions; give several seeds, and see rows() for their spread."
                 )

@@ -67,6 +67,9 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
         targets = Gaussians(questions, here) if isinstance(here, Reach) else Targets(questions, here.actions)
     if targets is not None and targets.names != tuple(described["names"]):
         raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
+    answers = _answers(arrays)
+    if here is not None and answers and isinstance(here, Reach) != isinstance(answers[0], CriticAnswers):
+        raise InputError(f"env: {here.name} has other actions than {path} was learnt with; give the same environment.")
     return Result(
         names=tuple(described["names"]),
         seeds=tuple(described["seeds"]),
@@ -76,7 +79,7 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
         ),
         experiment=described["experiment"],
         first_state=described["first_state"],
-        answers=_answers(arrays),
+        answers=answers,
         points=arrays.get("points"),
         here=here,
         targets=targets,
