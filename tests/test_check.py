@@ -109,7 +109,8 @@ ENVIRONMENTS = [
     (changed(step=raising), "error", "step", "raised RuntimeError .out of oil.*step 0"),
     (changed(reset=lambda self: (0, {})), "error", "reset", "seed="),
     (changed(reset=lambda self, *, seed=None, options=None: 0), "error", "reset", "pair"),
-    (changed(action_space=gym.spaces.Box(0, 1)), "error", "action_space", "Box is not supported"),
+    (changed(action_space=gym.spaces.MultiDiscrete([2, 2])), "error", "action_space", "MultiDiscrete is not supported"),
+    (changed(action_space=gym.spaces.Box(0, np.inf)), "error", "action_space", "is unbounded in dimension 0"),
     (stepped(lambda self, o, r, e, t, i: (o, r, False, t, i)), "warning", "env", "TimeLimit"),
 ]
 

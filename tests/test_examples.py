@@ -10,7 +10,7 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-LONG = ("cartpole",)  # learns on networks
+LONG = ("cartpole", "pendulum")  # learn on networks
 
 
 @pytest.mark.parametrize(

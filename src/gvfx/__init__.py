@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from gvfx.policies import constant_policy as constant_policy
     from gvfx.policies import deterministic_policy as deterministic_policy
     from gvfx.policies import from_sb3 as from_sb3
+    from gvfx.policies import gaussian_policy as gaussian_policy
     from gvfx.policies import mixture_policy as mixture_policy
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
@@ -102,6 +103,7 @@ _HOMES = {
         "constant_policy",
         "deterministic_policy",
         "from_sb3",
+        "gaussian_policy",
         "mixture_policy",
         "table_policy",
         "uniform_policy",

@@ -8,6 +8,7 @@ observation or of a batch.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -163,6 +164,66 @@ class DeterministicPolicy(Policy):
         return DeterministicPolicy(*_settled(self.choice, self.batched, observations, ()))
 
 
+class ContinuousPolicy(Policy):
+    """A policy of Box actions: a middle action plus Gaussian noise of spread `sigma`, cut at the space's bounds."""
+
+    sigma: float | tuple[float, ...]
+
+    @abstractmethod
+    def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+        """Middle actions [batch, *shape] at a batch of observations, in the environment's units."""
+
+    def ready(self, observations: Any, shape: tuple[int, ...]) -> ContinuousPolicy:
+        """The same policy for being asked again and again, as `settled`."""
+        return self
+
+    def sigmas(self, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+        """The noise's standard deviation in every dimension of an action, [*shape]."""
+        spread = np.asarray(self.sigma, float)
+        if spread.size not in (1, math.prod(shape)):
+            raise InputError(
+                f"{field}: sigma has {spread.size} numbers, an action has shape {shape}; give one number, or one per dimension."
+            )
+        return np.broadcast_to(spread.reshape(shape if spread.size > 1 else ()), shape)
+
+    def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
+        raise InputError(f"{field}: {type(self).__name__} has continuous actions; numbered actions need probabilities.")
+
+    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+        return self.table(0, actions, field)
+
+
+@dataclass(frozen=True)
+class GaussianPolicy(ContinuousPolicy):
+    """The middle action by a function of the observation, or one for all of them."""
+
+    middle: Callable[[Any], Any] | tuple[float, ...]
+    sigma: float | tuple[float, ...]
+    batched: bool | None = None
+
+    def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+        if callable(self.middle):
+            answers = _each(self.middle, self.batched, observations, shape)
+        else:
+            fits = len(self.middle) == math.prod(shape)
+            answers = [np.reshape(self.middle, shape) if fits else self.middle] * len(observations)
+        try:
+            out = np.asarray(answers, float)
+        except (TypeError, ValueError):
+            raise InputError(f"{field}: the function must return numbers, one action of shape {shape}.") from None
+        if out.shape != (len(observations), *shape):
+            raise InputError(f"{field}: gives actions of shape {out.shape[1:]}, the environment's have {shape}; give that shape.")
+        if not np.isfinite(out).all():
+            raise InputError(f"{field}: the middle action holds nan or infinity; return finite numbers.")
+        return out
+
+    def ready(self, observations: Any, shape: tuple[int, ...]) -> GaussianPolicy:
+        if not callable(self.middle):
+            return self
+        function, batched = _settled(self.middle, self.batched, observations, shape)
+        return GaussianPolicy(function, self.sigma, batched)
+
+
 def _each(function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]) -> Any:
     """A function's answers at a batch of observations: one call where it takes batches, else one call each."""
     if batched is None:
@@ -272,6 +333,23 @@ def mixture_policy(policies: Sequence[Any], weights: Sequence[float] | None = No
     return MixturePolicy(parts, tuple(shares.ravel().tolist()))
 
 
+def gaussian_policy(middle: Any, sigma: Any, batched: bool | None = None) -> GaussianPolicy:
+    """Box actions: clip(middle(observation) + N(0, sigma^2), low, high), in the environment's units.
+
+    middle:  a function of the observation, or of a batch of them (`batched`; None: found out), NumPy or JAX, that returns
+             the middle action; or one action for all observations.
+    sigma:   one number above 0, or one per dimension.
+    """
+    try:
+        spread = np.asarray(sigma, float)
+    except (TypeError, ValueError):
+        spread = np.empty(0)
+    if not (spread.size and np.isfinite(spread).all() and (spread > 0).all()):
+        raise InputError(f"sigma: {sigma!r:.40} must be above 0; give the noise's standard deviation in the action's units.")
+    own = tuple(spread.ravel().tolist()) if spread.ndim else float(spread)
+    return GaussianPolicy(middle if callable(middle) else tuple(np.ravel(middle).tolist()), own, batched)
+
+
 def uniform_policy() -> UniformPolicy:
     """Every action alike."""
     return UniformPolicy()
@@ -326,7 +404,10 @@ def from_sb3(
     if not (hasattr(policy, "q_net") or hasattr(policy, "get_distribution")):
         raise InputError(f"model: {type(model).__name__} gives no action probabilities; use PPO, A2C or DQN.")
     if not hasattr(getattr(model, "action_space", None), "n"):
-        raise InputError("model: its actions are not numbered (Discrete); use a model trained with Discrete actions.")
+        raise InputError(
+            "model: its actions are not numbered (Discrete); use a model that has them, or for Box actions "
+            "gvfx.gaussian_policy(lambda o: model.predict(o, deterministic=True)[0], sigma)."
+        )
     if hasattr(policy, "q_net") and (temperature is None) != deterministic:
         raise InputError(
             "temperature: DQN has action values, not probabilities; give temperature=1.0 (softmax) or deterministic=True."

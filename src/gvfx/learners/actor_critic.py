@@ -24,6 +24,11 @@ def normals(chance: jax.Array) -> jax.Array:
     return math.sqrt(2) * jax.lax.erf_inv(chance)
 
 
+def wide(sigmas: jax.Array) -> jax.Array:
+    """Spreads [gvf], or [gvf, action], as they go with actions [..., gvf, action]."""
+    return sigmas.reshape(len(sigmas), -1)
+
+
 def twin_critics(
     generator: np.random.Generator, inputs: int, hidden: tuple[int, ...], gvfs: int, positive: bool = False
 ) -> Twins:

@@ -14,10 +14,11 @@ from gvfx.errors import InputError
 
 @dataclass(frozen=True)
 class TwinCritics:
-    """Sampled-Sarsa targets on twin critics; a description, run by `gvfx.running.lockstep`.
+    """Sampled-Sarsa targets on twin critics; a description, run by `gvfx.running.lockstep` and `continuous_actions`.
 
     hidden:            widths of the shared trunk.
-    worlds, updates:   a vector step is one control step in each of `worlds` worlds and then `updates` updates of Q.
+    worlds, updates:   a vector step is one control step in each of `worlds` worlds and then `updates` updates of Q; in a
+                       Gymnasium environment it is `worlds` transitions, whichever lanes they are from.
     m_every:           M is updated with every m_every-th update of Q, where the behaviour needs it.
     batch, capacity, learning_starts: replay, in transitions.
     rate_q, rate_m:    Adam's learning rates; `final_rate` is the fraction they fall to, linearly over the run.

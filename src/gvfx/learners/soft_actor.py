@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gvfx.learners.actor_critic import Aggregate, Twins, aggregated, both, gaussian_actor, squashed_sample
+from gvfx.learners.actor_critic import Aggregate, Twins, aggregated, both, gaussian_actor, squashed_sample, wide
 from gvfx.learners.networks import Heads
 
 
@@ -47,7 +47,7 @@ class Acting(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What the actor's loss looks at: states [batch, o], the targets' middle actions there [batch, gvf, a], sigmas [gvf]."""
+    """What the actor's loss looks at: states [batch, o], the targets' middle actions there [batch, gvf, a], sigmas [gvf(, a)]."""
 
     observation: jax.Array
     middles: jax.Array
@@ -57,8 +57,8 @@ class Surroundings(NamedTuple):
 
 def log_gaussians(middles: jax.Array, sigmas: jax.Array, action: jax.Array) -> jax.Array:
     """log pi_i(a|s) [batch, gvf] of actions [batch, a] under the target policies' Gaussians before they are clipped."""
-    away = (action[:, None] - middles) / sigmas[:, None]
-    return (-0.5 * away**2 - jnp.log(sigmas)[:, None] - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
+    away = (action[:, None] - middles) / wide(sigmas)
+    return (-0.5 * away**2 - jnp.log(wide(sigmas)) - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
 
 
 class ActorUpdates:

@@ -144,10 +144,15 @@ def _over_time(result: Result, origin: Provenance) -> Curves | None:
 
 def _spent(result: Result) -> str:
     spent = result.visits.sum(axis=(0, 1)) / max(1, result.visits.sum())
-    shares = ", ".join(f"action {a} {p:.0%}" for a, p in enumerate(spent))
+    shares = ", ".join(f"{name} {p:.0%}" for name, p in zip(_choices(result), spent, strict=True))
     ended = f" {int(result.episodes[:, -1].mean()):,} episodes ended per seed." if result.episodes.size else ""
     near = " Visits of transitions that are kept are counted at the nearest of the points." if result.points is not None else ""
     return f"Of all steps: {shares}.{ended}{near}"
+
+
+def _choices(result: Result) -> list[str]:
+    """What the steps were spent on."""
+    return [f"action {choice}" if choice.isdigit() else choice for choice in result.choices]
 
 
 def _visits(result: Result, origin: Provenance) -> DataTable:
@@ -155,7 +160,7 @@ def _visits(result: Result, origin: Provenance) -> DataTable:
     most = np.argsort(-per_action.sum(axis=1), kind="stable")[:SHOWN]
     most = most[per_action[most].sum(axis=1) > 0]
     mu = result.behaviour.mean(axis=0)
-    columns = ["at", "visits", *(f"action {a}" for a in range(per_action.shape[1])), "behaviour at the end"]
+    columns = ["at", "visits", *_choices(result), "behaviour at the end"]
     rows = [
         [
             _label(result, s),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
-from gvfx.learners.actor_critic import aggregated, both, normals, squashed_sample
+from gvfx.learners.actor_critic import aggregated, both, normals, squashed_sample, wide
 from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.critic_updates import Critics, CriticUpdates, Entropy, Question
 from gvfx.learners.replay import columns
@@ -34,24 +35,33 @@ class Losses(NamedTuple):
     actor: jax.Array  # [], 0 where there is none
 
 
+class Sizes(NamedTuple):
+    """What the agent reads of a world."""
+
+    observation_size: int
+    action_size: int
+    tasks: tuple[str, ...]
+
+
 class GVFAgent:
     """Acts by a behaviour and learns all GVFs' critics (see `gvfx.running.staggered.Agent`)."""
 
     def __init__(
         self,
-        domain: Domain,
+        domain: Domain | Sizes,
         targets: tuple[Target, ...],
         asked: Question,
         weights: jax.Array,
         behaviour: Behaviour,
         learner: TwinCritics,
         steps: int,
+        varying: bool = False,
     ) -> None:
+        """varying: whether every transition brings its own discounts."""
         self.described, self.behaviour, self.targets, self.asked, self.weights = learner, behaviour, targets, asked, weights
-        self.gvfs = len(targets)
-        self.columns = columns(
-            domain.observation_size, domain.action_size, len(domain.tasks), notes=self.gvfs * domain.action_size
-        )
+        self.gvfs = len(asked.signals)
+        notes, discounts = asked.policies * domain.action_size, self.gvfs if varying else 0
+        self.columns = columns(domain.observation_size, domain.action_size, len(domain.tasks), notes, discounts)
         updates = max(0, steps - learner.learning_starts) // learner.worlds * learner.updates
         self.critics = CriticUpdates(learner, self.columns, asked, behaviour.needs_variance, updates)
         self.actor = None
@@ -65,13 +75,19 @@ class GVFAgent:
         self.rule = behaviour.control_rule()
         self.size = domain.action_size
         self.act_draws = (self.gvfs + 1) * self.size + 2
-        self.learn_draws = (self.gvfs + (2 if behaviour.needs_actor else 0)) * self.size
+        self.learn_draws = (asked.policies + (2 if behaviour.needs_actor else 0)) * self.size
 
     def begin(self, generator: np.random.Generator) -> Learning:
         return Learning(self.critics.begin(generator), self.actor.begin(generator) if self.actor else None)
 
     def begin_acting(self) -> Any:
         return self.rule.begin(self.described.worlds, self.gvfs)
+
+    def weighing(self, weights: jax.Array) -> GVFAgent:
+        """The same agent with other weights of the GVFs."""
+        other = copy.copy(self)
+        other.weights = weights
+        return other
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
@@ -88,17 +104,22 @@ class GVFAgent:
     def act(
         self, learning: Learning, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
     ) -> tuple[Any, jax.Array]:
+        return self.choose(learning, acting, chance, observations, self.middles(observations), over)[:2]
+
+    def choose(
+        self, learning: Learning, acting: Any, chance: jax.Array, observations: jax.Array, middles: jax.Array, over: jax.Array
+    ) -> tuple[Any, jax.Array, jax.Array]:
+        """What acting remembers, actions [world, action] and whom each world follows [world]: a GVF's target, or its own."""
         for_targets, rest = chance[:, : self.gvfs * self.size], chance[:, self.gvfs * self.size :]
-        middles = self.middles(observations)
         noise = normals(for_targets).reshape(middles.shape)
-        candidates = jnp.clip(middles + self.asked.sigmas[:, None] * noise, -1, 1)
+        candidates = jnp.clip(middles + wide(self.asked.sigmas) * noise, -1, 1)
         own = rest[:, : self.size]
         if learning.actor is not None:
             own, _ = squashed_sample(learning.actor.actor, observations, normals(own))
         pull = self.pull(learning.critics, observations, middles, candidates)
         acting, which = self.rule.choose(self.rule.episode_end(acting, over), 0.5 + 0.5 * rest[:, self.size :], pull)
         options = jnp.concatenate([candidates, own[:, None]], axis=1)
-        return acting, jnp.take_along_axis(options, which[:, None, None], axis=1)[:, 0]
+        return acting, jnp.take_along_axis(options, which[:, None, None], axis=1)[:, 0], which
 
     def pull(self, critics: Critics, observations: jax.Array, middles: jax.Array, candidates: jax.Array) -> jax.Array:
         """mu* ~ sqrt(sum_j w_j pi_j^2 M_j) over the mean of the targets' densities, at their draws [world, gvf]: importance
@@ -134,8 +155,9 @@ class GVFAgent:
         self, critics: Critics, acting: Acting | None, rows: jax.Array, noise: jax.Array, variance: bool
     ) -> tuple[Critics, jax.Array, jax.Array]:
         """One pass of Algorithm 2's critics on a batch: Q, the TD error, M if `variance`, target networks; and the losses."""
-        first, second = self.gvfs * self.size, (self.gvfs + 1) * self.size
-        draws = self.critics.next_actions(rows, noise[:, :first].reshape(len(rows), self.gvfs, self.size))
+        first = self.asked.policies * self.size
+        second = first + self.size
+        draws = self.critics.next_actions(rows, noise[:, :first].reshape(len(rows), -1, self.size))
         entropy = None
         if self.described.entropy_in_target and acting is not None:
             _, log_mu = squashed_sample(acting.actor, rows[:, self.columns.following], noise[:, first:second])
@@ -152,7 +174,7 @@ class GVFAgent:
     def update_actor(self, acting: Acting, critics: Critics, rows: jax.Array, noise: jax.Array) -> tuple[Acting, jax.Array]:
         """One update of mu and alpha, at the batch's s' (states of the same stream, where the targets' actions are known)."""
         assert self.actor is not None and critics.m is not None
-        middles = rows[:, self.columns.notes].reshape(len(rows), self.gvfs, self.size)
+        middles = self.asked.own(rows[:, self.columns.notes].reshape(len(rows), -1, self.size))
         around = Surroundings(rows[:, self.columns.following], middles, self.asked.sigmas, self.weights)
         return self.actor.update(acting, critics.m, around, noise[:, -self.size :])
 

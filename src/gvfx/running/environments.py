@@ -12,10 +12,11 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.optimal import OptimalDesign
-from gvfx.behaviours.wrappers import Blend
+from gvfx.behaviours.wrappers import Blend, Hold
 from gvfx.errors import InputError, require
 from gvfx.gvf import GVF, stack
 from gvfx.learners.base import Learner
+from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.deep import Deep
 from gvfx.learners.model import CertaintyEquivalence
 from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, gather, unreached
@@ -25,6 +26,7 @@ from gvfx.running.stepping import EnvironmentFailed
 from gvfx.signals import SignalFailed
 from gvfx.uncertainty import ErrorBelow
 from gvfx.worlds.asking import sight, stage
+from gvfx.worlds.box_actions import has_box_actions, reach
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
@@ -116,7 +118,9 @@ def make_online_runner(
     plan: Plan,
     until: ErrorBelow | None = None,
 ) -> Any:
-    """Tables for Discrete observations, networks for all others; with good defaults."""
+    """Twin critics for Box actions; else tables for Discrete observations, networks for all others; with good defaults."""
+    if has_box_actions(env):
+        return _make_box_runner(env, questions, behaviour, learner, plan, until)
     space = getattr(env, "single_observation_space", None) or env.observation_space
     if type(space).__name__ == "Discrete":
         behaviour, learner = behaviour or OptimalDesign(), learner or CertaintyEquivalence()
@@ -135,6 +139,27 @@ def make_online_runner(
     except ImportError:
         raise InputError("jax: networks need it and it is not installed; pip install 'gvfx[deep]'.") from None
     return SteppedRunner(here, questions, behaviour, learner, plan)
+
+
+def _make_box_runner(
+    env: Any, questions: Sequence[GVF], behaviour: Behaviour | None, learner: Any, plan: Plan, until: ErrorBelow | None
+) -> Any:
+    if until is not None:
+        raise InputError("until: the error of twin critics cannot be bounded; give steps alone.")
+    behaviour, learner = behaviour or Hold(GVFExplorer()), learner or box_learner(plan.steps)
+    if not isinstance(learner, TwinCritics):
+        raise InputError(f"learner: {type(learner).__name__} needs Discrete actions; use gvfx.TwinCritics(...) here.")
+    here = reach(env)
+    require("jax", "deep")
+    from gvfx.running.continuous_actions import BoxRunner
+
+    return BoxRunner(here, questions, behaviour, learner, plan)
+
+
+def box_learner(steps: int) -> TwinCritics:
+    """The default for Box actions: a replay that holds the run (at most 200,000)."""
+    block = TwinCritics().worlds
+    return TwinCritics(capacity=-(-min(steps, 200_000) // block) * block, learning_starts=min(1000, steps // 10))
 
 
 def network_behaviour() -> Behaviour:

@@ -11,9 +11,10 @@ from scipy.special import ndtri
 
 from gvfx.errors import InputError
 from gvfx.evidence import Empirical
-from gvfx.running.answers import Answers
+from gvfx.running.answers import Answers, CriticAnswers
 from gvfx.uncertainty import bootstrap, standard_errors
 from gvfx.worlds.asking import Sight, Targets
+from gvfx.worlds.box_actions import Gaussians, Reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +24,8 @@ class Snapshot:
     step: int
     values: np.ndarray  # [seed, gvf, state]
     variances: np.ndarray | None  # [seed, gvf, state] sum_a pi M, where the learner kept M
-    visits: np.ndarray  # [seed, state, action]
-    behaviour: np.ndarray  # [seed, state, action]
+    visits: np.ndarray  # [seed, state, action]; of Box actions [seed, state, question whose policy was followed, or none]
+    behaviour: np.ndarray  # [seed, state, action], or the same
     levels: np.ndarray  # [seed, gvf] drifting cumulants
     standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, where the learner has them
 
@@ -51,10 +52,12 @@ class Result:
     stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound of the error at the end
     first_state: int = 0  # what the environment calls the first state
-    answers: tuple[Answers, ...] = ()  # networks in an environment: one per seed; then "state" above is one of the points
+    answers: tuple[
+        Answers | CriticAnswers, ...
+    ] = ()  # networks in an environment: one per seed; then "state" above is one of the points
     points: np.ndarray | None = None  # [point, o] some observations met, flattened
     here: Sight | None = None  # that environment (not stored)
-    targets: Targets | None = None  # its questions' policies (not stored)
+    targets: Targets | Gaussians | None = None  # its questions' policies (not stored)
 
     @property
     def values(self) -> np.ndarray:
@@ -81,8 +84,25 @@ class Result:
         """Weighted mean of the GVFs' squared errors, [seed, t]; plain mean with equal weights."""
         return self.mse @ (self.weights / self.weights.sum())
 
-    def predict(self, observation: Any) -> np.ndarray:
-        """Predictions [gvf] at an observation (or batch of them, [gvf, ...]), averaged over seeds."""
+    @property
+    def _boxed(self) -> bool:
+        """Whether it is of Box actions."""
+        return bool(self.answers) and isinstance(self.answers[0], CriticAnswers)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What the last axis of `visits` counts: actions, or with Box actions whose policy was followed."""
+        if self._boxed:
+            return (*(f"as {name}" for name in self.names), "of its own")
+        return tuple(str(a) for a in range(self.visits.shape[2]))
+
+    def predict(self, observation: Any, action: Any = None) -> np.ndarray:
+        """Predictions [gvf] at an observation (or batch of them, [gvf, ...]), averaged over seeds.
+
+        action: of Box actions, an action to begin with (or one per observation); the questions' policies come after it.
+        """
+        if action is not None:
+            return self._from(observation, action)
         if self.answers:
             return self.each(observation)[0].mean(axis=0)
         return self.values[:, :, self._states(observation)].mean(axis=0)
@@ -92,10 +112,21 @@ class Result:
         if self.here is None or self.targets is None:
             raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
         batch, vectors, alone = self.here.batch(observation)
-        pi = self.targets(batch)
+        pi = self.targets(batch)  # or draws of Box actions
         both = [answers.values(vectors, pi) for answers in self.answers]
         values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
         return (values[..., 0], errors[..., 0] if errors.size else errors) if alone else (values, errors)
+
+    def _from(self, observation: Any, action: Any) -> np.ndarray:
+        """Predictions where an action is given."""
+        if not self._boxed:
+            raise InputError("action: values of actions are told with Box actions only; leave it out.")
+        if not isinstance(self.here, Reach):
+            raise InputError("env: a stored result does not know its environment; give load(path, env, questions) it to predict.")
+        _, vectors, alone = self.here.batch(observation)
+        own = self.here.given(action, len(vectors))
+        values = np.mean([answers.at(vectors, own) for answers in self.answers if isinstance(answers, CriticAnswers)], axis=0).T
+        return values[:, 0] if alone else values
 
     def _states(self, observation: Any) -> np.ndarray:
         """Observations as states counted from 0."""
@@ -146,7 +177,7 @@ class Result:
         kept = [f"{k} {v}" for k, v in self.experiment.items() if k in ("environment", "behaviour", "learner", "failed")]
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
         lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
-        lines.append("actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(spent)))
+        lines.append(self._spent(spent))
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
         width = max(map(len, self.names))
@@ -165,6 +196,11 @@ class Result:
             wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in self.experiment["collect"])
             lines.append("collect next: " + ", ".join(wanted))
         return "\n".join(lines)
+
+    def _spent(self, shares: np.ndarray) -> str:
+        if self._boxed:
+            return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(self.choices, shares, strict=True))
+        return "actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(shares))
 
     def _where(self, visits: np.ndarray) -> str:
         if self.points is not None:
@@ -200,6 +236,10 @@ class Result:
             values, errors = self.values, self._standard_errors()
         centre = values.mean(axis=0)
         if not errors.size:
+            if self._boxed:
+                raise InputError(
+                    "intervals: are not offered with Box actions; give several seeds, and see rows() for their spread."
+                )
             raise InputError("intervals: these networks have no bootstrapped heads; use gvfx.Deep(heads=10).")
         if method == "asymptotic":
             half = -ndtri(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)

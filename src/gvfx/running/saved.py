@@ -12,10 +12,11 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.files import write_whole
 from gvfx.gvf import GVF
-from gvfx.running.answers import Answers
+from gvfx.running.answers import Answers, CriticAnswers, from_arrays
 from gvfx.running.result import Result, Snapshot
 from gvfx.tensors import pack, unpack
-from gvfx.worlds.asking import Targets, sight
+from gvfx.worlds.asking import Targets
+from gvfx.worlds.box_actions import Gaussians, Reach, outlook
 
 FORMAT, VERSION = "gvfx result", "1"
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
@@ -60,10 +61,15 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
             f"path: {path} has version {metadata['version']}, this gvfx reads {VERSION}; use the gvfx that wrote it."
         )
     described = json.loads(metadata["result"])
-    here = sight(env) if env is not None else None
-    targets = Targets(questions, here.actions) if here and questions else None
+    here = outlook(env) if env is not None else None
+    targets: Targets | Gaussians | None = None
+    if here is not None and questions:
+        targets = Gaussians(questions, here) if isinstance(here, Reach) else Targets(questions, here.actions)
     if targets is not None and targets.names != tuple(described["names"]):
         raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
+    answers = _answers(arrays)
+    if here is not None and answers and isinstance(here, Reach) != isinstance(answers[0], CriticAnswers):
+        raise InputError(f"env: {here.name} has other actions than {path} was learnt with; give the same environment.")
     return Result(
         names=tuple(described["names"]),
         seeds=tuple(described["seeds"]),
@@ -73,7 +79,7 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
         ),
         experiment=described["experiment"],
         first_state=described["first_state"],
-        answers=_answers(arrays),
+        answers=answers,
         points=arrays.get("points"),
         here=here,
         targets=targets,
@@ -81,11 +87,11 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
     )
 
 
-def _answers(arrays: dict[str, np.ndarray]) -> tuple[Answers, ...]:
+def _answers(arrays: dict[str, np.ndarray]) -> tuple[Answers | CriticAnswers, ...]:
     """Every seed's network."""
     seeds: dict[int, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith("answers."):
             _, k, own = name.split(".")
             seeds.setdefault(int(k), {})[own] = array
-    return tuple(Answers.from_arrays(seeds[k]) for k in sorted(seeds))
+    return tuple(from_arrays(seeds[k]) for k in sorted(seeds))

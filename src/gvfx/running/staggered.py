@@ -172,11 +172,16 @@ def _store_and_learn(agent: Agent, state: State, rows: jax.Array, onward: jax.Ar
     """Transitions are stored, then all updates are made."""
     keep, (chance, many) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows))
-    index = memory.sample_uniform(replay, 0.5 + 0.5 * many[..., 0].ravel())
-    batches = replay.rows[index].reshape(*many.shape[:2], -1)
-    learning, losses = agent.learn(state.learning, batches, normals(many[..., 1:]))
+    learning, losses = learn_from(agent, state.learning, replay, many)
     acting, actions = agent.act(learning, state.acting, True, chance, onward, over)
     return State(keep, learning, acting, replay, actions), losses
+
+
+def learn_from(agent: Agent, learning: Any, replay: memory.Replay, many: jax.Array) -> tuple[Any, Any]:
+    """All updates of a vector step on batches drawn from the replay; many [update, batch, 1 + draw] is uniform in (-1, 1)."""
+    index = memory.sample_uniform(replay, 0.5 + 0.5 * many[..., 0].ravel())
+    batches = replay.rows[index].reshape(*many.shape[:2], -1)
+    return agent.learn(learning, batches, normals(many[..., 1:]))
 
 
 def _chance(agent: Agent, keys: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:

@@ -63,7 +63,7 @@ class One:
 
     def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
         """Take the chosen action, read the signals and learn; returns how many episodes ended."""
-        action = int(agent.action[0]) + self.here.first_action
+        action = self.here.deed(agent.action[0])
         try:
             following, reward, terminated, truncated, info = self.here.env.step(action)
         except Exception as error:
@@ -125,7 +125,7 @@ class Many:
 
     def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
         """Take the chosen actions, read the signals and learn; returns how many episodes ended."""
-        actions = agent.action + self.here.first_action
+        actions = self.here.deeds(agent.action)
         try:
             given, rewards, terminated, truncated, info = self.here.env.step(actions)
         except Exception as error:
@@ -141,7 +141,7 @@ class Many:
         for k in np.flatnonzero(~self.resets).tolist():
             own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
             try:
-                before, action, reward = self.seen_now[k], int(actions[k]), float(rewards[k])
+                before, action, reward = self.seen_now[k], self.here.deed(agent.action[k]), float(rewards[k])
                 self.reader.read(before, action, reward, following[k], own, agent.c[k], agent.gamma[k])
             except SignalFailed as error:
                 raise self.failed(f"environment {k}: {error}") from error

@@ -20,7 +20,7 @@ import numpy as np
 from gvfx.cumulants import Constant, Drifter
 from gvfx.errors import InputError
 from gvfx.gvf import GVF, expand, question_names
-from gvfx.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy
+from gvfx.policies import CallablePolicy, ContinuousPolicy, DeterministicPolicy, MixturePolicy, Policy
 from gvfx.signals import Measured, SignalFailed, TransitionFunction, number, of_transition
 from gvfx.worlds.mdp import MDP
 
@@ -35,8 +35,22 @@ class Misfit(ValueError):
     """An observation that is not what its space says."""
 
 
+class _Numbered:
+    """An environment whose actions are whole numbers."""
+
+    first_action: int
+
+    def deed(self, action: Any) -> Any:
+        """An action as the environment counts it, from what an agent chose."""
+        return int(action) + self.first_action
+
+    def deeds(self, actions: np.ndarray) -> np.ndarray:
+        """The same for a vector environment, [lane, ...]."""
+        return actions + self.first_action
+
+
 @dataclass(frozen=True, eq=False)
-class Stage:
+class Stage(_Numbered):
     """A Gymnasium environment with Discrete observations and actions as learners see it."""
 
     env: Any
@@ -94,7 +108,7 @@ def stage(env: Any) -> Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Sight:
+class Sight(_Numbered):
     """A Gymnasium environment with Discrete actions and any observations that can be flattened, as networks see it."""
 
     env: Any
@@ -153,19 +167,24 @@ class Sight:
         return np.array(observations) if self.space.shape is not None else list(observations)
 
 
-def sight(env: Any) -> Sight:
-    """The outline of an environment for networks, or a sentence that says why it has none."""
+def observed(env: Any) -> tuple[Any, int]:
+    """The space of one observation and how many numbers it has when flattened."""
     from gymnasium.spaces.utils import flatdim
 
-    many = hasattr(env, "num_envs")
-    space = env.single_observation_space if many else env.observation_space
-    moves = env.single_action_space if many else env.action_space
-    if type(moves).__name__ != "Discrete":
-        raise InputError(f"action_space: {type(moves).__name__} is not Discrete; offer numbered actions with a wrapper.")
+    space = env.single_observation_space if hasattr(env, "num_envs") else env.observation_space
     try:
-        size = int(flatdim(space))
+        return space, int(flatdim(space))
     except (NotImplementedError, ValueError):
         raise InputError(f"observation_space: {space} cannot be flattened; offer Box or Dict observations.") from None
+
+
+def sight(env: Any) -> Sight:
+    """The outline of an environment for networks, or a sentence that says why it has none."""
+    many = hasattr(env, "num_envs")
+    moves = env.single_action_space if many else env.action_space
+    if type(moves).__name__ != "Discrete":
+        raise InputError(f"action_space: {type(moves).__name__} is neither Discrete nor Box; offer one of them with a wrapper.")
+    space, size = observed(env)
     return Sight(env, environment_name(env), int(moves.start), int(moves.n), int(env.num_envs) if many else 1, space, size)
 
 
@@ -304,6 +323,8 @@ class Targets:
         self.distinct: dict[Policy, str] = {}
         for name, q in zip(self.names, questions, strict=True):
             self.distinct.setdefault(q.policy, f"{name}.policy")
+            if isinstance(q.policy, ContinuousPolicy):
+                q.policy.table(0, actions, f"{name}.policy")  # which refuses
         order = list(self.distinct)
         self.member = np.array([order.index(q.policy) for q in questions])
         self.tables = None

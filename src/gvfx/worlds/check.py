@@ -7,7 +7,8 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from gvfx.errors import InputError
 from gvfx.gvf import GVF, expand, question_names
 from gvfx.signals import Measured
 from gvfx.worlds.asking import Reader, Stage, is_environment, shifted, stage, time_limit
+from gvfx.worlds.box_actions import Gaussians, has_box_actions, outlook, random_action, reach
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class _Step:
     """One transition as the check saw it, copied."""
 
     observation: Any
-    action: int
+    action: Any
     reward: Any
     following: Any
     terminated: Any
@@ -82,14 +84,18 @@ def check(env: Any, questions: Sequence[GVF] = (), steps: int = 1000, seed: int 
         found.raised(error, "questions", "")
     if tried is None:
         return list(found)
-    if type(tried.action_space).__name__ != "Discrete":
-        kind = type(tried.action_space).__name__
-        found.error("action_space", f"{kind} is not supported; offer numbered actions (Discrete) with a wrapper.")
+    kind = type(tried.action_space).__name__
+    if kind not in ("Discrete", "Box"):
+        found.error("action_space", f"{kind} is not supported; offer Discrete or Box actions with a wrapper.")
         return list(found)
+    here: Stage | None = None  # where observations are not numbered: policies are tried at those met
+    with suppress(InputError):
+        here = stage(tried) if kind == "Discrete" else None
     try:
-        here = stage(tried)
-    except InputError:
-        here = None  # observations are not numbered: policies are tried at those met
+        outlook(tried)
+    except InputError as error:
+        found.raised(error, "env", "")
+        return list(found)
     path = _walk(tried, steps, seed, found)
     _check_policies(tried, here, path, asked, found)
     if path:
@@ -120,7 +126,7 @@ def _walk(env: Any, steps: int, seed: int, found: _Findings) -> list[_Step]:
     given = _reset(env, {"seed": seed}, found)
     while given is not None and len(path) < steps:
         observation = copy.deepcopy(given)
-        action = int(env.action_space.start + rng.integers(env.action_space.n))
+        action = random_action(env.action_space, rng)
         answer = _step(env, action, len(path), found)
         if answer is None:
             break
@@ -145,7 +151,7 @@ def _reset(env: Any, options: dict, found: _Findings) -> Any:
     return answer[0] if _fits(env, answer[0], "reset", found) else None
 
 
-def _step(env: Any, action: int, t: int, found: _Findings) -> tuple | None:
+def _step(env: Any, action: Any, t: int, found: _Findings) -> tuple | None:
     """A step's five values, or None where they are broken."""
     wanted = "return (observation, reward, terminated, truncated, info)."
     try:
@@ -219,18 +225,32 @@ def _check_reproducible(path: list[_Step], replay: list[_Step], found: _Findings
 
 def _check_policies(env: Any, here: Stage | None, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings) -> None:
     """Every policy at every numbered state, or at some of the observations met."""
-    actions = int(env.action_space.n)
     seen = [step.observation for step in path[:: max(1, len(path) // 20)]]
     batch = np.stack(seen) if seen and isinstance(seen[0], np.ndarray) else seen
     for name, q in asked:
         field = f"{name}.policy"
         try:
-            if here is not None:
-                shifted(q.policy, here.first_state).table(here.shell.states, actions, field)
+            if has_box_actions(env):
+                _check_gaussian(env, batch, name, q, found)
+            elif here is not None:
+                shifted(q.policy, here.first_state).table(here.shell.states, int(env.action_space.n), field)
             elif len(batch):
-                q.policy.at(batch, actions, field)
+                q.policy.at(batch, int(env.action_space.n), field)
         except Exception as error:
             found.raised(error, field, "make it answer every observation")
+
+
+def _check_gaussian(env: Any, batch: Any, name: str, q: GVF, found: _Findings) -> None:
+    """A policy of Box actions: shape and numbers, and whether its middle actions lie in the Box."""
+    targets = Gaussians([replace(q, name=name)], reach(env))
+    if not len(batch):
+        return
+    outside = (np.abs(targets.each(batch)) > 1 + 1e-6).any(axis=(1, 2)).mean()
+    if outside > 0.5:
+        found.warning(
+            f"{name}.policy",
+            f"its middle action leaves {env.action_space} at {outside:.0%} of observations, where it is cut; scale it.",
+        )
 
 
 def _check_signals(

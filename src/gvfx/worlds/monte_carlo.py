@@ -20,6 +20,7 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.gvf import GVF, expand
 from gvfx.worlds.asking import Reader, Stage, Targets, environment_name, is_environment, layers, stage
+from gvfx.worlds.box_actions import Gaussians, has_box_actions, random_action, reach
 
 NEGLIGIBLE = 1e-6  # discounts so far at which an episode is left
 FEW, MANY = 50, 1000  # episodes before an error is believed; the same where all returns were equal
@@ -82,10 +83,7 @@ def truth_of(
         here: Stage | None = stage(env)
     except InputError:
         here = None
-    actions = getattr(env.action_space, "n", None)
-    if actions is None:
-        raise InputError(f"action_space: {type(env.action_space).__name__} is not Discrete; offer numbered actions.")
-    targets = Targets(asked, int(actions), here.shell.states if here else None, here.first_state if here else 0)
+    targets = Gaussians(asked, reach(env)) if has_box_actions(env) else _numbered(env, asked, here)
     with _no_time_limit(env):
         starts = _starts(env, points, reset_to, np.random.default_rng([seed, 1]))
         rolls = [
@@ -110,6 +108,32 @@ def truth_of(
     return MonteCarlo(targets.names, tuple(s.point for s in starts), episodes=episodes, precise=precise, **columns)
 
 
+def _numbered(env: Any, asked: list[GVF], here: Stage | None) -> Targets:
+    """The policies of an environment with Discrete actions."""
+    actions = getattr(env.action_space, "n", None)
+    if actions is None:
+        raise InputError(f"action_space: {type(env.action_space).__name__} is neither Discrete nor Box; offer one of them.")
+    return Targets(asked, int(actions), here.shell.states if here else None, here.first_state if here else 0)
+
+
+def _actor(env: Any, targets: Targets | Gaussians, k: int) -> Callable[[Any, np.random.Generator], Any]:
+    """What draws an action of the k-th distinct policy at an observation."""
+    if isinstance(targets, Gaussians):
+        return lambda observation, rng: targets.sample(k, observation, rng)
+    first_action, first = int(env.action_space.start), targets.first
+    policy, field = list(targets.distinct.items())[k]
+    table = np.cumsum(targets.tables[k], axis=1).tolist() if targets.tables is not None else None
+
+    def act(observation: Any, rng: np.random.Generator) -> int:
+        if table is not None:
+            chances = table[observation - first]
+        else:
+            chances = policy.at(np.asarray(observation)[None], targets.actions, field)[0].cumsum().tolist()
+        return first_action + min(bisect_right(chances, rng.random() * chances[-1]), len(chances) - 1)
+
+    return act
+
+
 class _Rolls:
     """Episodes from one start under one target policy: returns of all its questions, accumulated."""
 
@@ -118,7 +142,7 @@ class _Rolls:
         env: Any,
         here: Stage | None,
         asked: list[GVF],
-        targets: Targets,
+        targets: Targets | Gaussians,
         k: int,
         start: _Start,
         horizon: int,
@@ -127,15 +151,7 @@ class _Rolls:
         self.members = np.flatnonzero(targets.member == k)
         self.reader = Reader([asked[i] for i in self.members], here)
         self.env, self.start, self.horizon, self.rng = env, start, horizon, rng
-        self.first_action = int(env.action_space.start)
-        policy, field = list(targets.distinct.items())[k]
-        if targets.tables is not None:
-            chances = np.cumsum(targets.tables[k], axis=1).tolist()
-            self.chances = lambda observation: chances[observation - targets.first]
-        else:
-            self.chances = lambda observation: (
-                policy.at(np.asarray(observation)[None], targets.actions, field)[0].cumsum().tolist()
-            )
+        self.act = _actor(env, targets, k)
         self.count = 0
         self.mean, self.squares, self.left, self.top = np.zeros((4, len(self.members)))
         self.slowest = np.zeros(len(self.members))  # largest discount seen
@@ -156,8 +172,7 @@ class _Rolls:
         (c,), (gamma,) = self.reader.begin()
         total, weight = np.zeros(len(c)), np.ones(len(c))
         for _ in range(self.horizon):
-            chances = self.chances(observation)
-            action = self.first_action + min(bisect_right(chances, self.rng.random() * chances[-1]), len(chances) - 1)
+            action = self.act(observation, self.rng)
             following, reward, terminated, truncated, info = env.step(action)
             self.reader.read(observation, action, float(reward), following, info, c, gamma)
             total += weight * c
@@ -231,11 +246,11 @@ def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:
     starts = []
     for _ in range(count):
         seed, depth = _seed(rng), int(rng.integers(20))
-        path: list[int] = []
+        path: list[Any] = []
         observation, _ = env.reset(seed=seed)
         before = copy.deepcopy(observation)
         while len(path) < depth:
-            action = int(env.action_space.start + rng.integers(env.action_space.n))
+            action = random_action(env.action_space, rng)
             following, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
                 break
@@ -245,7 +260,7 @@ def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:
     return starts
 
 
-def _again(env: Any, seed: int, path: list[int], point: Any) -> Callable[[Any, np.random.Generator], tuple[Any, Any]]:
+def _again(env: Any, seed: int, path: list[Any], point: Any) -> Callable[[Any, np.random.Generator], tuple[Any, Any]]:
     """Back to a recorded state by replaying its walk; from there on chance is drawn anew."""
 
     def replay(env: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.files import write_whole
-from gvfx.policies import Policy
+from gvfx.policies import ContinuousPolicy
 from gvfx.tensors import pack, unpack
 
 SHIPPED = Path(__file__).parent / "targets"
@@ -27,7 +27,7 @@ SIGMA = 0.2
 
 
 @dataclass(frozen=True)
-class Target(Policy):
+class Target(ContinuousPolicy):
     """A target policy by the name of a shipped one ("walker-walk") or the path of a file.
 
     digest: of the weights; filled in, and refused where the file has changed since it was written down.
@@ -74,6 +74,12 @@ class Target(Policy):
     def act(self, observations: Any) -> Any:
         """The actor's action [..., a] without the noise, in NumPy or JAX as the observations [..., o] are."""
         return actor(self.layers, observations)
+
+    def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+        seen = np.asarray(observations)
+        if (*seen.shape[1:], *shape) != self.sizes:
+            raise InputError(f"{field}: {self.name!r} is for observations and actions of sizes {self.sizes}, not these.")
+        return self.act(seen)
 
     def sample(self, observations: Any, noise: Any) -> Any:
         """An action [..., a]; noise: a NumPy generator, or standard normal numbers [..., a]."""
