@@ -1,4 +1,4 @@
-"""FrozenLake: three policies times four signals, answered from one stream; predictions beside the exact truth."""
+"""FrozenLake: three policies times four signals, answered from one stream; predictions with intervals, beside the exact truth."""
 
 import gymnasium as gym
 
@@ -23,5 +23,7 @@ questions = [
 ]
 
 result = gvfx.evaluate(env, questions, steps=200_000, seeds=3)
-for name, predicted, true in zip(result.names, result.predict(0), result.truth[0, :, 0], strict=True):
-    print(f"{name:>23}: predicted {predicted:7.4f}   true {true:7.4f}")
+low, high = result.intervals(0).T  # 95 %, in state 0
+for i, name in enumerate(result.names):
+    answer = f"{result.predict(0)[i]:7.4f}, from {low[i]:7.4f} to {high[i]:7.4f}"
+    print(f"{name:>23}: {answer}; true {result.truth[0, i, 0]:7.4f}")

@@ -35,5 +35,7 @@ questions = [
 ]
 result = gvfx.evaluate(env, questions, steps=500_000, seeds=2)
 start, _ = env.reset(seed=1)
-for name, predicted, true in zip(result.names, result.predict(start), result.truth[0, :, start], strict=True):
-    print(f"{name:>34}: predicted {predicted:8.3f}   true {true:8.3f}")
+low, high = result.intervals(start).T
+for i, name in enumerate(result.names):
+    answer = f"{result.predict(start)[i]:8.3f}, from {low[i]:8.3f} to {high[i]:8.3f}"
+    print(f"{name:>34}: {answer}; true {result.truth[0, i, start]:8.3f}")
