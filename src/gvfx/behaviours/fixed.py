@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
+from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.policies import Policy, as_policy
@@ -51,6 +52,9 @@ class Mixture(Behaviour):
 
     def begin(self, asked: Stacked, world: Any) -> FixedState:
         return FixedState(np.ascontiguousarray(asked.pi.mean(axis=2)), asked.pi_stride)
+
+    def retarget(self, state: FixedState, model: Empirical) -> None:
+        state.table[:] = model.asked.pi.mean(axis=2)
 
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1))

@@ -152,7 +152,7 @@ def _alike(parts: list[Part]) -> list[Part]:
     """Parts of which the last stopped early, cut to what all have: the measurements it reached, and each one's end."""
     reached = len(parts[-1].steps)
     curves = ("steps", "mse", "levels", "episodes", "expected")
-    ends = ("snapshot_steps", "values", "variances", "visits", "behaviour", "snapshot_levels", "standard_errors")
+    ends = ("snapshot_steps", "values", "variances", "visits", "behaviour", "snapshot_levels", "standard_errors", "policies")
     return [
         replace(
             part,

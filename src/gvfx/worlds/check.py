@@ -14,6 +14,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.gvf import GVF, expand, question_names
+from gvfx.policies import OwnPolicy
 from gvfx.signals import Measured
 from gvfx.worlds.asking import Reader, Stage, is_environment, shifted, stage, time_limit
 
@@ -225,6 +226,8 @@ def _check_policies(env: Any, here: Stage | None, path: list[_Step], asked: list
     for name, q in asked:
         field = f"{name}.policy"
         try:
+            if here is not None and isinstance(q.policy, OwnPolicy):
+                continue
             if here is not None:
                 shifted(q.policy, here.first_state).table(here.shell.states, actions, field)
             elif len(batch):
