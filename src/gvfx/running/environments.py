@@ -18,7 +18,7 @@ from gvfx.gvf import GVF, stack
 from gvfx.learners.base import Learner
 from gvfx.learners.deep import Deep
 from gvfx.learners.model import CertaintyEquivalence
-from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, gather, unreached
+from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, gather, has_own, unreached
 from gvfx.running.online import OnlineRunner
 from gvfx.running.result import Result
 from gvfx.running.stepping import EnvironmentFailed
@@ -123,6 +123,8 @@ def make_online_runner(
         if not isinstance(learner, Learner):
             raise InputError(f"learner: {type(learner).__name__} does not fit Discrete observations; use a tabular learner.")
         return OnlineRunner(stage(env), questions, behaviour, learner, plan, until)
+    if has_own(questions):
+        raise InputError("policy: networks do not find policies by their own values; give known ones, or Discrete observations.")
     if until is not None:
         raise InputError("until: the error of networks cannot be bounded; give steps alone.")
     here = sight(env)
