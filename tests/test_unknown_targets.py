@@ -152,6 +152,15 @@ def test_what_was_never_tried_keeps_its_share():
     assert np.allclose(result.policy("best"), 0.25)
 
 
+def test_grouped_states_share_a_policy():
+    world = gvfx.gridworld(6, {"left": (0, 0)}, slip=0.1, horizon=60, grouping=2)
+    result = gvfx.evaluate(world, questions()[:1], gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=3000)
+    pi = result.policy("best")
+    for row in np.unique(world.feature[world.live]):
+        assert (pi[world.feature == row] == pi[world.feature == row][0]).all()
+    assert np.median(pi[world.live].max(axis=1)) == 1
+
+
 def test_same_seed_same_bytes_however_it_is_run(learned, tmp_path):
     options = {"steps": STEPS, "evaluate_every": STEPS}
     again = gvfx.evaluate(grid(), questions(), seeds=[1, 0], workers=2, save=tmp_path / "own.gvfx", **options)
