@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from gvfx.policies import from_sb3 as from_sb3
     from gvfx.policies import gaussian_policy as gaussian_policy
     from gvfx.policies import mixture_policy as mixture_policy
+    from gvfx.policies import own_greedy as own_greedy
+    from gvfx.policies import own_softmax as own_softmax
     from gvfx.policies import table_policy as table_policy
     from gvfx.policies import uniform_policy as uniform_policy
     from gvfx.running.evaluate import evaluate as evaluate
@@ -105,6 +107,8 @@ _HOMES = {
         "from_sb3",
         "gaussian_policy",
         "mixture_policy",
+        "own_greedy",
+        "own_softmax",
         "table_policy",
         "uniform_policy",
     ],

@@ -28,6 +28,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.gvf import Stacked
+from gvfx.improvement import settled
 from gvfx.kernel import piece
 from gvfx.worlds.mdp import MDP
 
@@ -178,6 +179,21 @@ class Empirical:
             own = np.array([np.bincount(state, share * paid[:, i], world.states) for i in group])
             out[group] = solve(own.T).T
         return out
+
+    def only(self, i: int, pi: np.ndarray) -> Empirical:
+        """The same with question i alone, asked of a policy [state, action]."""
+        e = self.evidence
+        columns = {name: getattr(e, name)[..., [i]] for name in ("sums", "squares", "recent", "missed")}
+        return Empirical(self.world, self.asked.only(i, pi), e._replace(**columns))
+
+    def settled(self) -> np.ndarray:
+        """pi [state, action, gvf] with policies by a GVF's own values at what they come to in the model."""
+
+        def action_values(i: int, pi: np.ndarray) -> np.ndarray:
+            one = self.only(i, pi)
+            return one.moments(one.values)[0][:, :, 0]
+
+        return settled(self.asked, action_values, self.tried, within=1e-6)[0]
 
     @cached_property
     def groups(self) -> list[list[int]]:

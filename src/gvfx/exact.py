@@ -33,6 +33,7 @@ import scipy.sparse.linalg
 from gvfx.equations import explorer_square, q_target
 from gvfx.errors import InputError
 from gvfx.gvf import GVF, Stacked, stack
+from gvfx.improvement import settled
 from gvfx.policies import checked_rows
 from gvfx.worlds.mdp import MDP
 
@@ -43,9 +44,32 @@ Solve = Callable[[np.ndarray], np.ndarray]
 
 def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True values V [gvf, state]; `levels` [gvf] freezes drifting cumulants (default: their start)."""
-    asked = stack(questions, world)
+    asked = asked_of(world, questions)
     base, unit = value_parts(world, asked)
     return base + unit * _levels(asked, levels)[:, None]
+
+
+def asked_of(world: MDP, questions: Sequence[GVF]) -> Stacked:
+    """The questions as arrays, policies by a GVF's own values at what they come to in this world."""
+    return ideal(world, stack(questions, world))
+
+
+def ideal(world: MDP, asked: Stacked) -> Stacked:
+    """The same questions with every policy by a GVF's own values known: the best one, or the fixed point of its softmax."""
+    if not asked.own:
+        return asked
+    tried = np.ones((world.states, world.actions), dtype=bool)
+
+    def action_values(i: int, pi: np.ndarray) -> np.ndarray:
+        one = asked.only(i, pi)
+        return _action_values(world, one, value_parts(world, one)[0], None)[:, :, 0]
+
+    pi, unsettled = settled(asked, action_values, tried, within=1e-9)
+    if unsettled:
+        raise InputError(
+            f"temperature: the softmax policy of {asked.names[unsettled[0]]!r} by its own values does not settle; raise it."
+        )
+    return asked._replace(pi=pi)
 
 
 def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +88,7 @@ def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
 
 def action_values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True action values Q [state, action, gvf]."""
-    return _action_values(world, stack(questions, world), values(world, questions, levels), levels)
+    return _action_values(world, asked_of(world, questions), values(world, questions, levels), levels)
 
 
 def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray | None) -> np.ndarray:
@@ -78,7 +102,7 @@ def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray
 
 def transition_noise(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """Noise of one transition, sigma^2(s, a) = Var(c + gamma V(s') | s, a) = E[delta^2], [state, action, gvf]."""
-    asked = stack(questions, world)
+    asked = asked_of(world, questions)
     return _transition_noise(world, asked, values(world, questions, levels), levels)
 
 
@@ -97,7 +121,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
 
 def successor_representation(world: MDP, question: GVF) -> np.ndarray:
     """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; terminal states count nothing."""
-    asked = stack([question], world)
+    asked = asked_of(world, [question])
     (group,) = _groups(world, asked)
     return group.solver(world, asked)(np.diag((~world.terminal).astype(float)))
 
@@ -122,7 +146,7 @@ class Existence:
 
 def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> list[Existence]:
     """The Lemma's condition and the true criterion for every question under behaviour mu [1 or states, actions]."""
-    asked = stack(questions, world)
+    asked = asked_of(world, questions)
     return [_existence(world, asked, i, _squared_ratio(world, asked, i, behaviour)) for i in range(len(asked.names))]
 
 
@@ -146,7 +170,7 @@ def variance(
 
     `behaviour` [1 or states, actions] is needed by "importance_sampling" only; where M does not exist it is infinite.
     """
-    asked = stack(questions, world)
+    asked = asked_of(world, questions)
     if form not in get_args(VarianceForm):
         raise InputError(f"form: {form!r} is unknown; choose {', '.join(get_args(VarianceForm))}.")
     if form == "importance_sampling" and behaviour is None:
@@ -187,7 +211,7 @@ def state_variance(
     Eq. 6: sum_a pi M.  Eq. 4: sum_a mu rho^2 M.  Return: sum_a pi M plus the spread of Q over actions.
     """
     m = variance(world, questions, form, behaviour, levels)
-    asked = stack(questions, world)
+    asked = asked_of(world, questions)
     out = np.empty((m.shape[2], world.states))
     for i in range(m.shape[2]):
         pi = _policy(world, asked, i)
@@ -212,7 +236,7 @@ def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | Non
     With Eq. 6's M (the default), which does not depend on the behaviour, this is GVFExplorer's fixed point.
     Where every M is 0 the rule is 0/0 and the behaviour is uniform.
     """
-    asked = stack(questions, world)
+    asked = asked_of(world, questions)
     m = variance(world, questions) if m is None else m
     score = np.sqrt(_no_nan(explorer_square(asked.weights, asked.pi, m)).sum(axis=2))  # Eq. 3 (eq:behavior_update)
     total = score.sum(axis=1, keepdims=True)
@@ -234,7 +258,7 @@ def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, st
     Theorem 4.2 says the totals never rise.  That holds for one GVF and fails for two (docs/theory.md); the sequence
     stops early where M ceases to exist, with an infinite last total.
     """
-    asked = stack(questions, world)
+    asked = asked_of(world, questions)
     mu = np.broadcast_to(asked.pi.mean(axis=2) if start is None else start, (world.states, world.actions))
     behaviours, totals, exist = [], [], []
     for _ in range(updates + 1):

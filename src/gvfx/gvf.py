@@ -12,7 +12,7 @@ import numpy as np
 
 from gvfx.cumulants import Constant, Cumulant, Drifter
 from gvfx.errors import InputError
-from gvfx.policies import Policy, as_policy
+from gvfx.policies import OwnPolicy, Policy, as_policy
 from gvfx.signals import Measure, Measured, of_transition, over_outcomes
 
 
@@ -79,10 +79,18 @@ class Stacked(NamedTuple):
     drift_channel: np.ndarray  # [gvf] GVFs with an equal drifter and place share one path
     names: tuple[str, ...]
     calibrated: bool = False  # whether squared errors count relative to each question's own mean square value
+    own: tuple[tuple[int, OwnPolicy], ...] = ()  # the GVFs whose policy is their own; their columns of `pi` start uniform
 
     def weigh(self, values: np.ndarray, where: np.ndarray) -> np.ndarray:
         """How much each question's squared error counts, [gvf]; values [gvf, state] and where [state] give the scales."""
         return self.weights * calibrated_weights(values, where) if self.calibrated else self.weights
+
+    def only(self, i: int, pi: np.ndarray) -> Stacked:
+        """Question i alone, asked of a policy [state, action]."""
+        columns = {name: getattr(self, name)[..., [i]] for name in ("gamma", "mean", "sd", "carry", "weights", "level")}
+        columns |= {name: getattr(self, name)[[i]] for name in ("drift_sd", "drift_on_visit")}
+        names = (self.names[i],)
+        return self._replace(pi=pi[:, :, None], pi_stride=1, drift_channel=np.zeros(1, int), names=names, own=(), **columns)
 
 
 def calibrated_weights(values: np.ndarray, where: np.ndarray) -> np.ndarray:
@@ -138,10 +146,15 @@ def stack(questions: Sequence[GVF], world: Any, weights: str | None = None) -> S
 
     policies: dict[Policy, np.ndarray] = {}
     for name, q in zip(names, questions, strict=True):
-        if q.policy not in policies:
+        if isinstance(q.policy, OwnPolicy) and isinstance(q.cumulant, Drifter):
+            raise InputError(f"{name}.policy: what is best changes as the cumulant drifts; give a known policy, or no Drifter.")
+        if isinstance(q.policy, OwnPolicy):
+            policies[q.policy] = np.full(shape[:2], 1 / world.actions)
+        elif q.policy not in policies:
             policies[q.policy] = q.policy.table(world.states, world.actions, f"{name}.policy")
     tables = [policies[q.policy] for q in questions]
-    one_row = all(len(t) == 1 for t in tables)
+    own = tuple((i, q.policy) for i, q in enumerate(questions) if isinstance(q.policy, OwnPolicy))
+    one_row = not own and all(len(t) == 1 for t in tables)
     pi = np.ascontiguousarray(np.stack(tables if one_row else [np.broadcast_to(t, shape[:2]) for t in tables], axis=-1))
 
     varying = any(callable(q.discount) for q in questions)
@@ -166,6 +179,7 @@ def stack(questions: Sequence[GVF], world: Any, weights: str | None = None) -> S
         drift_channel=np.array([drifters.index(d) for d in drifters]),
         names=names,
         calibrated=weights is not None,
+        own=own,
     )
 
 

@@ -13,6 +13,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,69 @@ class UniformPolicy(Policy):
 
     def settled(self, observations: Any, actions: int) -> Policy:
         return _Settled(self.table(1, actions))
+
+
+@dataclass(frozen=True)
+class OwnPolicy(Policy):
+    """Greedy or softmax with respect to its own GVF's action values: not known beforehand, improved as learning goes on.
+
+    epsilon:     share of random actions beside the greedy ones.
+    temperature: above 0, the softmax of Q / temperature instead.
+
+    An action never tried in a state keeps the share 1 / actions it starts with; the tried ones divide the rest.
+    """
+
+    epsilon: float = 0.0
+    temperature: float = 0.0
+
+    def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
+        raise InputError(
+            f"{field}: a policy by its own GVF's values is found by gvfx.evaluate on tables alone; give a known policy here."
+        )
+
+    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+        return self.table(0, actions, field)
+
+    def choices(self, q: np.ndarray, tried: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
+        """The greedy or softmax probabilities among the tried actions [state, action], 0 where nothing was tried.
+
+        q [state, action]; equally good actions get equal shares, and greedy choices `before` stay where they are still best.
+        """
+        best = np.where(tried, q, -np.inf).max(axis=1, keepdims=True)
+        best = np.where(np.isfinite(best), best, 0.0)
+        if self.temperature > 0:
+            return _shares(np.where(tried, np.exp(np.minimum(q - best, 0.0) / self.temperature), 0.0))
+        good = tried & (q >= best - 1e-9 * np.abs(q).max())
+        if before is None:
+            return _shares(good)
+        worse = ((before > 0) & ~good).any(axis=1, keepdims=True)
+        return np.where(worse, _shares(good), before)
+
+    def probabilities(self, choices: np.ndarray, tried: np.ndarray) -> np.ndarray:
+        """The whole policy [state, action] from the choices among the tried actions."""
+        known = tried.mean(axis=1, keepdims=True)
+        own = (1 - self.epsilon) * choices + self.epsilon * _shares(tried)
+        return np.where(tried, known * own, 1 / tried.shape[1])
+
+
+def _shares(weights: np.ndarray) -> np.ndarray:
+    """Rows divided by their sums; 0 where a row has nothing."""
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)
+
+
+def own_greedy(epsilon: float = 0.0) -> OwnPolicy:
+    """The best action by the GVF's own values, found as learning goes on; with probability `epsilon` a random one."""
+    if not (isinstance(epsilon, Real) and 0 <= epsilon <= 1):
+        raise InputError(f"epsilon: {epsilon!r} lies outside [0, 1]; give a share of random actions.")
+    return OwnPolicy(epsilon=float(epsilon))
+
+
+def own_softmax(temperature: float) -> OwnPolicy:
+    """Probabilities proportional to exp(Q / temperature) with the GVF's own values Q, found as learning goes on."""
+    if not (isinstance(temperature, Real) and 0 < temperature < np.inf):
+        raise InputError(f"temperature: {temperature!r} must be a number above 0; use gvfx.own_greedy() for the limit of 0.")
+    return OwnPolicy(temperature=float(temperature))
 
 
 def constant_policy(probabilities: Sequence[float]) -> ConstantPolicy:

@@ -23,7 +23,7 @@ class GroundTruth:
     @classmethod
     def exact(cls, world: MDP, asked: Stacked) -> GroundTruth:
         """By linear solves, at every live state."""
-        base, unit = exact.value_parts(world, asked)
+        base, unit = exact.value_parts(world, exact.ideal(world, asked))
         return cls(np.flatnonzero(world.live), base, unit)
 
     def values(self, level: np.ndarray) -> np.ndarray:

@@ -63,6 +63,9 @@ class Behaviour(ABC):
     def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
         """Change the state in place, from what is known at one of the stops."""
 
+    def retarget(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most read pi at every step)
+        """Change in place what the state keeps of the target policies, when those were improved."""
+
     def network_rule(self) -> NetworkRule:
         """The rule for learners with networks."""
         raise InputError(f"behaviour: {type(self).__name__} runs on tables only; choose another for networks.")

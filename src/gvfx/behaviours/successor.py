@@ -23,6 +23,7 @@ import numpy as np
 from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
+from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
 from gvfx.schedules import Schedule, ScheduleState
@@ -93,6 +94,16 @@ class SuccessorRepresentation(Behaviour):
             discount=self.discount,
         )
 
+    def retarget(self, state: SuccessorState, model: Empirical) -> None:
+        if self.update == "entries":  # whose means do not depend on the target policies
+            return
+        own = dict(model.asked.own)
+        for j, i in enumerate(state.member.tolist()):
+            if i in own:
+                pi = np.zeros(state.psi.shape[1:3])
+                pi[model.world.feature] = model.asked.pi[:, :, i]
+                state.mean[j] = np.einsum("xa,xaf->xf", pi, state.psi[j])
+
     def network_rule(self) -> NetworkRule:
         import jax
         import jax.numpy as jnp
@@ -105,10 +116,11 @@ class SuccessorRepresentation(Behaviour):
 
 
 def _distinct_policies(asked: Stacked) -> list[int]:
-    """The first GVF of every distinct (policy, discount) pair."""
-    first: dict[bytes, int] = {}
+    """The first GVF of every distinct (policy, discount) pair; policies by a GVF's own values are all distinct."""
+    first: dict[Any, int] = {}
+    own = dict(asked.own)
     for i in range(len(asked.names)):
-        first.setdefault(asked.pi[:, :, i].tobytes() + asked.gamma[:, i].tobytes(), i)
+        first.setdefault(i if i in own else asked.pi[:, :, i].tobytes() + asked.gamma[:, i].tobytes(), i)
     return list(first.values())
 
 

@@ -47,6 +47,9 @@ class _Wrapper(Behaviour):
     def refresh(self, state: Any, model: Empirical) -> None:
         self.behaviour.refresh(state.inner, model)
 
+    def retarget(self, state: Any, model: Empirical) -> None:
+        self.behaviour.retarget(state.inner, model)
+
     @property
     def needs_actor(self) -> bool:  # type: ignore[override]
         return self.behaviour.needs_actor
@@ -218,6 +221,10 @@ class Blend(Behaviour):
     def refresh(self, state: BlendState, model: Empirical) -> None:
         self.first.refresh(state.first, model)
         self.second.refresh(state.second, model)
+
+    def retarget(self, state: BlendState, model: Empirical) -> None:
+        self.first.retarget(state.first, model)
+        self.second.retarget(state.second, model)
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _blend(self.first.rule(sizes), self.second.rule(sizes), sizes.actions)

@@ -12,7 +12,7 @@ import scipy.sparse.linalg
 from gvfx import exact
 from gvfx.design.flow import Model
 from gvfx.exact import weighted_transitions
-from gvfx.gvf import GVF, stack
+from gvfx.gvf import GVF
 from gvfx.worlds.mdp import MDP
 
 SIGNS = 64  # random sign vectors that stand for the dense inverse in large worlds
@@ -59,7 +59,7 @@ def importance(
 
 def importance_of(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, signs: int = SIGNS) -> np.ndarray:
     """G(s, a) [state, action] of a known world; `levels` freezes drifting cumulants (default: their start)."""
-    asked = stack(questions, world)
+    asked = exact.asked_of(world, questions)
     noise = exact.transition_noise(world, questions, levels)
     return importance(Model.of(world), asked.pi, asked.gamma, noise, asked.weights, evaluation(world), signs)
 

@@ -30,7 +30,7 @@ def constants(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, level
 
     Infinite where the behaviour never tries what a question's policy does.
     """
-    asked = stack(questions, world)
+    asked = exact.asked_of(world, questions)
     noise = exact.transition_noise(world, questions, levels)
     model = Model.of(world)
     visits = occupancy(model, behaviour)
@@ -119,7 +119,7 @@ def forecast(
     world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, draws: int = 400
 ) -> Forecast:
     """What a stationary behaviour's error will be in a known world."""
-    asked, model = stack(questions, world), Model.of(world)
+    asked, model = exact.asked_of(world, questions), Model.of(world)
     noise = exact.transition_noise(world, questions, levels)
     visits = occupancy(model, behaviour_rows(behaviour, model))
     v, d = exact.values(world, questions, levels), evaluation(world)

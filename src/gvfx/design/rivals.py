@@ -26,7 +26,7 @@ from gvfx import exact
 from gvfx.design.flow import Model, flow_matrix
 from gvfx.design.importance import discounts
 from gvfx.errors import InputError
-from gvfx.gvf import GVF, stack
+from gvfx.gvf import GVF
 from gvfx.worlds.mdp import MDP
 
 
@@ -76,12 +76,12 @@ def second_moment(pi: np.ndarray, moments: np.ndarray, weights: np.ndarray) -> n
 
 def characteristic_time_of(world: MDP, questions: Sequence[GVF]) -> np.ndarray:
     """The characteristic-time design of a known world, mu [state, action]."""
-    asked = stack(questions, world)
+    asked = exact.asked_of(world, questions)
     return characteristic_time(Model.of(world), asked.pi, asked.gamma, exact.values(world, questions))
 
 
 def second_moment_of(world: MDP, questions: Sequence[GVF]) -> np.ndarray:
     """The second-moment rule of a known world, mu [state, action]."""
-    asked = stack(questions, world)
+    asked = exact.asked_of(world, questions)
     moments = exact.variance(world, questions, "return_variance") + exact.action_values(world, questions) ** 2
     return second_moment(asked.pi, moments, asked.weights)

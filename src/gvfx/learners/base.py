@@ -10,6 +10,7 @@ import numpy as np
 
 from gvfx.evidence import Empirical
 from gvfx.gvf import Stacked
+from gvfx.improvement import improved
 from gvfx.kernel import LearnerRule, Sizes
 from gvfx.truth import predicted_values
 
@@ -38,6 +39,15 @@ class Learner(ABC):
 
     def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
         """Change the state's tables in place, from what is known at one of the stops."""
+
+    def improvements(self, steps: int) -> Sequence[int]:
+        """The times at which policies by a GVF's own values are improved."""
+        every = max(100, steps // 1000)
+        return range(every, steps, every)
+
+    def improved(self, state: Any, model: Empirical, tried: np.ndarray) -> np.ndarray:
+        """pi [state, action, gvf] with policies by a GVF's own values improved; tried [state, action] bool."""
+        return improved(model.asked, state.q[model.world.feature], tried)
 
     def values(self, state: Any, model: Empirical) -> np.ndarray:
         """Predictions [gvf, state] now, changing nothing."""

@@ -74,6 +74,12 @@ class CertaintyEquivalence(Learner):
             tried[:, :, None], model.variance(), self.initial_m
         )
 
+    def improvements(self, steps: int) -> Sequence[int]:
+        return self.stops(steps)
+
+    def improved(self, state: ModelTables, model: Empirical, tried: np.ndarray) -> np.ndarray:
+        return model.settled()
+
     def values(self, state: ModelTables, model: Empirical) -> np.ndarray:
         return model.values
 

@@ -19,7 +19,7 @@ from gvfx.learners.base import Learner
 from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.deep import Deep
 from gvfx.learners.model import CertaintyEquivalence
-from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, gather, unreached
+from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, gather, has_own, unreached
 from gvfx.running.online import OnlineRunner
 from gvfx.running.result import Result
 from gvfx.running.stepping import EnvironmentFailed
@@ -127,6 +127,8 @@ def make_online_runner(
         if not isinstance(learner, Learner):
             raise InputError(f"learner: {type(learner).__name__} does not fit Discrete observations; use a tabular learner.")
         return OnlineRunner(stage(env), questions, behaviour, learner, plan, until)
+    if has_own(questions):
+        raise InputError("policy: networks do not find policies by their own values; give known ones, or Discrete observations.")
     if until is not None:
         raise InputError("until: the error of networks cannot be bounded; give steps alone.")
     here = sight(env)
@@ -177,7 +179,7 @@ def _alike(parts: list[Part]) -> list[Part]:
     """Parts of which the last stopped early, cut to what all have: the measurements it reached, and each one's end."""
     reached = len(parts[-1].steps)
     curves = ("steps", "mse", "levels", "episodes", "expected")
-    ends = ("snapshot_steps", "values", "variances", "visits", "behaviour", "snapshot_levels", "standard_errors")
+    ends = ("snapshot_steps", "values", "variances", "visits", "behaviour", "snapshot_levels", "standard_errors", "policies")
     return [
         replace(
             part,

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,17 +14,19 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Hold
 from gvfx.errors import InputError, require
 from gvfx.evidence import Empirical, no_evidence
 from gvfx.exact import DENSE_BELOW
-from gvfx.gvf import GVF, Stacked, stack
+from gvfx.gvf import GVF, Stacked, expand, stack
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
 from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.deep import Deep
 from gvfx.learners.model import CertaintyEquivalence
 from gvfx.learners.tabular import ExpectedSarsa
+from gvfx.policies import OwnPolicy
 from gvfx.running.compiled import Cursor, Dynamics, Loop, Monitor, cursor, dynamics, make_loop, make_table
 from gvfx.running.result import Result, Snapshot
 from gvfx.streams import seed_streams
@@ -99,6 +101,8 @@ def evaluate(
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
+    if isinstance(world, MDP) and has_own(questions):
+        behaviour, learner = behaviour or OptimalDesign(), learner or CertaintyEquivalence()
     behaviour = behaviour or (Hold(GVFExplorer()) if isinstance(world, Domain) else GVFExplorer())
     run = make_runner(world, questions, behaviour, learner, plan, until=until, weights=weights)
     if workers == 1 or len(seed_list) == 1:
@@ -126,8 +130,7 @@ def make_runner(
     weights: Literal["calibrated"] | None = None,
 ) -> Any:
     """What runs a seed: the compiled loop for an MDP and tables, loops on networks for the continuous grid and for MuJoCo."""
-    if until is not None and not isinstance(learner, CertaintyEquivalence):
-        raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
+    check_until(until, questions, learner)
     if isinstance(world, MDP) and not isinstance(learner, Deep | TwinCritics):
         return Runner(world, stack(questions, world, weights), behaviour, learner or ExpectedSarsa(), plan, until)
     if weights is not None:
@@ -147,6 +150,19 @@ def make_runner(
     if type(world) in needs:
         raise InputError(f"learner: {type(learner).__name__} does not fit this world; {needs[type(world)]}.")
     raise InputError(f"world: {type(world).__name__} is no world; give gvfx.gridworld(...), gvfx.MDP or a Gymnasium environment.")
+
+
+def has_own(questions: Sequence[GVF]) -> bool:
+    """Whether a question's policy is by its own values."""
+    return any(isinstance(q.policy, OwnPolicy) for q in expand(questions))
+
+
+def check_until(until: ErrorBelow | None, questions: Sequence[GVF], learner: Any) -> None:
+    """Refuse a rule to stop where it would not hold."""
+    if until is not None and not isinstance(learner, CertaintyEquivalence):
+        raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
+    if until is not None and has_own(questions):
+        raise InputError("until: the bound does not hold for policies that are found on the way; give steps alone.")
 
 
 def unreached(until: ErrorBelow, parts: Sequence[Part]) -> str:
@@ -243,6 +259,7 @@ class Part:
     truth: np.ndarray  # [gvf, state] at the end
     mse_outside: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] continuous grid: goals' discs left out
     standard_errors: np.ndarray = field(default_factory=lambda: np.empty(0))  # [k, gvf, state] where the learner has them
+    policies: np.ndarray = field(default_factory=lambda: np.empty(0))  # [k, gvf, state, action] where some were found
     expected: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] estimated squared error, truth unknown
     actor: np.ndarray = field(default_factory=lambda: np.empty(0))  # [weight] continuous actions: the actor at the end
     seconds: float = 0.0
@@ -255,9 +272,9 @@ class Part:
     def arrays(self) -> dict[str, np.ndarray]:
         """What is stored: the arrays; tables in single precision."""
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
-        tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors")
+        tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in ("mse_outside", "standard_errors", "expected", "actor"):
+        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor"):
             if not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
@@ -265,6 +282,41 @@ class Part:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Part:
         return cls(**arrays)
+
+
+class Improvement:
+    """When and how a run improves the policies that are by a GVF's own values; nothing where all policies are given.
+
+    Each seed has its own table pi.  At the `times` it is changed in place; measurements in between see the policies as the
+    data then call for them, and change nothing.
+    """
+
+    def __init__(self, asked: Stacked, behaviour: Behaviour, learner: Learner, steps: int) -> None:
+        self.behaviour, self.learner = behaviour, learner
+        self.times = frozenset(learner.improvements(steps) if asked.own else ())
+
+    def begin(self, asked: Stacked) -> Stacked:
+        """The questions of one seed."""
+        return asked._replace(pi=asked.pi.copy()) if asked.own else asked
+
+    def __call__(self, stop: int, known: Empirical, acting: Any, learning: Any, visits: np.ndarray) -> Empirical:
+        """What is known, with the policies that it calls for; visits [state, action]."""
+        asked, world = known.asked, known.world
+        if not asked.own:
+            return known
+        tried = np.zeros((world.rows, world.actions), dtype=bool)
+        np.logical_or.at(tried, world.feature[: len(visits)], visits > 0)
+        pi = self.learner.improved(learning, known, tried[world.feature])
+        known = replace(known, asked=asked._replace(pi=pi))
+        if stop in self.times:
+            asked.pi[:] = pi
+            self.behaviour.retarget(acting, known)
+        return known
+
+    def policies(self, known: Empirical, states: int) -> np.ndarray:
+        """The policies [gvf, state, action] of the first so many states, where some were found."""
+        asked = known.asked
+        return np.moveaxis(asked.pi, 2, 0)[:, :states].copy() if asked.own else np.empty(0)
 
 
 class Runner:
@@ -291,6 +343,7 @@ class Runner:
                 "gvfx.OptimalDesign(), or give each question its own weight."
             )
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
+        self.improvement = Improvement(asked, behaviour, learner, plan.steps)
         self.measured = frozenset(plan.stops)
         self.certain = (  # standard errors are kept with every snapshot where they are cheap
             learner.needs_evidence and not learner.forgetting_rates and world.features is None and world.states < DENSE_BELOW
@@ -314,28 +367,30 @@ class Runner:
             plan.average_episodes > 0,
             self.counted,
         )
-        self.loop(self.dynamics, *self._begin(0), 0)  # compile before seeds run side by side
+        self.loop(self.dynamics, *self._begin(0, asked), 0)  # compile before seeds run side by side
 
-    def _begin(self, seed: int) -> tuple[Any, Any, Cursor, Monitor]:
+    def _begin(self, seed: int, asked: Stacked) -> tuple[Any, Any, Cursor, Monitor]:
         evidence = no_evidence(self.world, self.asked, self.counted, self.learner.forgetting_rates)
         ring = np.zeros((max(1, self.plan.average_episodes), self.sizes.gvfs))
         return (
-            self.behaviour.begin(self.asked, self.world),
-            self.learner.begin(self.asked, self.world),
+            self.behaviour.begin(asked, self.world),
+            self.learner.begin(asked, self.world),
             cursor(self.world, self.asked, seed_streams(seed), evidence),
             Monitor(np.ascontiguousarray(self.truth.base.T), np.ascontiguousarray(self.truth.unit.T), self.truth.points, ring),
         )
 
     def __call__(self, seed: int, progress: Progress | None = None) -> Part:
-        acting, learning, at, watch = self._begin(seed)
+        asked = self.improvement.begin(self.asked)
+        moving = self.dynamics._replace(pi=asked.pi)
+        acting, learning, at, watch = self._begin(seed, asked)
         mse, levels, episodes, snapshots = [], [], [], []
         seconds, done = 0.0, 0
         rule = Watch(self.until, self.plan.steps, self.world.states * self.world.actions)
-        for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *rule.times}):
+        for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *self.improvement.times, *rule.times}):
             begun = time.perf_counter()
-            self.loop(self.dynamics, acting, learning, at, watch, stop - done)
+            self.loop(moving, acting, learning, at, watch, stop - done)
             done = stop
-            known = Empirical(self.world, self.asked, at.evidence)
+            known = self.improvement(stop, Empirical(self.world, asked, at.evidence), acting, learning, at.visits)
             if stop in self.refreshes:
                 self.learner.refresh(learning, known)
             if stop in self.replans:
@@ -357,10 +412,11 @@ class Runner:
                     progress(seed, done, float(now @ self.weights / self.weights.sum()))
             shown = [time for time in times if time in self.plan.snapshots]
             if shown:
-                snapshots += [(estimates, *self._tables(acting, learning, at, known))] * len(shown)
+                snapshots += [(estimates, *self._tables(moving, acting, learning, at, known))] * len(shown)
             if reached:
                 break
-        values, variances, visits, behaviour, at_levels, errors = (np.stack(column) for column in zip(*snapshots, strict=True))
+        columns = (np.stack(column) for column in zip(*snapshots, strict=True))
+        values, variances, visits, behaviour, at_levels, errors, policies = columns
         return Part(
             steps=np.array(self.plan.evaluations),
             mse=np.array(mse),
@@ -374,17 +430,19 @@ class Runner:
             snapshot_levels=at_levels,
             truth=self.truth.values(at.level),
             standard_errors=errors,
+            policies=policies,
             seconds=seconds,
             model=known if self.learner.needs_evidence else None,
             **rule.outcome(done),
         )
 
-    def _tables(self, acting: Any, learning: Any, at: Cursor, known: Empirical) -> tuple[np.ndarray, ...]:
-        """Variances, visits, behaviour, drift levels and standard errors now."""
+    def _tables(self, moving: Dynamics, acting: Any, learning: Any, at: Cursor, known: Empirical) -> tuple[np.ndarray, ...]:
+        """Variances, visits, behaviour, drift levels, standard errors and policies found now."""
         mu = np.empty((self.world.states, self.world.actions))
-        make_table(self.sizes, self.rule)(self.dynamics, acting, learning, int(at.at[0]), mu)
-        kept = predicted_values(self.world, self.asked, learning.m) if self.behaviour.needs_variance else np.empty(0)
-        return kept, at.visits.copy(), mu, at.level.copy(), standard_errors(known) if self.certain else np.empty(0)
+        make_table(self.sizes, self.rule)(moving, acting, learning, int(at.at[0]), mu)
+        kept = predicted_values(self.world, known.asked, learning.m) if self.behaviour.needs_variance else np.empty(0)
+        errors = standard_errors(known) if self.certain else np.empty(0)
+        return kept, at.visits.copy(), mu, at.level.copy(), errors, self.improvement.policies(known, self.world.states)
 
 
 def gather(
@@ -413,6 +471,7 @@ def gather(
                 behaviour=stacked("behaviour", k),
                 levels=stacked("snapshot_levels", k),
                 standard_errors=stacked("standard_errors", k) if first.standard_errors.size else None,
+                policies=stacked("policies", k) if first.policies.size else None,
             )
             for k, step in enumerate(first.snapshot_steps)
         ),

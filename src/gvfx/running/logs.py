@@ -9,6 +9,7 @@ lower the error most.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,11 +84,12 @@ def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
     reader = Reader(questions, here)
     c, gamma = _signals(log, reader)
     known = _counted(log, c, gamma, here.shell, widened(asked), any(callable(q.discount) for q in reader.questions))
+    known = replace(known, asked=known.asked._replace(pi=known.settled()))
     _check_endings(known, asked)
     states = here.shell.states
     values = known.values[:, :states]
     errors = standard_errors(known)[:, :states] if states < DENSE_BELOW else None
-    pi = np.broadcast_to(asked.pi, (states, *asked.pi.shape[1:]))
+    pi = np.broadcast_to(known.asked.pi, (states + 1, *asked.pi.shape[1:]))[:states]
     pair = log.observation * here.shell.actions + log.action
     visits = known.visits[:states]
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
@@ -109,7 +111,14 @@ def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
         episodes=np.array([[int(log.terminated.sum())]]),
         snapshots=(
             Snapshot(
-                len(pair), values[None], None, visits[None], tried[None], nothing, errors if errors is None else errors[None]
+                step=len(pair),
+                values=values[None],
+                variances=None,
+                visits=visits[None],
+                behaviour=tried[None],
+                levels=nothing,
+                standard_errors=errors if errors is None else errors[None],
+                policies=np.moveaxis(pi, 2, 0)[None].copy() if asked.own else None,
             ),
         ),
         truth=np.full((1, gvfs, here.shell.states), np.nan),

@@ -25,9 +25,8 @@ from gvfx.gvf import GVF, Stacked, stack
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
-from gvfx.learners.model import CertaintyEquivalence
 from gvfx.running.compiled import dynamics, make_table
-from gvfx.running.evaluate import Part, Plan, Watch
+from gvfx.running.evaluate import Improvement, Part, Plan, Watch, check_until
 from gvfx.running.outcomes import FIRST, Outcomes, empirical, grown, no_outcomes, remembering, widened
 from gvfx.running.record import Record
 from gvfx.running.stepping import EnvironmentFailed, Many, One
@@ -169,8 +168,7 @@ class OnlineRunner:
         if isinstance(learner, EpisodicExpectedSarsa) and self.varying:
             raise InputError("discount: EpisodicExpectedSarsa learns when changing discounts are gone; use ExpectedSarsa.")
         shell = here.shell
-        if until is not None and not isinstance(learner, CertaintyEquivalence):
-            raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
+        check_until(until, questions, learner)
         self.until = until
         self.replans = frozenset(behaviour.stops(plan.steps, shell))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
@@ -179,6 +177,7 @@ class OnlineRunner:
         self.room = shell
         if self.counted:  # tables have a row for the end
             self.asked, self.room = widened(self.asked), outline(shell.states + 1, shell.actions, shell.horizon)
+        self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
         self.certain = learner.needs_evidence and not learner.forgetting_rates and shell.states < DENSE_BELOW
         self.names, self.weights = self.asked.names, self.asked.weights
         self.sizes = Sizes(len(self.names), shell.actions)
@@ -192,11 +191,12 @@ class OnlineRunner:
         reader = Reader(self.questions, self.here, seed)
         c, gamma = reader.begin(lanes)
         rates, space = self.learner.forgetting_rates, max(FIRST, 2 * lanes) if self.counted else 0
+        asked = self.improvement.begin(self.asked)
         agent = Agent(
-            behaviour=self.behaviour.begin(self.asked, self.room),
-            learner=self.learner.begin(self.asked, self.room),
-            pi=self.asked.pi,
-            pi_stride=self.asked.pi_stride,
+            behaviour=self.behaviour.begin(asked, self.room),
+            learner=self.learner.begin(asked, self.room),
+            pi=asked.pi,
+            pi_stride=asked.pi_stride,
             rng=seed_streams(seed),
             t=np.zeros(1, np.int64),
             visits=np.zeros((shell.states, shell.actions), np.int64),
@@ -222,10 +222,10 @@ class OnlineRunner:
         record = Record(len(self.names), seed, progress, self.weights)
         try:
             going.stepper.begin(going.agent, seed)
-            for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *watch.times}):
+            for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *self.improvement.times, *watch.times}):
                 begun = time.perf_counter()
                 going.until(stop)
-                known = self.known(going.agent)
+                known = self.known(going.agent, stop)
                 if stop in self.refreshes:
                     self.learner.refresh(going.agent.learner, known)
                 if stop in self.replans:
@@ -236,30 +236,38 @@ class OnlineRunner:
                     tables = self.tables(going.agent, known)
                     times = self.plan.onward(stop) if watch.reached else [stop]
                     record.evaluated([t for t in times if t in self.plan.evaluations], going.ended, tables[-1])
-                    record.shown([t for t in times if t in self.plan.snapshots], tables)
+                    record.shown([t for t in times if t in self.plan.snapshots], tables, self._policies(known))
                 if watch.reached:
                     break
         except EnvironmentFailed as error:
             t = int(going.agent.t[0])
             if t:
-                record.shown([t], self.tables(going.agent, self.known(going.agent)))
+                known = self.known(going.agent)
+                record.shown([t], self.tables(going.agent, known), self._policies(known))
                 error.part = record.part(seconds)
             raise
         model = known if self.learner.needs_evidence else None
         return replace(record.part(seconds), model=model, **watch.outcome(int(going.agent.t[0])))
 
-    def known(self, agent: Agent) -> Empirical:
+    def known(self, agent: Agent, stop: int = 0) -> Empirical:
         """What was learned of the environment so far; without evidence, its outline."""
-        if not self.counted:
-            return Empirical(self.room, self.asked, no_evidence(self.room, self.asked, kept=False))
-        return empirical(agent.outcomes, self.here.shell, self.asked, self.varying)
+        asked = self.asked._replace(pi=agent.pi)
+        if self.counted:
+            known = empirical(agent.outcomes, self.here.shell, asked, self.varying)
+        else:
+            known = Empirical(self.room, asked, no_evidence(self.room, asked, kept=False))
+        return self.improvement(stop, known, agent.behaviour, agent.learner, agent.visits)
+
+    def _policies(self, known: Empirical) -> np.ndarray:
+        return self.improvement.policies(known, self.here.shell.states)
 
     def tables(self, agent: Agent, known: Empirical) -> tuple[np.ndarray, ...]:
         """Values, variances, visits, behaviour and standard errors now."""
         states = self.here.shell.states
         mu = np.empty((self.room.states, self.room.actions))
-        make_table(self.sizes, self.rule)(dynamics(self.room, self.asked), agent.behaviour, agent.learner, int(agent.t[0]), mu)
-        variances = predicted_values(self.room, self.asked, agent.learner.m) if self.behaviour.needs_variance else None
+        moving = dynamics(self.room, self.asked._replace(pi=agent.pi))
+        make_table(self.sizes, self.rule)(moving, agent.behaviour, agent.learner, int(agent.t[0]), mu)
+        variances = predicted_values(self.room, known.asked, agent.learner.m) if self.behaviour.needs_variance else None
         errors = standard_errors(known)[:, :states] if self.certain else np.empty(0)
         return (
             self.learner.values(agent.learner, known)[:, :states],

@@ -27,7 +27,7 @@ from gvfx.worlds.mdp import MDP
 
 OPTIMUM = "optimum"
 DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # what each behaviour comes to in a known world
-    "Mixture": lambda world, questions: stack(questions, world).pi.mean(axis=2),
+    "Mixture": lambda world, questions: exact.asked_of(world, questions).pi.mean(axis=2),
     "Uniform": lambda world, questions: np.full((1, world.actions), 1 / world.actions),
     "GVFExplorer": exact.explorer_behaviour,
     "SecondMoment": second_moment_of,

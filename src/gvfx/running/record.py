@@ -9,6 +9,8 @@ import numpy as np
 
 from gvfx.running.evaluate import Part
 
+EMPTY = np.empty(0)
+
 
 class Record:
     """A seed's measurements so far, in an environment whose truth is not known."""
@@ -32,13 +34,14 @@ class Record:
             if self.progress:
                 self.progress(self.seed, t, float(expected @ self.weights))
 
-    def shown(self, times: Sequence[int], tables: tuple[np.ndarray, ...]) -> None:
-        """Snapshots at these times: values, variances, visits, behaviour and standard errors."""
-        self.snapshots += [(t, *tables) for t in times]
+    def shown(self, times: Sequence[int], tables: tuple[np.ndarray, ...], policies: np.ndarray = EMPTY) -> None:
+        """Snapshots at these times: values, variances, visits, behaviour and standard errors, and policies found."""
+        self.snapshots += [(t, *tables, policies) for t in times]
 
     def part(self, seconds: float, answers: Any = None) -> Part:
         """One seed's share of the result."""
-        steps, values, variances, visits, behaviour, errors = (np.stack(column) for column in zip(*self.snapshots, strict=True))
+        columns = (np.stack(column) for column in zip(*self.snapshots, strict=True))
+        steps, values, variances, visits, behaviour, errors, policies = columns
         shape = (len(self.steps), self.gvfs)
         return Part(
             steps=np.array(self.steps, dtype=np.int64),
@@ -53,6 +56,7 @@ class Record:
             snapshot_levels=np.zeros((len(steps), self.gvfs)),
             truth=np.full(values.shape[1:], np.nan),
             standard_errors=errors,
+            policies=policies,
             expected=np.array(self.expected).reshape(shape),
             seconds=seconds,
             answers=answers,

@@ -28,6 +28,7 @@ class Snapshot:
     behaviour: np.ndarray  # [seed, state, action], or the same
     levels: np.ndarray  # [seed, gvf] drifting cumulants
     standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, where the learner has them
+    policies: np.ndarray | None = None  # [seed, gvf, state, action] the target policies, where some were found on the way
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,18 @@ class Result:
     def behaviour(self) -> np.ndarray:
         """The behaviour's probabilities at the end, [seed, state, action]."""
         return self.snapshots[-1].behaviour
+
+    def policy(self, name: str, seed: int | None = None) -> np.ndarray:
+        """A question's policy at the end [state, action], where some were found on the way: a seed's, or the seeds' mean."""
+        policies = self.snapshots[-1].policies
+        if policies is None:
+            raise InputError("policy: all policies of this run were given; ask with gvfx.own_greedy() or gvfx.own_softmax(...).")
+        if name not in self.names:
+            raise InputError(f"name: there is no question {name!r}; choose from {', '.join(self.names)}.")
+        if seed is not None and seed not in self.seeds:
+            raise InputError(f"seed: {seed!r} was not run; choose from {', '.join(map(str, self.seeds))}.")
+        each = policies[:, self.names.index(name)]
+        return each.mean(axis=0) if seed is None else each[self.seeds.index(seed)]
 
     @property
     def error(self) -> np.ndarray:

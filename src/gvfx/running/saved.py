@@ -20,7 +20,7 @@ from gvfx.worlds.box_actions import Gaussians, Reach, outlook
 
 FORMAT, VERSION = "gvfx result", "1"
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
-TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors")
+TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
 def save(result: Result, path: Path) -> None:
