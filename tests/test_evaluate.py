@@ -187,3 +187,14 @@ def test_a_missing_extra_is_named(monkeypatch, setting, extra):
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(gvfx.InputError, match=rf"^jax: not installed; run pip install 'gvfx\[{extra}\]'\.$"):
         run_behaviour(find_setting(setting), "RoundRobin", steps=3200)
+
+
+def test_defaults_for_tables_need_few_steps_and_summaries_are_given_for_all():
+    questions = [gvfx.GVF([0.25] * 4, gvfx.Constant(1.0, at="goal"), 0.9)]
+    result = gvfx.evaluate(gvfx.gridworld(4, {"goal": (0, 0)}), questions, steps=2_000, until=gvfx.error_below(0.5))
+    assert "OptimalDesign" in result.summary() and "CertaintyEquivalence(forgetting=0.0" in result.summary()
+    assert result.intervals().shape == (1, 17, 2)
+    drifting = [gvfx.GVF([0.25] * 4, gvfx.Drifter(1.0, at="goal"), 0.9)]
+    assert "forgetting='auto'" in gvfx.evaluate(gvfx.gridworld(4, {"goal": (0, 0)}), drifting, steps=500).summary()
+    grouped = gvfx.evaluate(gvfx.gridworld(4, {"goal": (0, 0)}, grouping=2), questions, steps=500)
+    assert not grouped.has_intervals and "MSE" in grouped.summary()

@@ -163,7 +163,7 @@ def plan(
     chosen = find_setting(setting)
     if output is not None:
         _check_writable(output, "--json")
-    costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed)  # type: ignore[arg-type]
+    costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed)
     best = costs[OPTIMUM].steps
     table = _table("behaviour", "steps", "one run in twenty by", "all but one in twenty by", "times the optimum")
     for cost in costs.costs:

@@ -33,12 +33,19 @@ class _Parts:
     unknown: np.ndarray  # [gvf, state] bool: the answer rests on something never tried
 
 
+def refusal(data: Empirical) -> str:
+    """Why there can be no intervals; empty where there can."""
+    if data.world.features is not None:
+        return "intervals: grouped states bias the answers in a way that counts do not show; use ungrouped states."
+    if len(data.evidence.rates):
+        return "intervals: a cumulant that drifts has no standard error; use a learner with forgetting=0."
+    return ""
+
+
 def _parts(data: Empirical) -> _Parts:
     world, n = data.world, data.visits
-    if world.features is not None:
-        raise InputError("intervals: grouped states bias the answers in a way that counts do not show; use ungrouped states.")
-    if len(data.evidence.rates):
-        raise InputError("intervals: a cumulant that drifts has no standard error; use a learner with forgetting=0.")
+    if reason := refusal(data):
+        raise InputError(reason)
     starts = data.evidence.starts
     prob = data.counts / np.maximum(n, 1)[:, :, None]
     pi = np.stack([data.policy(i) for i in range(len(data.asked.names))], axis=-1)

@@ -11,15 +11,13 @@ from typing import Any
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Uniform
-from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Blend, Hold
 from gvfx.errors import InputError, require
 from gvfx.gvf import GVF, stack
 from gvfx.learners.base import Learner
 from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.deep import Deep
-from gvfx.learners.model import CertaintyEquivalence
-from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, gather, has_own, unreached
+from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, for_tables, gather, has_own, unreached
 from gvfx.running.online import OnlineRunner
 from gvfx.running.result import Result
 from gvfx.running.stepping import EnvironmentFailed
@@ -45,7 +43,6 @@ def evaluate_environment(
     """evaluate for a Gymnasium environment: compiled where its transition table is known, else stepped from Python."""
     world = known_world(env, questions)
     if world is not None:
-        behaviour, learner = behaviour or OptimalDesign(), learner or CertaintyEquivalence()
         return evaluate(world, questions, behaviour, learner, steps=steps, seeds=seeds, save=save, **options)
     return evaluate_online(env, questions, behaviour, learner, steps=steps, seeds=seeds, save=save, **options)
 
@@ -123,7 +120,7 @@ def make_online_runner(
         return _make_box_runner(env, questions, behaviour, learner, plan, until)
     space = getattr(env, "single_observation_space", None) or env.observation_space
     if type(space).__name__ == "Discrete":
-        behaviour, learner = behaviour or OptimalDesign(), learner or CertaintyEquivalence()
+        behaviour, learner = for_tables(questions, behaviour, learner)
         if not isinstance(learner, Learner):
             raise InputError(f"learner: {type(learner).__name__} does not fit Discrete observations; use a tabular learner.")
         return OnlineRunner(stage(env), questions, behaviour, learner, plan, until)

@@ -16,6 +16,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Hold
+from gvfx.cumulants import Drifter
 from gvfx.errors import InputError, require
 from gvfx.evidence import Empirical, no_evidence
 from gvfx.exact import DENSE_BELOW
@@ -62,6 +63,7 @@ def evaluate(
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 
+    behaviour, learner: on tables OptimalDesign and CertaintyEquivalence, on networks see docs/own.md.
     world:          an MDP, the continuous grid, a Gymnasium environment (vector environments too), or a log of
                     transitions (`gvfx.Log` or a mapping of its columns; then nothing but `questions` and `save` is read).
     seeds:          how many (0, 1, ...), or the seeds themselves.
@@ -82,7 +84,7 @@ def evaluate(
         from gvfx.running.tracking import tracked
 
         rest: dict[str, Any] = {"steps": steps, "seeds": seeds, "evaluate_every": evaluate_every, "snapshots": snapshots}
-        rest |= {"average_episodes": average_episodes, "until": until, "workers": workers, "save": save}
+        rest |= {"average_episodes": average_episodes, "until": until, "weights": weights, "workers": workers, "save": save}
         return tracked(track, progress, lambda report: evaluate(world, questions, behaviour, learner, progress=report, **rest))
     if is_environment(world):
         from gvfx.running.environments import evaluate_environment
@@ -101,8 +103,8 @@ def evaluate(
     seed_list = checked_seeds(seeds)
     if workers < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
-    if isinstance(world, MDP) and has_own(questions):
-        behaviour, learner = behaviour or OptimalDesign(), learner or CertaintyEquivalence()
+    if isinstance(world, MDP) and not isinstance(learner, Deep | TwinCritics):
+        behaviour, learner = for_tables(questions, behaviour, learner)
     behaviour = behaviour or (Hold(GVFExplorer()) if isinstance(world, Domain) else GVFExplorer())
     run = make_runner(world, questions, behaviour, learner, plan, until=until, weights=weights)
     if workers == 1 or len(seed_list) == 1:
@@ -150,6 +152,12 @@ def make_runner(
     if type(world) in needs:
         raise InputError(f"learner: {type(learner).__name__} does not fit this world; {needs[type(world)]}.")
     raise InputError(f"world: {type(world).__name__} is no world; give gvfx.gridworld(...), gvfx.MDP or a Gymnasium environment.")
+
+
+def for_tables(questions: Sequence[GVF], behaviour: Behaviour | None, learner: Any) -> tuple[Behaviour, Any]:
+    """A behaviour and a learner for tables: those given, else the ones that need the fewest steps."""
+    drifts = any(isinstance(q.cumulant, Drifter) for q in expand(questions))
+    return behaviour or OptimalDesign(), learner or CertaintyEquivalence(forgetting="auto" if drifts else 0.0)
 
 
 def has_own(questions: Sequence[GVF]) -> bool:

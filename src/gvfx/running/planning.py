@@ -22,7 +22,9 @@ from gvfx.estimate import estimated
 from gvfx.evidence import Empirical
 from gvfx.gvf import GVF, expand, stack
 from gvfx.learners.model import CertaintyEquivalence
+from gvfx.running.environments import known_world, make_online_runner
 from gvfx.running.evaluate import Plan, checked_seeds, make_runner
+from gvfx.worlds.asking import is_environment
 from gvfx.worlds.mdp import MDP
 
 OPTIMUM = "optimum"
@@ -63,6 +65,10 @@ class Costs:
                 return cost
         raise InputError(f"name: there is no plan for {name!r}; choose from {', '.join(c.name for c in self.costs)}.")
 
+    def __repr__(self) -> str:
+        rows = [f"{c.name}: {c.steps:,.0f} steps, {c.low:,.0f} to {c.high:,.0f}" for c in self.costs]
+        return "\n".join([f"for a mean squared error of {self.error:g}", *rows, f"at least: {self.bound:,.0f} steps"])
+
     def to_json(self) -> dict[str, Any]:
         """Plain data; what never ends is None."""
         names = ("steps", "low", "high")
@@ -71,7 +77,7 @@ class Costs:
 
 
 def plan(
-    world: MDP,
+    world: MDP | Any,
     questions: Sequence[GVF],
     error: float,
     *,
@@ -82,16 +88,21 @@ def plan(
 ) -> Costs:
     """How many steps each behaviour needs until the mean squared error is `error`, from a known world or after a pilot.
 
+    world: an MDP, or a Gymnasium environment with Discrete observations; one that does not show its table needs a pilot.
     pilot: steps of OptimalDesign from which to estimate the world; 0 takes `world` as known.
     draws: runs drawn for the interval.
     weights: "calibrated" asks for the mean of the questions' relative errors, each in units of its mean square value.
     RoundRobin is planned as the mixture.  Cumulants that drift are taken as standing still.
     """
-    if not isinstance(world, MDP):
-        raise InputError(f"world: {type(world).__name__} cannot be planned for; give a finite world (gvfx.MDP).")
     steps_needed(1.0, error)  # refuses an error of 0 or less
     if pilot < 0:
         raise InputError(f"pilot: {pilot} steps cannot be made; give a number above 0, or 0 to take the world as known.")
+    if is_environment(world):
+        world = known_world(world, questions) or world
+        if is_environment(world) and not pilot:
+            raise InputError("pilot: this environment does not show its transition table; give steps from which to learn it.")
+    elif not isinstance(world, MDP):
+        raise InputError(f"world: {type(world).__name__} cannot be planned for; give a finite world or an environment.")
     unseen = 0
     if pilot:
         known = run_pilot(world, questions, pilot, seed, weights)
@@ -118,10 +129,17 @@ def plan(
 
 
 def run_pilot(
-    world: MDP, questions: Sequence[GVF], steps: int, seed: int = 0, weights: Literal["calibrated"] | None = None
+    world: MDP | Any, questions: Sequence[GVF], steps: int, seed: int = 0, weights: Literal["calibrated"] | None = None
 ) -> Empirical:
     """What OptimalDesign knows of the world after so many steps."""
-    run = make_runner(world, questions, OptimalDesign(), CertaintyEquivalence(), Plan.checked(steps, steps, ()), weights=weights)
+    behaviour, learner, once = OptimalDesign(), CertaintyEquivalence(), Plan.checked(steps, steps, ())
+    if isinstance(world, MDP):
+        run = make_runner(world, questions, behaviour, learner, once, weights=weights)
+    elif weights is not None:
+        raise InputError("weights: calibrated weights need a world whose table is known; give each question its own weight.")
+    else:
+        run = make_online_runner(world, questions, behaviour, learner, once)
     known = run(checked_seeds([seed])[0]).model
-    assert known is not None
+    if known is None:
+        raise InputError("world: only environments with Discrete observations can be planned for.")
     return known

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from gvfx.errors import InputError
 from gvfx.evidence import Empirical
 from gvfx.running.answers import Answers, CriticAnswers
-from gvfx.uncertainty import bootstrap, standard_errors
+from gvfx.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.worlds.asking import Sight, Targets
 from gvfx.worlds.box_actions import Gaussians, Reach
 
@@ -172,7 +172,7 @@ class Result:
     @property
     def has_intervals(self) -> bool:
         """Whether `intervals` can be given."""
-        return self.snapshots[-1].standard_errors is not None or bool(self.models)
+        return self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
 
     def to_dataframe(self) -> Any:
         """`rows` as a pandas DataFrame."""
