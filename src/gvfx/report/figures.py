@@ -76,7 +76,8 @@ def _draw_curves(exhibit: Curves) -> Any:
     ax.set_xlabel("environment steps")
     ax.set_ylabel(exhibit.y_label)
     ax.set_title(textwrap.fill(exhibit.title, 62), loc="left", fontsize=10)
-    ax.legend(fontsize=8)
+    crowded = len(exhibit.series) > 6
+    ax.legend(fontsize=8, **({"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)} if crowded else {}))
     return fig
 
 
