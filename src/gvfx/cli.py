@@ -256,7 +256,10 @@ def sweep(
 @app.command()
 def reproduce(
     items: Annotated[
-        list[str], typer.Argument(help="Items of `gvfx list`, e.g. table1 same drift, or `tabular`, `deep`, `mujoco`, `limit` for all of one kind.")
+        list[str],
+        typer.Argument(
+            help="Items of `gvfx list`, e.g. table1 same drift, or `tabular`, `deep`, `mujoco`, `limit` for all of one kind."
+        ),
     ],
     seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per curve (default: as in the paper).")] = None,
     results: Results = Path("results"),
