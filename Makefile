@@ -45,7 +45,7 @@ $(INSTALLED): $(CORE)
 $(SB3): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-sb3
 	$(VENV)-sb3/bin/pip install --quiet torch==2.13.0
-	$(VENV)-sb3/bin/pip install --quiet --constraint constraints.txt --editable '.[sb3]' pytest
+	$(VENV)-sb3/bin/pip install --quiet --constraint constraints.txt --editable '.[sb3,deep]' pytest
 	touch $@
 
 clean:
