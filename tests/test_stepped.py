@@ -207,6 +207,20 @@ def test_vector_environments_however_they_reset(mode):
     assert going.episodes == pytest.approx(22, abs=1) and len(rows) == going.t
 
 
+def test_more_lanes_than_are_learnt_from_at_once():
+    """No transition is lost, and few enough wait."""
+    env, learner = SyncVectorEnv([Clock] * 80), gvfx.Deep(**{**SMALL.__dict__, "capacity": 4000})
+    run = make_online_runner(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.Uniform(), learner, Plan.checked(900, None, ()))
+    going = Going(run, 0)
+    going.stepper.begin(going, 0)
+    going.until(800)
+    rows = going.kept()
+    assert going.pending < going.together < 80 and len(rows) == going.t
+    c = rows[:, run.columns.cumulants]
+    c[: len(rows) - going.pending] *= going.scales.unit  # of those that were stored
+    np.testing.assert_allclose(c, 4 * rows[:, run.columns.observation] + 1, atol=1e-5)
+
+
 def broken(change):
     class Broken(Clock):
         count = 0

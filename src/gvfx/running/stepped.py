@@ -185,7 +185,7 @@ class Going:
                 self.begin_learning()
             return
         self.pending += made
-        if self.pending >= self.together:
+        while self.pending >= self.together:
             self.absorb()
 
     def begin_learning(self) -> None:
