@@ -305,7 +305,7 @@ def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour):
     going.stepper.begin(going, 1)
     going.until(100)
     points = np.random.default_rng(0).normal(0, 1, (7, 2)).astype(np.float32)
-    pi = going.policies(list(points))
+    pi = run.policies(list(points))
     ours = going.decider.probabilities(100, points, pi)
     rule, learning = behaviour.network_rule(), going.learning
     state = rule.begin(run.weights)

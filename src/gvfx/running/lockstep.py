@@ -16,6 +16,7 @@ from gvfx.gvf import GVF, question_names
 from gvfx.learners.continuous import TwinCritics
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.evaluate import Part, Plan
+from gvfx.running.record import Diverged
 from gvfx.worlds.control import Domain
 from gvfx.worlds.target_policies import Target
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from gvfx.running.staggered import Staggered
 
 RECORDED = ("mse", "episodes", "values", "variances", "behaviour")
-
-
-class Diverged(InputError):
-    """A run met a number that is not finite."""
 
 
 class Truth(Protocol):

@@ -17,6 +17,7 @@ from gvfx.learners.deep import Deep
 from gvfx.policies import ConstantPolicy
 from gvfx.running.checkpoint import Checkpoints, flatten, unflatten
 from gvfx.running.evaluate import Part, Plan
+from gvfx.running.record import Diverged
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.lattice import LatticeTruth, continuous_truth, shipped_truth
 
@@ -24,10 +25,6 @@ KINDS = ("observation", "cumulant", "loss of Q", "loss of M")
 TRUTH_EPISODES = 20_000  # where no truth is shipped
 RECORDED = ("mse", "mse_outside", "episodes", "values", "variances", "visits", "behaviour")
 Record = dict[str, list]  # what was measured so far, by name
-
-
-class Diverged(InputError):
-    """A run met a number that is not finite."""
 
 
 class NetworkRunner:

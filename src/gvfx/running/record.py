@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from gvfx.errors import InputError
 from gvfx.running.evaluate import Part
 
 EMPTY = np.empty(0)
+
+
+class Diverged(InputError):
+    """A run met a number that is not finite."""
 
 
 class Record:
