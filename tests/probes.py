@@ -1,5 +1,6 @@
-"""Small worlds whose answers are known by hand, and a maker of random ones."""
+"""Small worlds whose answers are known by hand, a maker of random ones, and environments that break."""
 
+import gymnasium as gym
 import numpy as np
 
 import gvfx
@@ -70,3 +71,53 @@ def dense(world):
     for (s, a, k), s_next in np.ndenumerate(world.next):
         P[s, a, s_next] += world.prob[s, a, k]
     return P
+
+
+class Clock(gym.Env):
+    """Four ticks, each pays 1; an observation of any kind tells the time; ends by termination or truncation.
+
+    Its actions are the matter of those who use it, and do nothing.
+    """
+
+    def __init__(self, terminates=True, kind="box"):
+        self.terminates, self.kind = terminates, kind
+        place = gym.spaces.Box(0, 1, (1,), np.float32)
+        self.observation_space = place if kind == "box" else gym.spaces.Dict({"a": place, "b": gym.spaces.Discrete(4)})
+
+    def look(self):
+        place = np.array([self.t / 4], np.float32)
+        return place if self.kind == "box" else {"a": place, "b": min(self.t, 3)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.look(), {}
+
+    def step(self, action):
+        self.t += 1
+        done = self.t == 4
+        return self.look(), 1.0, done and self.terminates, done and not self.terminates, {"t": self.t}
+
+
+def broken(kind, after, change):
+    """An environment of a kind; what its steps return is changed after so many of them."""
+
+    class Broken(kind):
+        count = 0
+
+        def step(self, action):
+            self.count += 1
+            return change(*super().step(action)) if self.count > after else super().step(action)
+
+    return Broken()
+
+
+def break_down(*values):
+    raise RuntimeError("out of oil")
+
+
+def not_a_number(observation, *rest):
+    return np.array([np.nan], np.float32), *rest
+
+
+BREAKS = [(break_down, "step raised RuntimeError: out of oil"), (not_a_number, "holds nan or infinity")]

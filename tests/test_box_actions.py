@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from probes import BREAKS, Clock, broken
 from scipy import stats
 
 import gvfx
@@ -125,30 +126,15 @@ def test_draws_are_those_of_the_clipped_gaussian():
     assert np.mean([targets.sample(0, SEEN[0], rng) for _ in range(2000)]) == pytest.approx(own.mean(), abs=0.15)
 
 
-class Clock(gym.Env):
-    """Four ticks, each pays 1; ends by termination or truncation; actions are two by two and do nothing."""
+class Ticks(Clock):
+    """Actions are two by two."""
 
     action_space = gym.spaces.Box(-1, 1, (2, 2), np.float64)
 
-    def __init__(self, terminates=True, kind="box"):
-        self.terminates, self.kind = terminates, kind
-        place = gym.spaces.Box(0, 1, (1,), np.float32)
-        self.observation_space = place if kind == "box" else gym.spaces.Dict({"a": place, "b": gym.spaces.Discrete(4)})
-
-    def look(self):
-        place = np.array([self.t / 4], np.float32)
-        return place if self.kind == "box" else {"a": place, "b": min(self.t, 3)}
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self.look(), {}
-
     def step(self, action):
         assert self.action_space.contains(action)
-        self.t += 1
-        done = self.t == 4
-        return self.look(), 1.0, done and self.terminates, done and not self.terminates, {"t": self.t, "sum": action.sum()}
+        *values, info = super().step(action)
+        return *values, {**info, "sum": action.sum()}
 
 
 ANY = gvfx.gaussian_policy(np.zeros((2, 2)), [0.1, 0.2, 0.3, 0.4])
@@ -159,9 +145,9 @@ def test_truncation_bootstraps_and_termination_does_not():
     """Dict observations; a discount of one is no trouble where episodes terminate."""
     start = {"a": np.array([0.0], np.float32), "b": 0}
     questions = [gvfx.GVF(ANY, gvfx.Reward(), 0.5, name="half"), gvfx.GVF(ANY, gvfx.Reward(), 1.0, name="all")]
-    ended = gvfx.evaluate(Clock(True, "dict"), questions, gvfx.RoundRobin(), QUICK, steps=1600)
+    ended = gvfx.evaluate(Ticks(True, "dict"), questions, gvfx.RoundRobin(), QUICK, steps=1600)
     np.testing.assert_allclose(ended.predict(start), [1.875, 4], atol=0.1)
-    run = make_online_runner(Clock(False, "dict"), questions, gvfx.Mixture(), SMALL, Plan.checked(90, None, ()))
+    run = make_online_runner(Ticks(False, "dict"), questions, gvfx.Mixture(), SMALL, Plan.checked(90, None, ()))
     going = Going(run, 0)
     going.stepper.begin(going, 0)
     going.until(20)
@@ -172,7 +158,7 @@ def test_truncation_bootstraps_and_termination_does_not():
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_vector_environments_however_they_reset(mode):
-    env = SyncVectorEnv([Clock] * 3, autoreset_mode=mode)
+    env = SyncVectorEnv([Ticks] * 3, autoreset_mode=mode)
     questions = [gvfx.GVF(ANY, gvfx.Info("t"), 0.5), gvfx.GVF(ANY, gvfx.Info("sum"), 0.5)]
     run = make_online_runner(env, questions, gvfx.RoundRobin(), SMALL, Plan.checked(90, None, ()))
     going = Going(run, 0)
@@ -248,33 +234,17 @@ def test_behaviours_of_their_own_and_the_same_seed_gives_the_same_bytes(behaviou
     assert run(6).values.tobytes() != one.values.tobytes()
 
 
-def broken(change):
-    class Broken(Line):
-        count = 0
-
-        def step(self, action):
-            self.count += 1
-            return change(*super().step(action)) if self.count > 33 else super().step(action)
-
-    return Broken()
-
-
-def break_down(*values):
-    raise RuntimeError("out of oil")
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (break_down, "step raised RuntimeError: out of oil"),
-        (lambda o, *rest: (np.array([np.nan], np.float32), *rest), "holds nan or infinity"),
+        *BREAKS,
         (lambda o, r, *rest: (o, np.nan, *rest), "the reward is nan"),
     ],
 )
 def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path):
     path = tmp_path / "kept.gvfx"
     with pytest.raises(gvfx.EnvironmentFailed, match=rf"^Broken: episode 6, step 3: .*{words}") as caught:
-        gvfx.evaluate(broken(change), QUESTIONS[:1], gvfx.RoundRobin(), SMALL, steps=100, save=path)
+        gvfx.evaluate(broken(Line, 33, change), QUESTIONS[:1], gvfx.RoundRobin(), SMALL, steps=100, save=path)
     assert caught.value.result.visits.sum() == 33
     assert np.array_equal(gvfx.load(path).values, caught.value.result.values)
 

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from probes import BREAKS, Clock, break_down, broken
 from test_deep import Adam, gradients, numpy_network
 
 import gvfx
@@ -142,29 +143,8 @@ def test_the_loop_equals_a_plain_one(heads):
             np.testing.assert_allclose(b, b2, rtol=2e-3, atol=2e-4)
 
 
-class Clock(gym.Env):
-    """Four ticks, each pays 1; by time an observation of any kind tells; ends by termination or truncation."""
-
+class Ticks(Clock):
     action_space = gym.spaces.Discrete(2)
-
-    def __init__(self, terminates=True, kind="box"):
-        self.terminates, self.kind = terminates, kind
-        place = gym.spaces.Box(0, 1, (1,), np.float32)
-        self.observation_space = place if kind == "box" else gym.spaces.Dict({"a": place, "b": gym.spaces.Discrete(4)})
-
-    def look(self):
-        place = np.array([self.t / 4], np.float32)
-        return place if self.kind == "box" else {"a": place, "b": min(self.t, 3)}
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self.look(), {}
-
-    def step(self, action):
-        self.t += 1
-        done = self.t == 4
-        return self.look(), 1.0, done and self.terminates, done and not self.terminates, {"t": self.t}
 
 
 QUICK = gvfx.Deep(rate_q=1e-2, hidden=(32,), learning_starts=100, final_rate=0.05, capacity=2000, heads=4)
@@ -174,13 +154,13 @@ QUICK = gvfx.Deep(rate_q=1e-2, hidden=(32,), learning_starts=100, final_rate=0.0
 def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
     question = [gvfx.GVF(HALF, gvfx.Reward(), 0.5, name="r")]
     start = np.array([0.0], np.float32) if kind == "box" else {"a": np.array([0.0], np.float32), "b": 0}
-    ended = gvfx.evaluate(Clock(True, kind), question, gvfx.Uniform(), QUICK, steps=2400, save=tmp_path / "a.gvfx")
+    ended = gvfx.evaluate(Ticks(True, kind), question, gvfx.Uniform(), QUICK, steps=2400, save=tmp_path / "a.gvfx")
     assert ended.predict(start)[0] == pytest.approx(1 + 0.5 * (1 + 0.5 * 1.5), abs=0.03)
     low, high = ended.intervals(start)[0]
     assert low < ended.predict(start)[0] < high < low + 0.5
-    cut = gvfx.evaluate(Clock(False, kind), question, gvfx.Uniform(), QUICK, steps=2400)
+    cut = gvfx.evaluate(Ticks(False, kind), question, gvfx.Uniform(), QUICK, steps=2400)
     assert cut.predict(start)[0] > ended.predict(start)[0] + 0.02  # what lies beyond the cut counts
-    back = gvfx.load(tmp_path / "a.gvfx", Clock(True, kind), question)
+    back = gvfx.load(tmp_path / "a.gvfx", Ticks(True, kind), question)
     np.testing.assert_array_equal(back.predict(start), ended.predict(start))
     np.testing.assert_array_equal(back.intervals(), ended.intervals())
     assert len(back.rows()) == len(back.points) and back.summary() == ended.summary() and back.expected.shape == (1, 20, 1)
@@ -192,7 +172,7 @@ def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_vector_environments_however_they_reset(mode):
-    env = SyncVectorEnv([Clock] * 3, autoreset_mode=mode)
+    env = SyncVectorEnv([Ticks] * 3, autoreset_mode=mode)
     run = make_online_runner(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.RoundRobin(), QUICK, Plan.checked(90, None, ()))
     going = Going(run, 0)
     going.stepper.begin(going, 0)
@@ -207,26 +187,24 @@ def test_vector_environments_however_they_reset(mode):
     assert going.episodes == pytest.approx(22, abs=1) and len(rows) == going.t
 
 
-def broken(change):
-    class Broken(Clock):
-        count = 0
-
-        def step(self, action):
-            self.count += 1
-            return change(*super().step(action)) if self.count > 300 else super().step(action)
-
-    return Broken()
-
-
-def break_down(*values):
-    raise RuntimeError("out of oil")
+def test_more_lanes_than_are_learnt_from_at_once():
+    """No transition is lost, and few enough wait."""
+    env, learner = SyncVectorEnv([Ticks] * 80), gvfx.Deep(**{**SMALL.__dict__, "capacity": 4000})
+    run = make_online_runner(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.Uniform(), learner, Plan.checked(900, None, ()))
+    going = Going(run, 0)
+    going.stepper.begin(going, 0)
+    going.until(800)
+    rows = going.kept()
+    assert going.pending < going.together < 80 and len(rows) == going.t
+    c = rows[:, run.columns.cumulants]
+    c[: len(rows) - going.pending] *= going.scales.unit  # of those that were stored
+    np.testing.assert_allclose(c, 4 * rows[:, run.columns.observation] + 1, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (break_down, "step raised RuntimeError: out of oil"),
-        (lambda o, *rest: (np.array([np.nan], np.float32), *rest), "holds nan or infinity"),
+        *BREAKS,
         (lambda o, *rest: (np.zeros(3), *rest), r"of \[3\]\) does not fit its space"),
         (lambda o, r, e, t, i: (o, r, e, i), "step did not return"),
     ],
@@ -235,7 +213,9 @@ def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path
     path, learns = tmp_path / "kept.gvfx", change is break_down
     learner = QUICK if learns else gvfx.Deep(**{**QUICK.__dict__, "learning_starts": 500})
     with pytest.raises(gvfx.EnvironmentFailed, match=rf"^Broken: episode 75, step 0: .*{words}") as caught:
-        gvfx.evaluate(broken(change), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], gvfx.Uniform(), learner, steps=1000, save=path)
+        gvfx.evaluate(
+            broken(Ticks, 300, change), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], gvfx.Uniform(), learner, steps=1000, save=path
+        )
     assert caught.value.result.visits.sum() == 300
     assert not learns or caught.value.result.predict(np.array([0.75]))[0] == pytest.approx(1, abs=0.4)
     assert np.array_equal(gvfx.load(path).values, caught.value.result.values)
@@ -251,7 +231,7 @@ def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path
 )
 def test_what_does_not_fit_is_named(options, words):
     with pytest.raises(gvfx.InputError, match=words):
-        gvfx.evaluate(Clock(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], steps=100, **options)
+        gvfx.evaluate(Ticks(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], steps=100, **options)
 
 
 def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled():
@@ -264,7 +244,7 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
         return jnp.full((len(observations), 2), 0.5)
 
     questions = [gvfx.GVF(gvfx.callable_policy(counted, batched=True), gvfx.Reward(), 0.5, name=f"q{k}") for k in range(5)]
-    run = make_online_runner(Clock(), questions, gvfx.Mixture(), QUICK, Plan.checked(90, None, ()))
+    run = make_online_runner(Ticks(), questions, gvfx.Mixture(), QUICK, Plan.checked(90, None, ()))
     going = Going(run, 0)
     going.stepper.begin(going, 0)
     going.until(60)
@@ -291,7 +271,7 @@ def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour):
     going.stepper.begin(going, 1)
     going.until(100)
     points = np.random.default_rng(0).normal(0, 1, (7, 2)).astype(np.float32)
-    pi = going.policies(list(points))
+    pi = run.policies(list(points))
     ours = going.decider.probabilities(100, points, pi)
     rule, learning = behaviour.network_rule(), going.learning
     state = rule.begin(run.weights)

@@ -11,7 +11,7 @@ from numba import njit
 from gvfx.errors import InputError
 from gvfx.exact import factorised, weighted_transitions
 from gvfx.policies import checked_rows
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import MDP, reached_from
 
 ENDLESS = 1e-6  # chance of a restart per step that stands for "episodes are never cut"
 
@@ -45,14 +45,7 @@ class Model(NamedTuple):
     @property
     def going(self) -> np.ndarray:
         """The states in which one may act: reached from a start and not terminal, [states] bool."""
-        reached = self.start > 0
-        frontier = np.flatnonzero(reached & ~self.terminal)
-        while frontier.size:
-            onward = self.next[frontier][self.prob[frontier] > 0]
-            fresh = np.unique(onward[~reached[onward]])
-            reached[fresh] = True
-            frontier = fresh[~self.terminal[fresh]]
-        return reached & ~self.terminal
+        return reached_from(self) & ~self.terminal
 
     @property
     def restart(self) -> float:

@@ -4,15 +4,12 @@ Per step there is one compiled call, which chooses an action in every lane, and 
 whichever lanes they are from, another, which stores them and makes the learner's updates.  Target policies are functions
 of the user's: they are asked once per observation, and their middle actions at s' are stored with the transition, as are
 its discounts (0 where it terminated).
-
-The first `learning_starts` transitions are kept aside; from them observations and cumulants are scaled (`Scales`).
 """
 
 from __future__ import annotations
 
-import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -27,42 +24,38 @@ from gvfx.gvf import GVF
 from gvfx.learners import replay as memory
 from gvfx.learners.continuous import TwinCritics
 from gvfx.learners.critic_updates import Question
-from gvfx.running.agent import GVFAgent, Learning, Losses, Sizes
-from gvfx.running.answers import CriticAnswers, Scales
-from gvfx.running.evaluate import Part, Plan
-from gvfx.running.lockstep import Diverged
-from gvfx.running.record import Record
-from gvfx.running.stepping import EnvironmentFailed, Many, One
-from gvfx.worlds.asking import Reader
+from gvfx.running.agent import GVFAgent, Learning, Sizes
+from gvfx.running.answers import CriticAnswers
+from gvfx.running.evaluate import Plan
+from gvfx.running.under_way import Runner, UnderWay
 from gvfx.worlds.box_actions import Gaussians, Reach
 
-POINTS = 64  # observations at which answers are shown
 LOOKS = 32  # choices by which the behaviour is judged at a point
 
 
-class BoxRunner:
+class BoxRunner(Runner):
     """Everything that seeds share; calling it with a seed runs that seed in the environment."""
 
+    here: Reach
+    learner: TwinCritics
+    tells_errors = False
+
     def __init__(self, here: Reach, questions: Sequence[GVF], behaviour: Behaviour, learner: TwinCritics, plan: Plan) -> None:
-        self.here, self.questions, self.behaviour, self.learner, self.plan = here, questions, behaviour, learner, plan
-        reader = Reader(questions)
-        self.names = reader.names
-        self.weights = np.array([q.weight for q in reader.questions], dtype=float)
+        super().__init__(here, questions, behaviour, learner, plan)
         self.targets = Gaussians(questions, here)
         gvfs = len(self.names)
         asked = Question(jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist()))
         sizes = Sizes(here.size, here.actions, self.names)
         self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, plan.steps, varying=True)
         self.columns = self.agent.columns
-        self.width = self.columns.width + 1  # the last column is whom a lane followed
+        self.width, self.counted = self.columns.width + 1, self.columns.width  # the last column is whom a lane followed
+        self.block = learner.worlds
         self.told = list(accumulate((1, here.size, gvfs * here.actions, self.agent.act_draws), initial=0))
         self.choose = jax.jit(self._choose)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
-        self.store = jax.jit(memory.write, donate_argnums=0)
         self.look = jax.jit(self._look)
-        self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first measurement
-        self.points_middles: np.ndarray | None = None  # [point, gvf, action]
-        self.points_draws: np.ndarray | None = None  # [point, draw, gvf, action]
+        self.points_middles = np.empty(0)  # [point, gvf, action]
+        self.points_draws = np.empty(0)  # [point, draw, gvf, action]
 
     def _choose(self, learning: Learning, acting: Any, weights: jax.Array, told: jax.Array) -> tuple[Any, jax.Array]:
         """What acting remembers, and actions with whom each lane follows [lane, action + 1]; told [lane, ...] is what
@@ -90,43 +83,24 @@ class BoxRunner:
 
         return jax.vmap(one)(seen, middles, chance)
 
-    def __call__(self, seed: int, progress: Callable[[int, int, float], None] | None = None) -> Part:
-        """Run a seed; where the environment fails, EnvironmentFailed carries the part so far."""
-        going, seconds = Going(self, seed), 0.0
-        record = Record(len(self.names), seed, progress, self.weights)
-        try:
-            going.stepper.begin(going, seed)
-            for stop in self.plan.stops:
-                begun = time.perf_counter()
-                going.until(stop)
-                seconds += time.perf_counter() - begun
-                going.check()
-                if stop in self.plan.snapshots:
-                    record.shown([stop], going.tables())
-                record.evaluated([stop] * (stop in self.plan.evaluations), going.episodes, np.empty(0))
-        except EnvironmentFailed as error:
-            if going.t:
-                record.shown([going.t], going.tables())
-                error.part = record.part(seconds, going.answers())
-            raise
-        return record.part(seconds, going.answers())
+    def begin(self, seed: int) -> Going:
+        return Going(self, seed)
+
+    def ask(self, observations: list[Any]) -> None:
+        batch = self.here.together(observations)
+        self.points_middles, self.points_draws = self.targets.each(batch)[:, self.targets.member], self.targets(batch)
 
 
-class Going:
-    """One seed under way; the agent into which steppers write (see `gvfx.running.stepping`)."""
+class Going(UnderWay):
+    """One seed under way."""
+
+    run: BoxRunner
 
     def __init__(self, run: BoxRunner, seed: int) -> None:
-        here, lanes = run.here, run.here.lanes
-        self.run, self.seed, self.t, self.episodes = run, seed, 0, 0
-        reader = Reader(run.questions, None, seed)
-        self.stepper: One | Many = One(here, reader) if here.single else Many(here, reader)
-        self.state, self.following = np.zeros((2, lanes, here.size), np.float32)
-        self.c, self.gamma = reader.begin(lanes)
-        self.alive = np.ones(lanes)
-        self.action = np.zeros((lanes, here.actions), np.float32)  # within [-1, 1]
+        lanes = run.here.lanes
+        super().__init__(run, seed, run.learner.worlds, False)
+        self.action = np.zeros((lanes, run.here.actions), np.float32)  # within [-1, 1]
         self.followed = np.zeros(lanes, np.float32)
-        self.ended, self.fresh, self.counts = np.zeros(lanes, bool), np.zeros(lanes, bool), np.ones(lanes, bool)
-        self.over = np.zeros(lanes, bool)  # episodes that ended since the behaviour was last asked
         self.middles: np.ndarray | None = None  # [lane, policy, action] at `state`, where they are known already
         self.chance, self.updates, networks = (
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
@@ -134,32 +108,17 @@ class Going:
         )
         self.learning: Learning = jax.tree.map(jnp.array, run.agent.begin(networks))  # target networks are copies
         self.acting = run.agent.rule.begin(lanes, len(run.names))
-        self.replay = memory.empty(run.learner.capacity, run.width, False)
-        self.scales = Scales.none(here.size, len(run.names))
-        self.learns = False
-        self.early: list[np.ndarray] = []  # transitions [lane, column] from before learning starts
-        self.rows = np.zeros((run.learner.worlds + lanes, run.width), np.float32)
-        self.pending = 0  # rows that wait for a block to be full
-        self.losses: Losses | None = None
-        self._renew()
+        self.renew()
 
-    def _renew(self) -> None:
-        """What the behaviour looks at: its networks alone, and the weights of the GVFs in the critics' units."""
+    def renew(self) -> None:
+        """What the behaviour looks at: its networks alone."""
         critics, actor = self.learning.critics, self.learning.actor
         nothing: Any = None
         lean = critics._replace(q=nothing, target_q=nothing, adam_q=nothing, target_m=nothing, adam_m=nothing)
         actor = actor._replace(adam=nothing, adam_alpha=nothing) if actor is not None else None
         self.eyes = Learning(lean._replace(updates=nothing, seen=nothing), actor)
 
-    def until(self, stop: int) -> None:
-        """Steps, until so many transitions were made."""
-        step, learn = self.stepper.step, Going.learn
-        while self.t < stop:
-            self.act()
-            self.episodes += step(self, learn)
-
     def act(self) -> None:
-        """Choose an action in every lane."""
         if self.middles is None or self.fresh.any():
             self.middles = self.at(self.stepper.seen_now)
             self.fresh[:] = False
@@ -183,8 +142,7 @@ class Going:
         return (self.run.weights * self.scales.unit**2).astype(np.float32)
 
     def learn(self) -> None:
-        """Store every lane's transition; with a full block, learn."""
-        lanes, run = len(self.state), self.run
+        lanes = len(self.state)
         self.middles = self.at(self.stepper.seen_next)
         discounts = self.gamma * self.alive[:, None]
         parts = (self.state, self.action, self.following, self.c, self.middles.reshape(lanes, -1), discounts)
@@ -194,90 +152,29 @@ class Going:
         self.t += len(rows)
         self.over |= self.ended
         if not self.learns:
-            self.early.append(rows)
-            if self.t >= run.learner.learning_starts:
-                self.begin_learning()
+            self.set_aside(rows)
             return
         self.rows[self.pending : self.pending + len(rows)] = rows
         self.pending += len(rows)
-        while self.pending >= run.learner.worlds:
+        while self.pending >= self.together:
             self.absorb()
 
-    def begin_learning(self) -> None:
-        """Find the scales and store what was kept aside."""
-        c, block = self.run.columns, self.run.learner.worlds
-        rows = np.concatenate(self.early)
-        self.scales = Scales.found(rows[:, c.observation], rows[:, c.cumulants], rows[:, c.discounts])
-        self.learns, self.early = True, []
-        whole = len(rows) // block * block
-        for k in range(0, whole, block):
-            self.replay = self.run.store(self.replay, self.scaled(rows[k : k + block]))
-        self.pending = len(rows) - whole
-        self.rows[: self.pending] = rows[whole:]
-
-    def scaled(self, rows: np.ndarray) -> np.ndarray:
-        """Rows with observations and cumulants in the networks' units."""
-        c, out = self.run.columns, rows.copy()
-        for part in (c.observation, c.following):
-            out[:, part] = self.scales.scaled(out[:, part])
-        out[:, c.cumulants] /= self.scales.unit
-        return out
-
-    def absorb(self) -> None:
-        """Learn from the first block of the rows that wait."""
-        block = self.run.learner.worlds
-        rows, self.pending = self.scaled(self.rows[:block]), self.pending - block
+    def absorb_rows(self, rows: np.ndarray) -> None:
         run = self.run
         many = uniforms(self.updates, (run.learner.updates, run.learner.batch, 1 + run.agent.learn_draws))
         self.learning, self.replay, self.losses = run.absorb(self.learning, self.replay, rows, self.weights, many)
-        self.rows[: self.pending] = self.rows[block : block + self.pending]
-        self._renew()
-
-    # --- looking ---------------------------------------------------------------------------------------------------------
-
-    def check(self) -> None:
-        """Stop at a loss that is not finite."""
-        for what, losses in (self.losses._asdict() if self.losses else {}).items():
-            each = np.atleast_1d(losses)
-            bad = np.flatnonzero(~np.isfinite(each))
-            if bad.size:
-                whose = f"loss of {what.upper()} of {self.run.names[bad[0]]!r}" if what != "actor" else "actor's loss"
-                raise Diverged(
-                    f"run: the {whose} became {float(each[bad[0]])} before step {self.t} (seed {self.seed}); "
-                    "lower the learning rate or look at the signal."
-                )
 
     def answers(self) -> CriticAnswers:
-        """The Q critics as they are now."""
         twins = self.learning.critics.q
         weights, biases = (tuple(np.asarray(a) for twin in twins for a in getattr(twin, n)) for n in ("weights", "biases"))
         return CriticAnswers(self.scales, weights, biases, self.run.learner.aggregate == "min")
 
-    def kept(self) -> np.ndarray:
-        """The transitions in the replay and before it, their observations not scaled."""
-        if not self.learns:
-            return np.concatenate(self.early)
-        stored = min(int(self.replay.written), len(self.replay.rows))
-        rows = np.array(self.replay.rows[:stored])
-        part = self.run.columns.observation
-        rows[:, part] = rows[:, part] * self.scales.spread + self.scales.centre
-        return np.concatenate([rows, self.rows[: self.pending]])
-
-    def tables(self) -> tuple[np.ndarray, ...]:
-        """Values, variances, visits, behaviour and standard errors (none) at the points now; visits at the nearest."""
-        run, kept = self.run, self.kept()
-        seen = kept[:, run.columns.observation]
-        if run.points is None:
-            self.choose_points(seen)
-        points, draws, middles = run.points, run.points_draws, run.points_middles
-        assert points is not None and draws is not None and middles is not None
-        answers = self.answers()
-        values, errors = answers.values(points, draws)
-        visits = np.zeros((len(points), len(run.names) + 1), np.int64)
-        np.add.at(visits, (self.scales.nearest(seen, points), kept[:, -1].astype(int)), 1)
+    def told(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
+        run, draws = self.run, self.run.points_draws
+        values, errors = self.answers().values(points, draws)
         chance = uniforms(np.random.default_rng([self.seed, 8]), (len(points), LOOKS, run.agent.act_draws))
-        behaviour = run.look(self.eyes, self.weights, self.scales.scaled(points), middles, chance)
-        return values, self.variances(points, draws), visits, np.asarray(behaviour, float), errors
+        behaviour = run.look(self.eyes, self.weights, self.scales.scaled(points), run.points_middles, chance)
+        return values, self.variances(points, draws), np.asarray(behaviour, float), errors
 
     def variances(self, points: np.ndarray, draws: np.ndarray) -> np.ndarray:
         """The returns' estimated variances [gvf, point], or nothing where M is not learnt."""
@@ -287,16 +184,6 @@ class Going:
         around = np.broadcast_to(self.scales.scaled(points)[:, None, None], (*draws.shape[:3], points.shape[1]))
         said = np.asarray(self.run.agent.predict(m, jnp.asarray(around), jnp.asarray(draws)))  # [point, draw, gvf, gvf]
         return said.diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
-
-    def choose_points(self, seen: np.ndarray) -> None:
-        """Some observations met so far, and the target policies there."""
-        from gymnasium.spaces.utils import unflatten
-
-        run = self.run
-        chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
-        run.points = seen[np.sort(chosen)]
-        batch = run.here.together([unflatten(run.here.space, point) for point in run.points])
-        run.points_middles, run.points_draws = run.targets.each(batch)[:, run.targets.member], run.targets(batch)
 
 
 def uniforms(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

@@ -16,6 +16,7 @@ from gvfx.gvf import GVF, question_names
 from gvfx.learners.continuous import TwinCritics
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.evaluate import Part, Plan
+from gvfx.running.record import Diverged, measured
 from gvfx.worlds.control import Domain
 from gvfx.worlds.target_policies import Target
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from gvfx.running.staggered import Staggered
 
 RECORDED = ("mse", "episodes", "values", "variances", "behaviour")
-
-
-class Diverged(InputError):
-    """A run met a number that is not finite."""
 
 
 class Truth(Protocol):
@@ -154,22 +151,10 @@ class LockstepRunner:
         return np.asarray(squashed_mean(learning.actor.actor, observations)).astype(float)
 
     def _part(self, stream: Staggered, record: dict[str, list], seconds: float) -> Part:
-        gvfs, snapshots, points = len(self.names), len(self.plan.snapshots), len(self.truth.values)
-        actor = stream.state.learning.actor
-        return Part(
-            steps=np.array(self.plan.evaluations),
-            mse=np.array(record["mse"]),
-            levels=np.zeros((len(self.plan.evaluations), gvfs)),
-            episodes=np.array(record["episodes"]),
-            snapshot_steps=np.array(self.plan.snapshots),
-            values=np.array(record["values"]),
-            variances=np.array(record["variances"]),
-            visits=np.zeros((snapshots, points, 0), np.int64),
-            behaviour=np.array(record["behaviour"]),
-            snapshot_levels=np.zeros((snapshots, gvfs)),
-            truth=np.asarray(self.truth.values, float).T,
-            actor=np.empty(0) if actor is None else flat(actor.actor),
-            seconds=seconds,
+        visits = np.zeros((len(self.plan.snapshots), len(self.truth.values), 0), np.int64)
+        truth, actor = np.asarray(self.truth.values, float).T, stream.state.learning.actor
+        return measured(
+            self.plan, record, truth, seconds, visits=visits, actor=np.empty(0) if actor is None else flat(actor.actor)
         )
 
 

@@ -17,6 +17,7 @@ from gvfx.learners.deep import Deep
 from gvfx.policies import ConstantPolicy
 from gvfx.running.checkpoint import Checkpoints, flatten, unflatten
 from gvfx.running.evaluate import Part, Plan
+from gvfx.running.record import Diverged, measured
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.lattice import LatticeTruth, continuous_truth, shipped_truth
 
@@ -24,10 +25,6 @@ KINDS = ("observation", "cumulant", "loss of Q", "loss of M")
 TRUTH_EPISODES = 20_000  # where no truth is shipped
 RECORDED = ("mse", "mse_outside", "episodes", "values", "variances", "visits", "behaviour")
 Record = dict[str, list]  # what was measured so far, by name
-
-
-class Diverged(InputError):
-    """A run met a number that is not finite."""
 
 
 class NetworkRunner:
@@ -99,7 +96,7 @@ class NetworkRunner:
                 saved = time.monotonic()
         if keeper:
             keeper.clear()
-        return [self._part(record, seconds / len(seeds)) for record in records]
+        return [measured(self.plan, record, self.truth.values, seconds / len(seeds)) for record in records]
 
     def _check(self, state: Any, seed: int) -> None:
         step = int(state.trouble.step)
@@ -130,24 +127,6 @@ class NetworkRunner:
             record["visits"].append(np.asarray(state.visits).astype(np.int64))
             mu = jax.vmap(lambda o: engine.probabilities(state.acting, state.learning, state.t, o))(points)
             record["behaviour"].append(np.asarray(mu).astype(float))
-
-    def _part(self, record: Record, seconds: float) -> Part:
-        gvfs = len(self.names)
-        return Part(
-            steps=np.array(self.plan.evaluations),
-            mse=np.array(record["mse"]),
-            levels=np.zeros((len(self.plan.evaluations), gvfs)),
-            episodes=np.array(record["episodes"]),
-            snapshot_steps=np.array(self.plan.snapshots),
-            values=np.array(record["values"]),
-            variances=np.array(record["variances"]),
-            visits=np.array(record["visits"]),
-            behaviour=np.array(record["behaviour"]),
-            snapshot_levels=np.zeros((len(self.plan.snapshots), gvfs)),
-            truth=self.truth.values,
-            mse_outside=np.array(record["mse_outside"]),
-            seconds=seconds,
-        )
 
 
 def ask(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,15 +1,35 @@
-"""What a run in an environment whose truth is not known measures on its way."""
+"""What a run measures on its way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gvfx.running.evaluate import Part
+from gvfx.errors import InputError
+from gvfx.running.evaluate import Part, Plan
 
 EMPTY = np.empty(0)
+
+
+class Diverged(InputError):
+    """A run met a number that is not finite."""
+
+
+def measured(plan: Plan, record: Mapping[str, Sequence], truth: np.ndarray, seconds: float, **more: Any) -> Part:
+    """One seed's share of a result whose truth [gvf, point] is known, from what was recorded by the names of `Part`."""
+    tables: dict[str, Any] = {name: np.array(values) for name, values in record.items()}
+    return Part(
+        steps=np.array(plan.evaluations),
+        levels=np.zeros((len(plan.evaluations), len(truth))),
+        snapshot_steps=np.array(plan.snapshots),
+        snapshot_levels=np.zeros((len(plan.snapshots), len(truth))),
+        truth=truth,
+        seconds=seconds,
+        **tables,
+        **more,
+    )
 
 
 class Record:

@@ -160,14 +160,7 @@ class MDP:
     @cached_property
     def reached(self) -> np.ndarray:
         """The states that can be reached from the start distribution, [states] bool."""
-        reached = self.start > 0
-        frontier = np.flatnonzero(reached)
-        while frontier.size:
-            onward = self.next[frontier][self.prob[frontier] > 0]
-            fresh = np.unique(onward[~reached[onward]])
-            reached[fresh] = True
-            frontier = fresh[~self.terminal[fresh]]
-        return reached
+        return reached_from(self)
 
     def where(self, at: Any) -> np.ndarray:
         """State indices of a place: a name, a (row, column) cell, a state index, or a list of those."""
@@ -197,3 +190,15 @@ class MDP:
     def with_features(self, features: np.ndarray, recipe: tuple[str, Mapping[str, Any]] | None = None) -> MDP:
         """The same world seen through state aggregation: features [states] gives each state's table row."""
         return replace(self, features=np.asarray(features), recipe=recipe)
+
+
+def reached_from(model: Any) -> np.ndarray:
+    """The states of an MDP, or of arrays named alike, that can be reached from its start, [states] bool."""
+    reached = model.start > 0
+    frontier = np.flatnonzero(reached & ~model.terminal)
+    while frontier.size:
+        onward = model.next[frontier][model.prob[frontier] > 0]
+        fresh = np.unique(onward[~reached[onward]])
+        reached[fresh] = True
+        frontier = fresh[~model.terminal[fresh]]
+    return reached
