@@ -8,7 +8,18 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ORDER = ("frozen_lake", "taxi", "cartpole", "sb3/cartpole", "recommender", "robot", "pendulum", "control", "scales", "two_questions")
+ORDER = (
+    "frozen_lake",
+    "taxi",
+    "cartpole",
+    "sb3/cartpole",
+    "recommender",
+    "robot",
+    "pendulum",
+    "control",
+    "scales",
+    "two_questions",
+)
 
 
 def shown(name: str) -> str:
@@ -34,5 +45,6 @@ def kept(name: str) -> str:
 if __name__ == "__main__":
     wanted = sys.argv[1:] or ORDER
     sections = [shown(name) if name in wanted else kept(name) for name in ORDER]
-    intro = "# Examples and what they print\n\nWritten by `python docs/make_examples.py`; every example is a file of at most 60 lines.\n"
+    how = "Written by `python docs/make_examples.py`; every example is a file of at most 60 lines."
+    intro = f"# Examples and what they print\n\n{how}\n"
     (HERE / "examples.md").write_text("\n".join([intro, *filter(None, sections)]))
