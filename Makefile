@@ -21,7 +21,7 @@ test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of 
 	$(VENV)-sb3/bin/pytest -o addopts= tests/sb3
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
