@@ -441,7 +441,10 @@ def test_worlds_are_staggered_and_truncations_keep_the_real_next_observation(tar
     assert np.allclose(stored[:, agent.columns.notes], middles, atol=1e-5)
 
 
-@pytest.mark.parametrize("behaviour", [Actor(share=0.5), Hold(GVFExplorer())], ids=["actor", "explorer"])
+@pytest.mark.parametrize(
+    "behaviour",
+    [pytest.param(Actor(share=0.5), id="actor", marks=pytest.mark.slow), pytest.param(Hold(GVFExplorer()), id="explorer")],
+)
 def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, tmp_path):
     run = LockstepRunner(WORLD, questions, behaviour, SMALL, Plan.checked(480, 160, (320,)), "id", truth)
     whole = run(7)

@@ -177,7 +177,7 @@ def test_truncation_bootstraps_and_termination_does_not():
     assert (rows[:, 6] == 0).sum() >= 6
 
 
-COMPILED_OFTEN = [("GVFExplorer", "prioritised"), ("RoundRobin", "uniform"), ("SuccessorRepresentation", "uniform")]
+COMPILED_OFTEN = [("GVFExplorer", "prioritised"), ("SuccessorRepresentation", "uniform")]
 COMPILED_SELDOM = [
     pytest.param(b, r, marks=pytest.mark.slow)
     for b in ("GVFExplorer", "RoundRobin", "Mixture", "Uniform", "SuccessorRepresentation")
@@ -196,7 +196,7 @@ def test_every_behaviour_runs_with_both_replays(behaviour, replay):
     assert mu.sum() == pytest.approx(1, abs=1e-5) and mu.min() >= 1e-3 - 1e-6
 
 
-@pytest.mark.parametrize("priority", ["q", "m", "sr"])
+@pytest.mark.parametrize("priority", ["m", *(pytest.param(p, marks=pytest.mark.slow) for p in ("q", "sr"))])
 def test_every_priority_changes_what_is_sampled(priority):
     behaviour = gvfx.SuccessorRepresentation() if priority == "sr" else gvfx.GVFExplorer()
     e = engine(dataclasses.replace(SMALL, replay="prioritised", priority=priority), behaviour)
@@ -277,6 +277,7 @@ def test_same_seed_same_bytes_and_resuming_changes_nothing(tmp_path):
     assert not list(tmp_path.glob("*.checkpoint"))
 
 
+@pytest.mark.slow
 def test_seeds_together_are_the_seeds_alone_and_resume_exactly(tmp_path):
     run = runner()
     both = run.together((3, 4))
@@ -295,6 +296,7 @@ def test_seeds_together_are_the_seeds_alone_and_resume_exactly(tmp_path):
     assert all(parts_equal(a, b) for a, b in zip(both, resumed, strict=True))
 
 
+@pytest.mark.slow
 def test_a_device_runs_all_missing_seeds_and_one_that_is_not_there_is_named(tmp_path):
     e = Experiment(paper_grid(), tuple(questions()), BEHAVIOUR, SMALL, 160, 80)
     store = Store(tmp_path / "a")

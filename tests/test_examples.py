@@ -10,7 +10,7 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
-LONG = ("cartpole", "pendulum")  # learn on networks
+LONG = ("cartpole", "pendulum", "scales", "two_questions")  # learn on networks, or run long
 
 
 @pytest.mark.parametrize(

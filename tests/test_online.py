@@ -29,9 +29,9 @@ def cliff_questions():
     ("behaviour", "learner"),
     [
         (gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer())), SARSA),
-        (gvfx.RoundRobin(), gvfx.ImportanceSampling(Fixed(0.2), Fixed(0.2), initial_q=0.0)),
+        pytest.param(gvfx.RoundRobin(), gvfx.ImportanceSampling(Fixed(0.2), Fixed(0.2), initial_q=0.0), marks=pytest.mark.slow),
         (gvfx.SuccessorRepresentation(), gvfx.EpisodicExpectedSarsa(Fixed(0.2), Fixed(0.2), initial_q=0.0)),
-        (gvfx.RoundRobin(), gvfx.CertaintyEquivalence()),
+        pytest.param(gvfx.RoundRobin(), gvfx.CertaintyEquivalence(), marks=pytest.mark.slow),
         (gvfx.Floor(gvfx.GVFExplorer(), 0.02), gvfx.CertaintyEquivalence()),
     ],
 )

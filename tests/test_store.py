@@ -173,6 +173,7 @@ def test_two_processes_on_one_folder_share_the_work(tmp_path, undisturbed):
     assert contents(folder) == undisturbed
 
 
+@pytest.mark.slow
 def test_workers_leave_with_their_parent(tmp_path):
     """Only the parent is killed; its workers must not stay behind."""
     child = start_sweep(tmp_path / "results", 2, tmp_path / "sweep.py")

@@ -138,17 +138,16 @@ def test_any_behaviour_that_explores_and_any_tabular_learner(behaviour, learner)
 
 def test_what_a_behaviour_keeps_of_the_targets_is_renewed():
     world, learner = grid(), gvfx.CertaintyEquivalence()
-    behaviour = gvfx.Blend(gvfx.Mixture(), gvfx.Floor(gvfx.SuccessorRepresentation()))
+    behaviour = gvfx.Blend(gvfx.Uniform(), gvfx.Floor(gvfx.SuccessorRepresentation()))
     shared = stack(questions(), world)
     improvement = Improvement(shared, behaviour, learner, 2000)
     asked = improvement.begin(shared)
     acting, known = behaviour.begin(asked, world), seen(world, asked)
-    mixture, successor = acting.first, acting.second.inner
+    successor = acting.second.inner
     successor.psi[:] = np.random.default_rng(0).random(successor.psi.shape)
     assert successor.member.tolist() == [0, 1, 2, 3]  # unknown policies are distinct, although they all start alike
     known = improvement(100, known, acting, learner.begin(asked, world), known.visits)
     np.testing.assert_array_equal(asked.pi, known.asked.pi)
-    np.testing.assert_array_equal(mixture.table, asked.pi.mean(axis=2))
     np.testing.assert_allclose(successor.mean[0], np.einsum("sa,saf->sf", asked.pi[:, :, 0], successor.psi[0]))
     assert (shared.pi[:, :, 0] == 0.25).all()  # other seeds begin anew
     np.testing.assert_allclose(known.values, gvfx.exact.values(world, questions()), atol=1e-4)
