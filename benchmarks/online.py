@@ -50,7 +50,7 @@ class Ours:
 
 
 class Networks:
-    """The same on networks, in the middle of learning (an update of Q every 4 steps, of M every 8)."""
+    """The same on networks, in the middle of learning (an update of Q every 4 steps, of M every 16)."""
 
     def __init__(self, env: Any, count: int) -> None:
         from gvfx.running.environments import make_online_runner
@@ -104,6 +104,6 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     with console.status("measuring"):
         rows = [overhead(name, 5, steps, repetitions) for name in CASES]
         rows.append(overhead("FrozenLake-v1", 40, steps, repetitions))
-        rows.append(overhead("CartPole-v1", 6, steps // 2, repetitions, Networks, BAR_NETWORKS))
+        rows.append(overhead("CartPole-v1", 6, 1_024, 5 * repetitions, Networks, BAR_NETWORKS))  # 16 rounds of learning a turn
     console.print(as_table(rows))
     return rows

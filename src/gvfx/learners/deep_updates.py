@@ -137,10 +137,18 @@ class DeepUpdates:
         target = q_target(self._copies(b.cumulants), self._copies(b.discounts), v)  # Eq. 5 (eq:sarsa-q-update)
         return jax.lax.stop_gradient(target) - self._taken(q(b.observation), b.action)
 
+    def _answering_errors(self, learning: Learning, b: Batch) -> jax.Array:
+        """delta_Q [batch, gvf] of the heads that answer."""
+        q, target = learning.q, learning.target_q
+        if self.learner.heads:
+            q, target = q.first(self.gvfs), target.first(self.gvfs)
+        v = (b.pi * target(b.following)).sum(axis=1)
+        return q_target(b.cumulants, b.discounts, v) - self._taken(q(b.observation), b.action)  # Eq. 5 (eq:sarsa-q-update)
+
     def m_errors(self, learning: Learning, m: Heads, batch: jax.Array) -> jax.Array:
         """TD errors of M [batch, gvf], from delta_Q of the present Q."""
         b = self.parts(batch)
-        delta = self.q_errors(learning.q, learning.target_q, batch)[:, : self.gvfs]
+        delta = self._answering_errors(learning, b)
         v = (b.pi * learning.target_m(b.following)).sum(axis=1)
         target = m_target(delta, b.discounts, v)  # Eq. 6 (eq:sarsa-m-update)
         return jax.lax.stop_gradient(target) - self._taken(m(b.observation), b.action)

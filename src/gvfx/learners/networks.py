@@ -57,6 +57,15 @@ class Heads(eqx.Module):
             self.biases[-1] = jnp.full_like(self.biases[-1], math.log(math.expm1(SMALL_VARIANCE)))
         self.shape, self.positive = shape, positive
 
+    def first(self, count: int) -> Heads:
+        """The same network with the first so many outputs of the last axis alone."""
+        width = self.shape[-1]
+        weights, biases = (a[-1].reshape(*a[-1].shape[:-1], -1, width)[..., :count] for a in (self.weights, self.biases))
+        own = ([*self.weights[:-1], weights.reshape(len(weights), -1)], [*self.biases[:-1], biases.ravel()])
+        out = eqx.tree_at(lambda h: (h.weights, h.biases), self, own)
+        object.__setattr__(out, "shape", (*self.shape[:-1], count))
+        return out
+
     def __call__(self, observation: jax.Array) -> jax.Array:
         """Outputs [..., *shape] of observations [..., inputs]."""
         x = observation

@@ -168,8 +168,9 @@ def network_behaviour() -> Behaviour:
 
 def network_learner(steps: int) -> Deep:
     """The default for networks: a replay that holds the run (at most 200,000), a falling rate, intervals from five heads."""
-    capacity = -(-min(steps, 200_000) // 8) * 8
-    return Deep(rate_q=3e-3, rate_m=2e-3, final_rate=0.03, capacity=capacity, learning_starts=min(1000, steps // 10), heads=5)
+    capacity = -(-min(steps, 200_000) // 16) * 16
+    starts = min(1000, steps // 10)
+    return Deep(rate_q=3e-3, rate_m=3e-3, m_every=16, final_rate=0.03, capacity=capacity, learning_starts=starts, heads=5)
 
 
 def _alike(parts: list[Part]) -> list[Part]:

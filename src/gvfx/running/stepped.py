@@ -23,6 +23,7 @@ from gvfx.gvf import GVF
 from gvfx.learners import replay as memory
 from gvfx.learners.deep import Deep
 from gvfx.learners.deep_updates import Batch, DeepUpdates, Learning
+from gvfx.policies import ConstantPolicy
 from gvfx.running.answers import Answers
 from gvfx.running.deciding import Decider, TracedDecider, keep
 from gvfx.running.evaluate import Plan
@@ -30,7 +31,7 @@ from gvfx.running.under_way import Runner, UnderWay
 from gvfx.streams import seed_streams
 from gvfx.worlds.asking import Sight, Targets
 
-TOGETHER = 4  # blocks that are learnt from in one call, which costs as much as learning from one
+TOGETHER = 8  # blocks that are learnt from in one call, which costs as much as learning from one
 
 
 class Columns(NamedTuple):
@@ -69,6 +70,9 @@ class SteppedRunner(Runner):
         intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
         self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
         self.member = jnp.asarray(self.targets.member)
+        self.constant: np.ndarray | None = None  # [lane, action, policy] where no policy looks at the observation
+        if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
+            self.constant = np.stack(self.targets.each(np.zeros(here.lanes)), axis=-1).astype(np.float32)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
         self.points_pi = np.empty(0)  # [point, action, policy]
 
@@ -98,6 +102,8 @@ class SteppedRunner(Runner):
 
     def policies(self, observations: list[Any]) -> np.ndarray:
         """The distinct target policies at observations, [observation, action, policy]."""
+        if self.constant is not None and len(observations) == len(self.constant):
+            return self.constant
         return np.stack(self.targets.each(self.here.together(observations)), axis=-1).astype(np.float32)
 
     def ask(self, observations: list[Any]) -> None:
@@ -126,7 +132,7 @@ class Going(UnderWay):
         self.decider.learned(self.learning, self.scales)
 
     def act(self) -> None:
-        if self.pi is None or self.fresh.any():
+        if self.pi is None or np.count_nonzero(self.fresh):
             self.pi = self.run.policies(self.stepper.seen_now)
             self.fresh[:] = False
         self.decider.act(self.t, self.state, self.pi, self.over, self.action)
