@@ -359,6 +359,7 @@ def test_training_a_target_stops_where_it_should(tmp_path):
         train_targets(CHEETAH, "runn", 0, tmp_path)
 
 
+@pytest.mark.slow
 def test_training_writes_a_target_that_acts(tmp_path, monkeypatch):
     monkeypatch.setattr("gvfx.experiments.targets.MID_LEVEL", (0.0, 1000.0))
     monkeypatch.setattr("gvfx.experiments.targets.SNAPSHOT_EVERY", 320)
