@@ -18,7 +18,7 @@ from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all, stored_result
 from gvfx.gvf import stack
-from gvfx.running.evaluate import Improvement
+from gvfx.running.improving import Improvement
 
 STEPS = 20_000
 

@@ -122,33 +122,22 @@ class DeepUpdates:
             target_intrinsic=keep(learning.intrinsic, learning.target_intrinsic),
         )
 
-    def _copies(self, per_gvf: jax.Array) -> jax.Array:
-        """Numbers [..., gvf] for every head, [..., gvf + heads * gvf]."""
-        return jnp.concatenate([per_gvf] * (1 + self.learner.heads), axis=-1) if self.learner.heads else per_gvf
-
     def _taken(self, outputs: jax.Array, action: jax.Array) -> jax.Array:
         """Outputs [batch, gvf] of the actions taken."""
         return jnp.take_along_axis(outputs, action[:, None, None], axis=1)[:, 0]
 
     def q_errors(self, q: Heads, target_q: Heads, batch: jax.Array) -> jax.Array:
-        """TD errors delta_Q [batch, gvf], of all heads [batch, gvf + heads * gvf]."""
-        b = self.parts(batch)
-        v = (self._copies(b.pi) * target_q(b.following)).sum(axis=1)
-        target = q_target(self._copies(b.cumulants), self._copies(b.discounts), v)  # Eq. 5 (eq:sarsa-q-update)
+        """TD errors delta_Q [batch, gvf], with bootstrapped heads in the networks [batch, gvf + heads * gvf]."""
+        b, copies = self.parts(batch), q.shape[-1] // self.gvfs
+        c, gamma, pi = (jnp.concatenate([x] * copies, axis=-1) if copies > 1 else x for x in (b.cumulants, b.discounts, b.pi))
+        v = (pi * target_q(b.following)).sum(axis=1)
+        target = q_target(c, gamma, v)  # Eq. 5 (eq:sarsa-q-update)
         return jax.lax.stop_gradient(target) - self._taken(q(b.observation), b.action)
-
-    def _answering_errors(self, learning: Learning, b: Batch) -> jax.Array:
-        """delta_Q [batch, gvf] of the heads that answer."""
-        q, target = learning.q, learning.target_q
-        if self.learner.heads:
-            q, target = q.first(self.gvfs), target.first(self.gvfs)
-        v = (b.pi * target(b.following)).sum(axis=1)
-        return q_target(b.cumulants, b.discounts, v) - self._taken(q(b.observation), b.action)  # Eq. 5 (eq:sarsa-q-update)
 
     def m_errors(self, learning: Learning, m: Heads, batch: jax.Array) -> jax.Array:
         """TD errors of M [batch, gvf], from delta_Q of the present Q."""
         b = self.parts(batch)
-        delta = self._answering_errors(learning, b)
+        delta = self.q_errors(learning.q.first(self.gvfs), learning.target_q.first(self.gvfs), batch)  # of the heads that answer
         v = (b.pi * learning.target_m(b.following)).sum(axis=1)
         target = m_target(delta, b.discounts, v)  # Eq. 6 (eq:sarsa-m-update)
         return jax.lax.stop_gradient(target) - self._taken(m(b.observation), b.action)

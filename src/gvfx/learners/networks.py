@@ -60,6 +60,8 @@ class Heads(eqx.Module):
     def first(self, count: int) -> Heads:
         """The same network with the first so many outputs of the last axis alone."""
         width = self.shape[-1]
+        if count == width:
+            return self
         weights, biases = (a[-1].reshape(*a[-1].shape[:-1], -1, width)[..., :count] for a in (self.weights, self.biases))
         own = ([*self.weights[:-1], weights.reshape(len(weights), -1)], [*self.biases[:-1], biases.ravel()])
         out = eqx.tree_at(lambda h: (h.weights, h.biases), self, own)

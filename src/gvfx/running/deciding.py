@@ -54,31 +54,6 @@ def as_net(network: Any, scales: Scales) -> Net:
     )
 
 
-@whole
-def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts, over):
-    """Write the lanes' transitions that count into rows from `at` on, and note ended episodes; how many were written."""
-    lanes, size = state.shape
-    gvfs, made = c.shape[1], 0
-    for k in range(lanes):
-        over[k] |= ended[k]
-        if not counts[k]:
-            continue
-        row = rows[at + made]
-        for i in range(size):
-            row[i] = state[k, i]
-            row[size + i] = following[k, i]
-        for i in range(gvfs):
-            row[2 * size + i] = c[k, i]
-            row[2 * size + gvfs + i] = gamma[k, i] * alive[k]
-        place = 2 * (size + gvfs)
-        row[place] = action[k]
-        for a in range(pi.shape[1]):
-            for p in range(pi.shape[2]):
-                row[place + 1 + a * pi.shape[2] + p] = pi[k, a, p]
-        made += 1
-    return made
-
-
 @cache
 def _forward(shape: Shape) -> Callable[..., Any]:
     """The network at an observation; the last of its `depth` layers speaks into room[depth % 2]."""

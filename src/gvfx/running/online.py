@@ -26,7 +26,8 @@ from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.running.compiled import dynamics, make_table
-from gvfx.running.evaluate import Improvement, Part, Plan, Watch, check_until
+from gvfx.running.evaluate import Part, Plan, Watch, check_until
+from gvfx.running.improving import Improvement
 from gvfx.running.outcomes import FIRST, Outcomes, empirical, grown, no_outcomes, remembering, widened
 from gvfx.running.record import Record
 from gvfx.running.stepping import EnvironmentFailed, Many, One

@@ -20,12 +20,13 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.gvf import GVF
+from gvfx.kernel import whole
 from gvfx.learners import replay as memory
 from gvfx.learners.deep import Deep
 from gvfx.learners.deep_updates import Batch, DeepUpdates, Learning
 from gvfx.policies import ConstantPolicy
 from gvfx.running.answers import Answers
-from gvfx.running.deciding import Decider, TracedDecider, keep
+from gvfx.running.deciding import Decider, TracedDecider
 from gvfx.running.evaluate import Plan
 from gvfx.running.under_way import Runner, UnderWay
 from gvfx.streams import seed_streams
@@ -52,6 +53,32 @@ def columns(size: int, actions: int, gvfs: int, policies: int, heads: int) -> Co
     parts = [slice(low, high) for low, high in pairwise(ends)]
     observation, following, cumulants, discounts, action, pi, shares = parts
     return Columns(observation, following, cumulants, discounts, action, pi, shares, ends[-1])
+
+
+@whole
+def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts, over):
+    """Write the lanes' transitions that count into rows from `at` on, as `columns` lays them out, all but the shares, and note
+    ended episodes; how many were written."""
+    lanes, size = state.shape
+    gvfs, made = c.shape[1], 0
+    for k in range(lanes):
+        over[k] |= ended[k]
+        if not counts[k]:
+            continue
+        row = rows[at + made]
+        for i in range(size):
+            row[i] = state[k, i]
+            row[size + i] = following[k, i]
+        for i in range(gvfs):
+            row[2 * size + i] = c[k, i]
+            row[2 * size + gvfs + i] = gamma[k, i] * alive[k]
+        place = 2 * (size + gvfs)
+        row[place] = action[k]
+        for a in range(pi.shape[1]):
+            for p in range(pi.shape[2]):
+                row[place + 1 + a * pi.shape[2] + p] = pi[k, a, p]
+        made += 1
+    return made
 
 
 class SteppedRunner(Runner):
