@@ -19,11 +19,11 @@ from benchmarks.rows import Row, as_table, at_least, at_most, machine
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.wrappers import Epsilon, Floor
-from gvfx.experiments.continuous import EPSILON, questions
-from gvfx.learners import replay as memory
-from gvfx.learners.deep import Deep
-from gvfx.running.networked import ask
-from gvfx.running.scanned import Engine, State
+from gvfx.experiments.settings.grid import EPSILON, questions
+from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks.deep import Deep
+from gvfx.running.streams.network_scanned import ask
+from gvfx.running.streams.scanned_loop import Engine, State
 from gvfx.worlds.continuous_grid import paper_grid
 
 PROTOTYPE = 30_000  # environment steps per second that the issue calls typical of a quiet core

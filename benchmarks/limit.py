@@ -20,8 +20,8 @@ from rich.table import Table
 import gvfx
 from benchmarks.rows import Row, as_table, at_most, machine
 from gvfx.behaviours.optimal import PlannedState
-from gvfx.design import optimal
-from gvfx.evidence import Empirical
+from gvfx.evidence.counts import Empirical
+from gvfx.theory.design import optimal
 
 PLANNING_BAR = 6.0  # seconds for all plans of a run of 2 M steps, 400 states, 2 GVFs
 MEMORY_BAR = 4.0  # GB

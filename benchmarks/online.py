@@ -16,13 +16,13 @@ from rich.console import Console
 
 from benchmarks.rows import Row, as_table, at_most, machine
 from gvfx.behaviours.optimal import OptimalDesign
-from gvfx.gvf import GVF
-from gvfx.learners.model import CertaintyEquivalence
-from gvfx.policies import uniform_policy
+from gvfx.learners.certainty import CertaintyEquivalence
+from gvfx.questions.gvf import GVF
+from gvfx.questions.policies import uniform_policy
+from gvfx.questions.signals import Reward
 from gvfx.running.evaluate import Plan
-from gvfx.running.online import OnlineRunner
-from gvfx.signals import Reward
-from gvfx.worlds.asking import stage
+from gvfx.running.streams.table_gym import OnlineRunner
+from gvfx.worlds.spec import discrete_spec
 
 BAR, BAR_NETWORKS = 25.0, 150.0  # microseconds that the agent may add to a step
 PLAN = Plan.checked(100_000, None, ())
@@ -40,8 +40,8 @@ class Ours:
     """The online loop in the middle of a run."""
 
     def __init__(self, env: Any, count: int) -> None:
-        here = stage(env)
-        run = OnlineRunner(here, questions(here.shell.actions, count), OptimalDesign(), CertaintyEquivalence(), PLAN)
+        spec = discrete_spec(env)
+        run = OnlineRunner(spec, questions(spec.skeleton.actions, count), OptimalDesign(), CertaintyEquivalence(), PLAN)
         self.going = run.begin(0)
         self.going.stepper.begin(self.going.agent, 0)
 
@@ -54,7 +54,7 @@ class Networks:
 
     def __init__(self, env: Any, count: int) -> None:
         from gvfx.running.environments import make_online_runner
-        from gvfx.running.stepped import Going
+        from gvfx.running.streams.network_gym import Going
 
         run = make_online_runner(env, questions(int(env.action_space.n), count)[:-1], None, None, PLAN)
         self.going = Going(run, 0)

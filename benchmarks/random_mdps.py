@@ -15,7 +15,7 @@ from rich.table import Table
 import gvfx
 from benchmarks.rows import Row, as_table, at_most
 from gvfx.behaviours.base import Behaviour
-from gvfx.design import optimal
+from gvfx.theory.design import optimal
 
 BEHAVIOURS: dict[str, Callable[[], Behaviour]] = {
     "OptimalDesign": gvfx.OptimalDesign,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gvfx.gvf import Stacked
+from gvfx.questions.gvf import Stacked
 from gvfx.worlds.mdp import MDP
 
 RATE_STEPS = 500_000  # learning rates fall linearly from 1 to their minimum over so many steps

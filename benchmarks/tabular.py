@@ -30,14 +30,14 @@ from benchmarks import reference
 from benchmarks.rows import Row, as_table, at_least, at_most, machine
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.successor import SuccessorRepresentation
-from gvfx.cumulants import Constant
-from gvfx.experiments.paper import CARDINAL, DISCOUNT, Setting, paper
-from gvfx.gvf import GVF, stack
+from gvfx.experiments.settings.tabular import CARDINAL, DISCOUNT, Setting, paper
 from gvfx.kernel import BehaviourRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
-from gvfx.running.compiled import Monitor, cursor, dynamics, make_loop
+from gvfx.questions.cumulants import Constant
+from gvfx.questions.gvf import GVF, stack
+from gvfx.rng import seed_streams
 from gvfx.running.evaluate import evaluate
-from gvfx.streams import seed_streams
+from gvfx.running.streams.compiled_loop import Monitor, cursor, dynamics, make_loop
 from gvfx.worlds.mdp import MDP
 
 FLAGS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")

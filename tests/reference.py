@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from gvfx.running.compiled import dynamics
+from gvfx.rng import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, REPLAY, seed_streams, uniform
+from gvfx.running.streams.compiled_loop import dynamics
 from gvfx.schedules import Geometric, Linear
-from gvfx.streams import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, REPLAY, seed_streams, uniform
 
 
 class Draws:

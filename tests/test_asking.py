@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.gvf import expand
-from gvfx.policies import as_policy
-from gvfx.worlds.asking import Reader, Stage, Targets, outline, stage, time_limit
+from gvfx.questions.gvf import expand
+from gvfx.questions.policies import as_policy
+from gvfx.questions.reader import Reader, Targets
+from gvfx.worlds.spec import DiscreteSpec, discrete_spec, skeleton_mdp, time_limit
 from gvfx.worlds.toy_text import is_toy_text
 
 HALF = [0.5, 0.5]
@@ -26,7 +27,7 @@ def test_signals_of_every_kind_are_read_from_a_transition():
         gvfx.GVF(HALF, 2.5, 1.0),
         gvfx.GVF(HALF, gvfx.table_cumulant(np.arange(10.0)), 1.0),
     ]
-    reader = Reader(questions, Stage(None, "", 0, 0, 1, outline(10, 2)))
+    reader = Reader(questions, DiscreteSpec(None, "", 0, 0, 1, skeleton_mdp(10, 2)))
     assert reader.names == ("gvf1", "gvf2", "force[0]", "force[1]", "force[2]", "gvf4", "gvf5", "gvf6", "gvf7")
     c, gamma = reader.transition(3, 1, -1.0, 7, False, INFO)
     assert c.tolist() == [-1, 4, 1, 2, 3, 31, 7, 2.5, 3]
@@ -144,15 +145,15 @@ class Numbered(gym.Env):
 
 
 def test_spaces_may_start_anywhere():
-    here = stage(Numbered())
-    assert (here.first_state, here.first_action, here.shell.states, here.shell.actions) == (5, 1, 3, 2)
+    spec = discrete_spec(Numbered())
+    assert (spec.first_state, spec.first_action, spec.skeleton.states, spec.skeleton.actions) == (5, 1, 3, 2)
     question = gvfx.GVF(lambda s: {5: [1, 0], 6: [0, 1], 7: [0.5, 0.5]}[int(s)], 1.0)
     assert Targets([question], 2, 3, 5)([6, 7])[:, :, 0].tolist() == [[0, 1], [0.5, 0.5]]
 
 
 def test_other_spaces_are_named():
     with pytest.raises(gvfx.InputError, match="^observation_space: Box is not Discrete"):
-        stage(gym.make("CartPole-v1"))
+        discrete_spec(gym.make("CartPole-v1"))
 
 
 # --- toy text ----------------------------------------------------------------------------------------------------

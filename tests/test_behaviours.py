@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gvfx
-from gvfx.gvf import stack
 from gvfx.kernel import Sizes
+from gvfx.questions.gvf import stack
 from gvfx.schedules import Fixed, Geometric, Linear
 
 GVFS, ACTIONS = 3, 4

@@ -14,13 +14,13 @@ from benchmarks import reference, tabular
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
-from gvfx.cumulants import Distractor
-from gvfx.exact import values
-from gvfx.experiments.paper import paper
-from gvfx.gvf import GVF, Stacked, stack
+from gvfx.experiments.settings.tabular import paper
 from gvfx.kernel import Sizes, Transition
 from gvfx.learners.tabular import ExpectedSarsa
-from gvfx.policies import constant_policy, table_policy
+from gvfx.questions.cumulants import Distractor
+from gvfx.questions.gvf import GVF, Stacked, stack
+from gvfx.questions.policies import constant_policy, table_policy
+from gvfx.theory.exact import values
 from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
 

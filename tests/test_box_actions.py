@@ -11,11 +11,12 @@ from probes import BREAKS, Clock, broken
 from scipy import stats
 
 import gvfx
+from gvfx.questions.reader import Gaussians
 from gvfx.report.answers import write_answers
-from gvfx.running.continuous_actions import Going, uniforms
 from gvfx.running.environments import make_online_runner
 from gvfx.running.evaluate import Plan
-from gvfx.worlds.box_actions import Gaussians, reach
+from gvfx.running.streams.critics_gym import Going, uniforms
+from gvfx.worlds.spec import box_action_spec
 
 LOW, HIGH, GAMMA, SIGMA = -3.0, 5.0, 0.8, 0.5
 SMALL = gvfx.TwinCritics(hidden=(8,), worlds=8, batch=8, updates=1, capacity=400, learning_starts=10_000)
@@ -115,9 +116,9 @@ def put(env, point):
 
 def test_draws_are_those_of_the_clipped_gaussian():
     policies = [gvfx.gaussian_policy([4.0], 2.0), gvfx.gaussian_policy(lambda o: np.array([1e9]), 1.0)]
-    targets = Gaussians([gvfx.GVF(p, 0.0, 0.0, name=str(k)) for k, p in enumerate(policies)], reach(Line()))
+    targets = Gaussians([gvfx.GVF(p, 0.0, 0.0, name=str(k)) for k, p in enumerate(policies)], box_action_spec(Line()))
     drawn = targets(SEEN)
-    own = targets.here.deeds(drawn[:, :, 0].reshape(-1, 1))
+    own = targets.spec.to_env_batch(drawn[:, :, 0].reshape(-1, 1))
     a, b = (LOW - 4) / 2, (HIGH - 4) / 2
     inside = stats.truncnorm(a, b, loc=4, scale=2).mean() * (stats.norm.cdf(b) - stats.norm.cdf(a))
     assert own.mean() == pytest.approx(inside + LOW * stats.norm.cdf(a) + HIGH * stats.norm.sf(b), abs=0.02)
@@ -327,7 +328,7 @@ def test_trained_targets_are_policies_where_their_sizes_fit():
     walker = gym.make("gvfx/Walker-v0")
     target = gvfx.Target.shipped("walker", "walk")
     seen = np.random.default_rng(0).normal(size=(3, 24))
-    targets = Gaussians([gvfx.GVF(target, gvfx.Reward(), 0.9)], reach(walker))
+    targets = Gaussians([gvfx.GVF(target, gvfx.Reward(), 0.9)], box_action_spec(walker))
     np.testing.assert_allclose(targets.each(seen)[:, 0], target.act(seen), rtol=1e-5)
     with pytest.raises(gvfx.InputError, match="^gvf1.policy: 'walker-walk' is for observations and actions of sizes"):
-        Gaussians([gvfx.GVF(target, gvfx.Reward(), 0.9)], reach(Line())).each(SEEN)
+        Gaussians([gvfx.GVF(target, gvfx.Reward(), 0.9)], box_action_spec(Line())).each(SEEN)

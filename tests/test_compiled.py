@@ -7,11 +7,11 @@ import pytest
 import reference
 
 import gvfx
-from gvfx.gvf import stack
 from gvfx.kernel import Sizes
-from gvfx.running.compiled import Monitor, cursor, dynamics, make_loop
+from gvfx.questions.gvf import stack
+from gvfx.rng import seed_streams
+from gvfx.running.streams.compiled_loop import Monitor, cursor, dynamics, make_loop
 from gvfx.schedules import Fixed, Geometric, Linear
-from gvfx.streams import seed_streams
 
 STEPS = 3000
 PI = [[0.175, 0.175, 0.25, 0.4], [0.25, 0.15, 0.25, 0.35]]

@@ -19,26 +19,26 @@ from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Hold
-from gvfx.cumulants import Constant, Signal
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
-from gvfx.experiments.targets import Snapshot, _enough, train_targets
-from gvfx.gvf import GVF
-from gvfx.learners.actor_critic import squashed_sample
-from gvfx.learners.continuous import PAPER, TwinCritics
-from gvfx.learners.critic_updates import Question
-from gvfx.learners.deep import Deep
-from gvfx.learners.networks import Heads
-from gvfx.learners.replay import columns
-from gvfx.learners.soft_actor import Surroundings
-from gvfx.learners.td3 import TD3, TD3Agent
-from gvfx.running.agent import GVFAgent
+from gvfx.experiments.train_targets import Snapshot, _enough, train_targets
+from gvfx.learners.networks.actor_critic import squashed_sample
+from gvfx.learners.networks.critic_updates import Question
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.heads import Heads
+from gvfx.learners.networks.replay import columns
+from gvfx.learners.networks.soft_actor import Surroundings
+from gvfx.learners.networks.td3 import TD3, TD3Agent
+from gvfx.learners.networks.twin_critics import PAPER, TwinCritics
+from gvfx.questions.cumulants import Constant, Signal
+from gvfx.questions.gvf import GVF
+from gvfx.questions.target_policies import Target, actor, write_target
 from gvfx.running.checkpoint import flatten
 from gvfx.running.evaluate import Plan, make_runner
-from gvfx.running.lockstep import Diverged, LockstepRunner
-from gvfx.running.staggered import Staggered
+from gvfx.running.streams.critic_agent import GVFAgent
+from gvfx.running.streams.critics_lockstep import Diverged, LockstepRunner
+from gvfx.running.streams.lockstep_loop import Staggered
 from gvfx.worlds.control import CHEETAH, Lockstep
-from gvfx.worlds.target_policies import Target, actor, write_target
 
 SMALL = TwinCritics(hidden=(16, 16), batch=32, capacity=800, learning_starts=80, worlds=4, updates=2)
 WORLD = replace(CHEETAH, horizon=40)
@@ -361,9 +361,9 @@ def test_training_a_target_stops_where_it_should(tmp_path):
 
 @pytest.mark.slow
 def test_training_writes_a_target_that_acts(tmp_path, monkeypatch):
-    monkeypatch.setattr("gvfx.experiments.targets.MID_LEVEL", (0.0, 1000.0))
-    monkeypatch.setattr("gvfx.experiments.targets.SNAPSHOT_EVERY", 320)
-    monkeypatch.setattr("gvfx.experiments.targets.EPISODES", 2)
+    monkeypatch.setattr("gvfx.experiments.train_targets.MID_LEVEL", (0.0, 1000.0))
+    monkeypatch.setattr("gvfx.experiments.train_targets.SNAPSHOT_EVERY", 320)
+    monkeypatch.setattr("gvfx.experiments.train_targets.EPISODES", 2)
     learner = TD3(hidden=(16, 16), batch=32, capacity=1600, learning_starts=160)
     seen = []
     path = train_targets(WORLD, "walk", 0, tmp_path, seen.append, learner, longest=320)

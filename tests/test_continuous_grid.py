@@ -16,7 +16,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from gvfx.errors import InputError
-from gvfx.worlds import lattice
+from gvfx.truths import lattice
 from gvfx.worlds.continuous_grid import (
     ENV_ID,
     ContinuousGrid,
@@ -25,7 +25,6 @@ from gvfx.worlds.continuous_grid import (
     authors_grid,
     move,
     paper_grid,
-    register,
     reset,
     start,
     step,
@@ -241,12 +240,6 @@ def test_gymnasiums_own_check_passes_without_a_warning(world):
     assert env.unwrapped.world == {"paper": paper_grid, "authors": authors_grid}[world]()
 
 
-def test_registering_again_changes_nothing():
-    spec = gymnasium.spec(ENV_ID)
-    register()
-    assert gymnasium.spec(ENV_ID) is spec
-
-
 def test_a_seeded_episode_repeats_and_its_reward_is_the_sum_of_the_cumulants():
     def play():
         env = gymnasium.make(ENV_ID)
@@ -283,7 +276,7 @@ def test_an_episode_that_is_not_ended_by_a_goal_has_500_steps():
 
 @pytest.mark.parametrize(
     "imported, absent",
-    [("gvfx", "jax gymnasium numpy"), ("gvfx.worlds.continuous_grid", "jax numba"), ("gvfx.worlds.lattice", "jax")],
+    [("gvfx", "jax numba scipy"), ("gvfx.worlds.continuous_grid", "jax numba"), ("gvfx.truths.lattice", "jax")],
 )
 def test_what_an_import_does_not_load(imported, absent):
     code = f"import {imported}, sys; print([name for name in {absent.split()} if name in sys.modules])"
@@ -298,7 +291,7 @@ def test_importing_gvfx_registers_the_world_whichever_is_imported_first(order):
 
 
 def test_gymnasium_finds_the_world_by_module_and_name():
-    code = f"import gymnasium; print(gymnasium.make('gvfx.worlds.continuous_grid:{ENV_ID}').unwrapped.world.horizon)"
+    code = f"import gymnasium; print(gymnasium.make('gvfx:{ENV_ID}').unwrapped.world.horizon)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "500"
 
 
@@ -506,7 +499,7 @@ def test_remaking_the_shipped_files(tmp_path, monkeypatch, capsys):
 
 
 def test_a_sampled_trajectory_stays_on_the_map_and_goes_where_the_behaviour_says():
-    from gvfx.report.continuous import SIDE, trajectory
+    from gvfx.reproduce.grid import SIDE, trajectory
 
     up = np.zeros((SIDE * SIDE, 4))
     up[:, 2] = 1.0

@@ -17,11 +17,12 @@ import gymnasium  # noqa: E402
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 from gvfx.errors import InputError  # noqa: E402
-from gvfx.worlds import control, control_render, control_truth  # noqa: E402
+from gvfx.truths import control as control_truth  # noqa: E402
+from gvfx.truths.control import ControlTruth  # noqa: E402
+from gvfx.truths.control import control_truth as truth_of  # noqa: E402
+from gvfx.worlds import control, control_render  # noqa: E402
 from gvfx.worlds.control import CHEETAH, DOMAINS, WALKER, Lockstep, UnstableWorld, load_model  # noqa: E402
 from gvfx.worlds.control_env import ControlEnv  # noqa: E402
-from gvfx.worlds.control_truth import ControlTruth  # noqa: E402
-from gvfx.worlds.control_truth import control_truth as truth_of  # noqa: E402
 
 BOTH = pytest.mark.parametrize("domain", [WALKER, CHEETAH], ids=lambda domain: domain.name)
 WHOLE = mujoco.mjtState.mjSTATE_INTEGRATION.value
@@ -295,7 +296,7 @@ def test_a_missing_or_other_mujoco_says_what_to_install(monkeypatch):
 
 
 def test_mujoco_is_imported_on_first_use_only():
-    code = "import sys, gvfx, gymnasium, gvfx.worlds.control_env, gvfx.worlds.control_truth; assert 'mujoco' not in sys.modules"
+    code = "import sys, gvfx, gymnasium, gvfx.worlds.control_env, gvfx.truths.control; assert 'mujoco' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -12,12 +12,12 @@ import gvfx
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
-from gvfx.learners.deep import Deep
-from gvfx.learners.networks import Heads
-from gvfx.running import scanned
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.heads import Heads
 from gvfx.running.checkpoint import Checkpoints, flatten, unflatten
 from gvfx.running.evaluate import Plan
-from gvfx.running.networked import Diverged, NetworkRunner
+from gvfx.running.streams import scanned_loop as scanned
+from gvfx.running.streams.network_scanned import Diverged, NetworkRunner
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import paper_grid
 
@@ -208,7 +208,7 @@ def test_every_priority_changes_what_is_sampled(priority):
 def test_the_rule_on_networks_is_the_rule_on_tables():
     from test_behaviours import GVFS, SIZES
 
-    from gvfx.gvf import stack
+    from gvfx.questions.gvf import stack
 
     world = gvfx.gridworld(3, {"goal": (0, 0)})
     questions = [gvfx.GVF(np.full(4, 0.25), gvfx.Constant(1, at="goal"), name=str(i), weight=1.0 + i) for i in range(GVFS)]

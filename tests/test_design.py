@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gvfx
-import gvfx.design as design
-import gvfx.exact as exact
-from gvfx.design.flow import highest_average
-from gvfx.design.importance import per_visit
-from gvfx.design.optimum import _pairs
-from gvfx.gvf import stack
+from gvfx import design, exact
+from gvfx.questions.gvf import stack
+from gvfx.theory.flow import highest_average
+from gvfx.theory.importance import per_visit
+from gvfx.theory.optimum import _pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=20, deadline=None)
@@ -174,10 +173,10 @@ def test_highest_average_against_every_plan_that_knows_the_age(seed, horizon):
     reward = np.random.default_rng(seed).uniform(0, 1, (3, 2))
     P, best = probes.dense(world), 0.0
     for choices in itertools.product(itertools.product(range(2), repeat=2), repeat=horizon):
-        here, earned, steps = world.start, 0.0, 0.0
+        spec, earned, steps = world.start, 0.0, 0.0
         for choice in choices:
-            earned, steps = earned + sum(here[s] * reward[s, choice[s]] for s in range(2)), steps + here[:2].sum()
-            here = sum(here[s] * P[s, choice[s]] for s in range(2)) * ~world.terminal
+            earned, steps = earned + sum(spec[s] * reward[s, choice[s]] for s in range(2)), steps + spec[:2].sum()
+            spec = sum(spec[s] * P[s, choice[s]] for s in range(2)) * ~world.terminal
         best = max(best, earned / steps)
     assert highest_average(design.Model.of(world), reward) == pytest.approx(best, rel=1e-6)
 

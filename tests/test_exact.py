@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gvfx
-import gvfx.exact as exact
-from gvfx.gvf import stack
+from gvfx import exact
+from gvfx.questions.gvf import stack
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=30, deadline=None)

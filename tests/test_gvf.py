@@ -5,7 +5,7 @@ import probes
 import pytest
 
 import gvfx
-from gvfx.gvf import question_names, stack
+from gvfx.questions.gvf import question_names, stack
 
 HALF = [0.5, 0.5]
 

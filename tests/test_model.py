@@ -9,12 +9,12 @@ from probes import chain, random_mdp, random_question
 from test_compiled import half_in_the_top_row, small_world, two_questions
 
 import gvfx
-from gvfx.evidence import Empirical, no_evidence
+from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.experiments.specification import Experiment
-from gvfx.gvf import stack
 from gvfx.kernel import Sizes
-from gvfx.running.compiled import Monitor, cursor, dynamics, make_loop
-from gvfx.streams import seed_streams
+from gvfx.questions.gvf import stack
+from gvfx.rng import seed_streams
+from gvfx.running.streams.compiled_loop import Monitor, cursor, dynamics, make_loop
 
 STEPS = 3000
 RATES = (0.0, 0.3, 1.0)

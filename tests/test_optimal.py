@@ -10,7 +10,7 @@ from test_model import compiled_evidence
 
 import gvfx
 from gvfx.behaviours.optimal import _Smoothed
-from gvfx.evidence import Empirical
+from gvfx.evidence.counts import Empirical
 
 LIMITS = {"same": 1446.2, "distinct": 502.5, "semi-greedy": 5237.1, "forty": 11968.9}  # the optimum's MSE times steps
 

@@ -5,8 +5,8 @@ import probes
 import pytest
 
 import gvfx
-import gvfx.design as design
-from gvfx.estimate import estimated
+from gvfx import design
+from gvfx.evidence.model import estimated
 from gvfx.running.planning import OPTIMUM, run_pilot
 
 SCALED = 1000 * np.arange(18.0).reshape(6, 3)  # cumulants a thousand times larger than the other question's

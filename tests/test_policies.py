@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gvfx
-from gvfx.policies import CallablePolicy, ConstantPolicy, TablePolicy, as_policy
+from gvfx.questions.policies import CallablePolicy, ConstantPolicy, TablePolicy, as_policy
 
 NAN = float("nan")
 

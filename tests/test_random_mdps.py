@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import gvfx.design as design
+from gvfx import design
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.random_mdps import FAMILIES, random_world

@@ -11,20 +11,20 @@ from browser import Browser
 from test_cli import cli
 
 import gvfx
-from gvfx.experiments.continuous import DeepCurve
-from gvfx.experiments.control import HELD, TRIALS, ControlCurve
-from gvfx.experiments.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
-from gvfx.experiments.limit import LimitCurve, optimum
-from gvfx.experiments.paper import METHODS
+from gvfx.experiments.settings.grid import DeepCurve
+from gvfx.experiments.settings.limit import LimitCurve, optimum
+from gvfx.experiments.settings.mujoco import HELD, TRIALS, ControlCurve
+from gvfx.experiments.settings.tabular import METHODS
 from gvfx.experiments.store import Store
-from gvfx.report.control import noise_floor
-from gvfx.report.exhibits import build
-from gvfx.report.output import markdown
 from gvfx.report.page import DataTable
-from gvfx.report.source import Source
 from gvfx.report.statistics import Estimate
-from gvfx.report.summary import SECTIONS
-from gvfx.report.tables import choose_rates, ranking, sweep_errors, verdict
+from gvfx.reproduce.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
+from gvfx.reproduce.mujoco import noise_floor
+from gvfx.reproduce.output import markdown
+from gvfx.reproduce.source import Source
+from gvfx.reproduce.summary import SECTIONS
+from gvfx.reproduce.tables import choose_rates, ranking, sweep_errors, verdict
+from gvfx.reproduce.tabular import build
 from gvfx.running.evaluate import Part
 from gvfx.tensors import pack
 
@@ -107,7 +107,7 @@ def source(results):
 
 @pytest.mark.parametrize("name", list(ITEMS))
 def test_every_item_builds_and_writes_its_files(name, source, tmp_path):
-    from gvfx.report.output import write_exhibits
+    from gvfx.reproduce.output import write_exhibits
 
     exhibits = build(ITEMS[name], source)
     paths = write_exhibits(tmp_path, ITEMS[name], exhibits)

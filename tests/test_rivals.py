@@ -5,8 +5,8 @@ import probes
 import pytest
 
 import gvfx
-import gvfx.design as design
-from gvfx.gvf import stack
+from gvfx import design
+from gvfx.questions.gvf import stack
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.experiments.items import ITEMS
 from gvfx.experiments.specification import Experiment
+from gvfx.reproduce.items import ITEMS
 
 
 def named_discount(state, action, next_state):

@@ -11,11 +11,11 @@ from probes import BREAKS, Clock, break_down, broken
 from test_deep import Adam, gradients, numpy_network
 
 import gvfx
-from gvfx.running.answers import Scales
+from gvfx.rng import BEHAVIOUR, seed_streams, uniform
 from gvfx.running.environments import make_online_runner
 from gvfx.running.evaluate import Plan
-from gvfx.running.stepped import TOGETHER, Going
-from gvfx.streams import BEHAVIOUR, seed_streams, uniform
+from gvfx.running.predictor import Scales
+from gvfx.running.streams.network_gym import TOGETHER, Going
 
 HALF = [0.5, 0.5]
 SMALL = gvfx.Deep(hidden=(16,), batch=8, capacity=64, learning_starts=32, target_every=24, q_every=4, m_every=8)

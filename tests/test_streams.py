@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from gvfx.streams import NAMES, alias_draw, alias_tables, choose, normal, seed_streams, uniform
+from gvfx.rng import NAMES, alias_draw, alias_tables, choose, normal, seed_streams, uniform
 
 WORD = 2**64 - 1
 BELOW_ONE = float(np.nextafter(1.0, 0.0))

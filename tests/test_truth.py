@@ -5,9 +5,9 @@ import probes
 import pytest
 
 import gvfx
-from gvfx import exact
-from gvfx.gvf import stack
-from gvfx.truth import GroundTruth, predicted_values
+from gvfx.questions.gvf import stack
+from gvfx.theory import exact
+from gvfx.truths.exact import GroundTruth, predicted_values
 
 
 def test_mse_on_the_chain_by_hand():

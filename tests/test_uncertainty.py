@@ -9,9 +9,9 @@ from test_compiled import small_world, two_questions
 from test_model import compiled_evidence
 
 import gvfx
-from gvfx.evidence import Empirical
-from gvfx.report.limit import covered
-from gvfx.uncertainty import bootstrap, standard_errors
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.uncertainty import bootstrap, standard_errors
+from gvfx.reproduce.limit import covered
 
 
 def run(world, questions, steps=20_000, seeds=1, **options):

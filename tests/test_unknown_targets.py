@@ -13,11 +13,11 @@ from test_online import Veiled
 
 import gvfx
 from gvfx.errors import InputError
-from gvfx.evidence import Empirical, no_evidence
+from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all, stored_result
-from gvfx.gvf import stack
+from gvfx.questions.gvf import stack
 from gvfx.running.improving import Improvement
 
 STEPS = 20_000

@@ -60,9 +60,9 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print the 
 def list_() -> None:
     """What there is: settings, behaviours, learners, and the paper's tables and figures."""
     from gvfx.experiments.compare import SETTINGS
-    from gvfx.experiments.paper import BEHAVIOURS, LEARNERS
-    from gvfx.learners.continuous import TwinCritics
-    from gvfx.learners.deep import Deep
+    from gvfx.experiments.settings.tabular import BEHAVIOURS, LEARNERS
+    from gvfx.learners.networks.deep import Deep
+    from gvfx.learners.networks.twin_critics import TwinCritics
 
     console = _console()
     settings = _table("setting", "what", "GVFs", "steps", "paper")
@@ -77,7 +77,7 @@ def list_() -> None:
     for name, kind in {**LEARNERS, "Deep": Deep, "TwinCritics": TwinCritics}.items():
         learners.add_row(name, _first_line(kind))
     console.print(learners)
-    from gvfx.experiments.items import ITEMS
+    from gvfx.reproduce.items import ITEMS
 
     items = _table("item", "what", "paper's label")
     for name, item in ITEMS.items():
@@ -191,7 +191,7 @@ def demo(
 ) -> None:
     """All six behaviours on one setting: who wins, by how much, and figures of why (under a minute)."""
     from gvfx.experiments.compare import compare
-    from gvfx.experiments.paper import METHODS, paper
+    from gvfx.experiments.settings.tabular import METHODS, paper
 
     begun = time.perf_counter()
     console = _console()
@@ -224,12 +224,12 @@ def sweep(
     cluster: Cluster = None,
 ) -> None:
     """The paper's tuning protocol for every method alike: the minimum learning rate by MSE after 800,000 steps."""
-    from gvfx.experiments.items import ITEMS, load_tuned, sweep_curves
-    from gvfx.experiments.paper import MAIN, RATES, paper
+    from gvfx.experiments.settings.tabular import MAIN, RATES, paper
     from gvfx.experiments.store import Store
-    from gvfx.report.source import Source
     from gvfx.report.statistics import short
-    from gvfx.report.tables import choose_rates, sweep_errors
+    from gvfx.reproduce.items import ITEMS, load_tuned, sweep_curves
+    from gvfx.reproduce.source import Source
+    from gvfx.reproduce.tables import choose_rates, sweep_errors
 
     names = [paper[name].name for name in setting] or list(MAIN)
     store = Store(results)
@@ -269,11 +269,11 @@ def reproduce(
     device: Device = None,
 ) -> None:
     """Make tables and figures of the paper: runs what is missing, prints tables, writes Markdown and PNG files."""
-    from gvfx.experiments.items import chosen_items, curves_with_seeds, load_tuned
     from gvfx.experiments.store import Store
-    from gvfx.report.exhibits import build
-    from gvfx.report.output import print_table, write_exhibits
-    from gvfx.report.source import Source
+    from gvfx.reproduce.items import chosen_items, curves_with_seeds, load_tuned
+    from gvfx.reproduce.output import print_table, write_exhibits
+    from gvfx.reproduce.source import Source
+    from gvfx.reproduce.tabular import build
 
     chosen = chosen_items(items)
     if seeds is not None and seeds < 1:
@@ -310,10 +310,10 @@ def report(
         write_answers(page, load(folder), folder)
         print(f"wrote {page}")
         return
-    from gvfx.experiments.items import load_tuned
     from gvfx.experiments.store import Store
-    from gvfx.report.source import Source
-    from gvfx.report.summary import write_report
+    from gvfx.reproduce.items import load_tuned
+    from gvfx.reproduce.source import Source
+    from gvfx.reproduce.summary import write_report
 
     if not folder.is_dir():
         raise InputError(f"folder: {folder} does not exist; run `gvfx reproduce tabular` first.")
@@ -336,7 +336,7 @@ def train_targets_(
     from gvfx.worlds.control import domain_named
 
     chosen = domain_named(domain)
-    from gvfx.experiments.targets import Snapshot, train_targets
+    from gvfx.experiments.train_targets import Snapshot, train_targets
 
     console = _console()
 
@@ -352,8 +352,8 @@ def check(
     steps: Annotated[int, typer.Option("--steps", help="How many random steps to try.")] = 1000,
 ) -> None:
     """Find the mistakes in your environment and questions before step one; exit code 2 if there are errors."""
-    from gvfx.worlds.check import check as find
-    from gvfx.worlds.check import load_made
+    from gvfx.running.check import check as find
+    from gvfx.running.check import load_made
 
     env, questions = load_made(make)
     findings = find(env, questions, steps)
@@ -375,8 +375,8 @@ def truth(
     output: Annotated[Path | None, typer.Option("--json", help="Write the values to this file.")] = None,
 ) -> None:
     """Estimate the true answers to your questions by Monte Carlo, with standard errors."""
-    from gvfx.worlds.check import load_made
-    from gvfx.worlds.monte_carlo import truth_of
+    from gvfx.running.check import load_made
+    from gvfx.truths.monte_carlo import truth_of
 
     if output is not None:
         _check_writable(output, "--json")

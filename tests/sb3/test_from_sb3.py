@@ -9,7 +9,7 @@ import torch
 from stable_baselines3 import A2C, DQN, PPO, SAC
 
 import gvfx
-from gvfx.policies import from_sb3
+from gvfx.questions.policies import from_sb3
 
 torch.set_num_threads(1)
 STATES = np.random.default_rng(0).normal(0, 0.5, (7, 4)).astype(np.float32)

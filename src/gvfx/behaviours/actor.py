@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 from gvfx.behaviours.base import Behaviour, ControlRule
 from gvfx.behaviours.fixed import RoundRobin
 from gvfx.errors import InputError
-from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes
+from gvfx.questions.gvf import Stacked
 
 CHOICES = {"direction": ("raise", "lower", "optimal"), "kl_to": ("each", "mixture")}
 

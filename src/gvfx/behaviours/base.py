@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from gvfx.errors import InputError
-from gvfx.evidence import Empirical
-from gvfx.gvf import Stacked
+from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes
+from gvfx.questions.gvf import Stacked
 
 
 class NetworkRule(NamedTuple):

@@ -11,9 +11,9 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
 from gvfx.behaviours.fixed import memoryless
-from gvfx.equations import explorer_square
-from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
+from gvfx.questions.gvf import Stacked
+from gvfx.theory.equations import explorer_square
 
 
 class ExplorerState(NamedTuple):

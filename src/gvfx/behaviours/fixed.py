@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
-from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
-from gvfx.policies import Policy, as_policy
-from gvfx.streams import BEHAVIOUR, uniform
+from gvfx.questions.gvf import Stacked
+from gvfx.questions.policies import Policy, as_policy
+from gvfx.rng import BEHAVIOUR, uniform
 
 
 class FixedState(NamedTuple):

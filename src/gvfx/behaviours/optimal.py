@@ -27,13 +27,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.design import Model, importance, plan
 from gvfx.errors import InputError
-from gvfx.estimate import slots
-from gvfx.evidence import Empirical
-from gvfx.gvf import Stacked
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.model import slots
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
+from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
+from gvfx.theory.flow import Model
+from gvfx.theory.importance import importance
+from gvfx.theory.optimum import plan
 
 
 class PlannedState(NamedTuple):

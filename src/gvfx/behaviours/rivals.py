@@ -1,6 +1,6 @@
 """Newer rivals as behaviours: robust on-policy sampling, and two designs from the literature planned on the run's evidence.
 
-`gvfx.design.rivals` has the formulas of the designs and says where they are our reading.
+`gvfx.theory.rivals` has the formulas of the designs and says where they are our reading.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.optimal import OptimalDesign, PlannedState
-from gvfx.design import characteristic_time_of, second_moment_of
 from gvfx.errors import InputError
-from gvfx.estimate import estimated
-from gvfx.evidence import Empirical
-from gvfx.gvf import GVF, Stacked
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.model import estimated
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
+from gvfx.questions.gvf import GVF, Stacked
+from gvfx.theory.design import characteristic_time_of, second_moment_of
 from gvfx.worlds.mdp import MDP
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
-from gvfx.gvf import Stacked
 from gvfx.kernel import BehaviourRule, Sizes, normalise, piece
+from gvfx.questions.gvf import Stacked
 
 
 class SearchState(NamedTuple):

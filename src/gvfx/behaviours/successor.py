@@ -23,9 +23,9 @@ import numpy as np
 from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
-from gvfx.evidence import Empirical
-from gvfx.gvf import Stacked
+from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
+from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState
 
 MEMORY_LIMIT = 4 << 30

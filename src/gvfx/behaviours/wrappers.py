@@ -12,9 +12,9 @@ import numpy as np
 from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
 from gvfx.errors import InputError
-from gvfx.evidence import Empirical
-from gvfx.gvf import Stacked
+from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, piece
+from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Linear, Schedule, ScheduleState
 
 

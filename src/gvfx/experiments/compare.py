@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gvfx.experiments.continuous import CONTINUOUS, ContinuousSetting
-from gvfx.experiments.control import CONTROL, ControlSetting
-from gvfx.experiments.paper import METHODS, Setting, checked, paper
+from gvfx.experiments.settings.grid import CONTINUOUS, ContinuousSetting
+from gvfx.experiments.settings.mujoco import CONTROL, ControlSetting
+from gvfx.experiments.settings.tabular import METHODS, Setting, checked, paper
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 

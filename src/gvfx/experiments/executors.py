@@ -15,8 +15,8 @@ from typing import Any
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
-from gvfx.learners.continuous import TwinCritics
-from gvfx.learners.deep import Deep
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.running.evaluate import Plan, make_runner
 from gvfx.tensors import pack
 

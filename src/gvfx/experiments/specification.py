@@ -17,15 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from gvfx import cumulants, policies, schedules, uncertainty
+from gvfx import schedules
 from gvfx.behaviours import actor, explorer, fixed, optimal, rivals, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
-from gvfx.gvf import GVF
-from gvfx.learners import continuous, deep, episodic, model, tabular
+from gvfx.evidence import uncertainty
+from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.learners import certainty as model
+from gvfx.learners import episodic, tabular
+from gvfx.learners.networks import deep
+from gvfx.learners.networks import twin_critics as continuous
+from gvfx.questions import cumulants, policies, target_policies
+from gvfx.questions.gvf import GVF
 from gvfx.running.evaluate import AnyLearner, World
-from gvfx.uncertainty import ErrorBelow
-from gvfx.worlds import continuous_grid, control, gridworld, target_policies
+from gvfx.worlds import continuous_grid, control, gridworld
 from gvfx.worlds.mdp import MDP
 
 FORMAT = 1  # raised when the same specification would give other numbers

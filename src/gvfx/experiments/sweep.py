@@ -16,8 +16,8 @@ from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.executors import find_device, run_task, run_together
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Claim, Store
-from gvfx.gvf import question_names
-from gvfx.learners.deep import Deep
+from gvfx.learners.networks.deep import Deep
+from gvfx.questions.gvf import question_names
 from gvfx.running.evaluate import checked_seeds, gather
 from gvfx.running.result import Result
 

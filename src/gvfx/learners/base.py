@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gvfx.evidence import Empirical
-from gvfx.gvf import Stacked
-from gvfx.improvement import improved
+from gvfx.evidence.counts import Empirical
 from gvfx.kernel import LearnerRule, Sizes
-from gvfx.truth import predicted_values
+from gvfx.questions.gvf import Stacked
+from gvfx.theory.improvement import improved
+from gvfx.truths.exact import predicted_values
 
 
 class Learner(ABC):

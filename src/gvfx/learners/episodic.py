@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx import schedules
-from gvfx.equations import m_target, q_target
 from gvfx.errors import InputError
-from gvfx.gvf import Stacked
 from gvfx.kernel import LearnerRule, Sizes, piece
 from gvfx.learners.base import Learner
 from gvfx.learners.tabular import ExpectedSarsa
+from gvfx.questions.gvf import Stacked
+from gvfx.rng import REPLAY, uniform
 from gvfx.schedules import Schedule, ScheduleState
-from gvfx.streams import REPLAY, uniform
+from gvfx.theory.equations import m_target, q_target
 
 
 class EpisodeTables(NamedTuple):

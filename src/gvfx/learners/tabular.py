@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx import schedules
-from gvfx.equations import m_target, m_target_sampled, q_target, q_target_sampled
 from gvfx.errors import InputError
-from gvfx.gvf import Stacked
 from gvfx.kernel import LearnerRule, Sizes, piece
 from gvfx.learners.base import Learner
+from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState, as_falling
+from gvfx.theory.equations import m_target, m_target_sampled, q_target, q_target_sampled
 
 
 class Tables(NamedTuple):

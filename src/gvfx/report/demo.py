@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gvfx.experiments.paper import Setting
+from gvfx.experiments.settings.tabular import Setting
 from gvfx.report import figures
 from gvfx.report.style import save
 from gvfx.running.result import Result

@@ -13,19 +13,18 @@ from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.wrappers import Blend, Hold
 from gvfx.errors import InputError, require
-from gvfx.gvf import GVF, stack
+from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.base import Learner
-from gvfx.learners.continuous import TwinCritics
-from gvfx.learners.deep import Deep
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.questions.gvf import GVF, stack
+from gvfx.questions.signals import SignalFailed
 from gvfx.running.evaluate import Part, Plan, checked_seeds, evaluate, for_tables, gather, has_own, unreached
-from gvfx.running.online import OnlineRunner
+from gvfx.running.gym_stepper import EnvironmentFailed
 from gvfx.running.result import Result
-from gvfx.running.stepping import EnvironmentFailed
-from gvfx.signals import SignalFailed
-from gvfx.uncertainty import ErrorBelow
-from gvfx.worlds.asking import sight, stage
-from gvfx.worlds.box_actions import has_box_actions, reach
+from gvfx.running.streams.table_gym import OnlineRunner
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
 
@@ -74,7 +73,7 @@ def evaluate_online(
     plan, seed_list = Plan.checked(steps, evaluate_every, snapshots), checked_seeds(seeds)
     run = make_online_runner(env, questions, behaviour, learner, plan, until)
     described = {
-        "environment": run.here.name,
+        "environment": run.spec.name,
         "behaviour": repr(run.behaviour),
         "learner": repr(run.learner),
         "steps": steps,
@@ -84,9 +83,9 @@ def evaluate_online(
     def result() -> Result:
         gathered = gather(run.names, run.weights, seed_list[: len(parts)], parts, described)
         if isinstance(run, OnlineRunner):
-            gathered = replace(gathered, first_state=run.here.first_state)
+            gathered = replace(gathered, first_state=run.spec.first_state)
         else:
-            gathered = replace(gathered, points=run.points, here=run.here, targets=run.targets)
+            gathered = replace(gathered, points=run.points, spec=run.spec, targets=run.targets)
         if save is not None:
             gathered.save(save)
         return gathered
@@ -123,21 +122,21 @@ def make_online_runner(
         behaviour, learner = for_tables(questions, behaviour, learner)
         if not isinstance(learner, Learner):
             raise InputError(f"learner: {type(learner).__name__} does not fit Discrete observations; use a tabular learner.")
-        return OnlineRunner(stage(env), questions, behaviour, learner, plan, until)
+        return OnlineRunner(discrete_spec(env), questions, behaviour, learner, plan, until)
     if has_own(questions):
         raise InputError("policy: networks do not find policies by their own values; give known ones, or Discrete observations.")
     if until is not None:
         raise InputError("until: the error of networks cannot be bounded; give steps alone.")
-    here = sight(env)
+    spec = box_spec(env)
     behaviour, learner = behaviour or network_behaviour(), learner or network_learner(plan.steps)
     if not isinstance(learner, Deep):
         raise InputError(f"learner: {type(learner).__name__} needs Discrete observations; use gvfx.Deep(...) here.")
     try:
         require("jax", "deep")
-        from gvfx.running.stepped import SteppedRunner
+        from gvfx.running.streams.network_gym import SteppedRunner
     except ImportError:
         raise InputError("jax: networks need it and it is not installed; pip install 'gvfx[deep]'.") from None
-    return SteppedRunner(here, questions, behaviour, learner, plan)
+    return SteppedRunner(spec, questions, behaviour, learner, plan)
 
 
 def _make_box_runner(
@@ -148,11 +147,11 @@ def _make_box_runner(
     behaviour, learner = behaviour or Hold(GVFExplorer()), learner or box_learner(plan.steps)
     if not isinstance(learner, TwinCritics):
         raise InputError(f"learner: {type(learner).__name__} needs Discrete actions; use gvfx.TwinCritics(...) here.")
-    here = reach(env)
+    spec = box_action_spec(env)
     require("jax", "deep")
-    from gvfx.running.continuous_actions import BoxRunner
+    from gvfx.running.streams.critics_gym import BoxRunner
 
-    return BoxRunner(here, questions, behaviour, learner, plan)
+    return BoxRunner(spec, questions, behaviour, learner, plan)
 
 
 def box_learner(steps: int) -> TwinCritics:

@@ -16,28 +16,28 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Hold
-from gvfx.cumulants import Drifter
 from gvfx.errors import InputError, require
-from gvfx.evidence import Empirical, no_evidence
-from gvfx.exact import DENSE_BELOW
-from gvfx.gvf import GVF, Stacked, expand, stack
+from gvfx.evidence.counts import Empirical, no_evidence
+from gvfx.evidence.uncertainty import ErrorBelow, standard_errors
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
-from gvfx.learners.continuous import TwinCritics
-from gvfx.learners.deep import Deep
-from gvfx.learners.model import CertaintyEquivalence
+from gvfx.learners.certainty import CertaintyEquivalence
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa
-from gvfx.policies import OwnPolicy
-from gvfx.running.compiled import Cursor, Dynamics, Loop, Monitor, cursor, dynamics, make_loop, make_table
+from gvfx.questions.cumulants import Drifter
+from gvfx.questions.gvf import GVF, Stacked, expand, stack
+from gvfx.questions.policies import OwnPolicy
+from gvfx.rng import seed_streams
 from gvfx.running.improving import Improvement
 from gvfx.running.result import Result, Snapshot
-from gvfx.streams import seed_streams
-from gvfx.truth import GroundTruth, predicted_values
-from gvfx.uncertainty import ErrorBelow, standard_errors
-from gvfx.worlds.asking import is_environment
+from gvfx.running.streams.compiled_loop import Cursor, Dynamics, Loop, Monitor, cursor, dynamics, make_loop, make_table
+from gvfx.theory.exact import DENSE_BELOW
+from gvfx.truths.exact import GroundTruth, predicted_values
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.control import Domain
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spec import is_environment
 
 World = MDP | ContinuousGrid | Domain
 AnyLearner = Learner | Deep | TwinCritics
@@ -140,12 +140,12 @@ def make_runner(
         raise InputError("weights: calibrated weights need a finite world and tables; give each question its own weight.")
     if isinstance(world, ContinuousGrid) and (learner is None or isinstance(learner, Deep)):
         require("jax", "deep")
-        from gvfx.running.networked import NetworkRunner
+        from gvfx.running.streams.network_scanned import NetworkRunner
 
         return NetworkRunner(world, questions, behaviour, learner or Deep(), plan, identity)
     if isinstance(world, Domain) and (learner is None or isinstance(learner, TwinCritics)):
         require("jax", "mujoco")
-        from gvfx.running.lockstep import LockstepRunner
+        from gvfx.running.streams.critics_lockstep import LockstepRunner
 
         return LockstepRunner(world, questions, behaviour, learner or TwinCritics(), plan, identity)
     needs = {MDP: "an MDP needs a tabular learner", ContinuousGrid: "the continuous grid needs gvfx.Deep"}
@@ -272,7 +272,7 @@ class Part:
     expected: np.ndarray = field(default_factory=lambda: np.empty(0))  # [t, gvf] estimated squared error, truth unknown
     actor: np.ndarray = field(default_factory=lambda: np.empty(0))  # [weight] continuous actions: the actor at the end
     seconds: float = 0.0
-    answers: Any = None  # of networks in an environment: `gvfx.running.answers.Answers` at the end
+    answers: Any = None  # of networks in an environment: `gvfx.running.predictor.Answers` at the end
     model: Empirical | None = None  # the evidence at the end, where the loop kept it
     stopped: int = 0  # steps done, with a rule to stop; 0 without
     bound: float = np.inf  # the rule's upper bound of the error at the end

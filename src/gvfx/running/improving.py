@@ -1,4 +1,4 @@
-"""Policies that are by a GVF's own values, improved while a run goes on (`gvfx.improvement` says how)."""
+"""Policies that are by a GVF's own values, improved while a run goes on (`gvfx.theory.improvement` says how)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.evidence import Empirical
-from gvfx.gvf import Stacked
+from gvfx.evidence.counts import Empirical
 from gvfx.learners.base import Learner
+from gvfx.questions.gvf import Stacked
 
 
 class Improvement:

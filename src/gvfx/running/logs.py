@@ -1,6 +1,6 @@
 """Answers from a log: a table of transitions that were made before, by whatever behaviour.
 
-The log is counted and answered by certainty equivalence, with intervals (`gvfx.evidence`, `gvfx.uncertainty`).  What it
+The log is counted and answered by certainty equivalence, with intervals (`gvfx.evidence`).  What it
 cannot tell is said: `support` is the share of a question's choices that were ever tried, with behaviour probabilities
 `effective` is the share of the log that speaks about it, and `collect` names the choices of which one more look would
 lower the error most.
@@ -16,14 +16,15 @@ import numpy as np
 
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
-from gvfx.evidence import Empirical
-from gvfx.exact import DENSE_BELOW
-from gvfx.gvf import GVF, Stacked, stack
-from gvfx.running.outcomes import empirical, no_outcomes, widened
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.outcomes import empirical, no_outcomes, widened
+from gvfx.evidence.uncertainty import standard_errors
+from gvfx.questions.gvf import GVF, Stacked, stack
+from gvfx.questions.reader import Reader, asked_of
 from gvfx.running.result import Result, Snapshot
-from gvfx.uncertainty import standard_errors
-from gvfx.worlds.asking import Reader, Stage, asked_of, outline
+from gvfx.theory.exact import DENSE_BELOW
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
 NEXT = 5  # choices that are named as worth collecting
 
@@ -79,18 +80,18 @@ def as_log(table: Any) -> Log:
 def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
     """Answer questions from a log alone."""
     log = as_log(table)
-    here = Stage(None, "log", 0, 0, 1, outline(log.states or 0, log.actions or 0))
-    asked = stack(asked_of(questions, here), here.shell)
-    reader = Reader(questions, here)
+    spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
+    asked = stack(asked_of(questions, spec), spec.skeleton)
+    reader = Reader(questions, spec)
     c, gamma = _signals(log, reader)
-    known = _counted(log, c, gamma, here.shell, widened(asked), any(callable(q.discount) for q in reader.questions))
+    known = _counted(log, c, gamma, spec.skeleton, widened(asked), any(callable(q.discount) for q in reader.questions))
     known = replace(known, asked=known.asked._replace(pi=known.settled()))
     _check_endings(known, asked)
-    states = here.shell.states
+    states = spec.skeleton.states
     values = known.values[:, :states]
     errors = standard_errors(known)[:, :states] if states < DENSE_BELOW else None
     pi = np.broadcast_to(known.asked.pi, (states + 1, *asked.pi.shape[1:]))[:states]
-    pair = log.observation * here.shell.actions + log.action
+    pair = log.observation * spec.skeleton.actions + log.action
     visits = known.visits[:states]
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
     experiment: dict[str, Any] = {"environment": "a log", "learner": "CertaintyEquivalence()", "steps": len(pair)}
@@ -121,7 +122,7 @@ def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
                 policies=np.moveaxis(pi, 2, 0)[None].copy() if asked.own else None,
             ),
         ),
-        truth=np.full((1, gvfs, here.shell.states), np.nan),
+        truth=np.full((1, gvfs, spec.skeleton.states), np.nan),
         seconds=np.zeros(1),
         experiment=experiment,
         models=(known,),
@@ -139,13 +140,15 @@ def _signals(log: Log, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
     return c, gamma * ~log.terminated[:, None]
 
 
-def _counted(log: Log, c: np.ndarray, gamma: np.ndarray, shell: MDP, asked: Stacked, varying: bool) -> Empirical:
+def _counted(log: Log, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
     """The log's outcomes, counted."""
     ends = log.terminated
-    key = (log.observation * shell.actions + log.action) * (shell.states + 1) + np.where(ends, shell.states, log.next_observation)
+    key = (log.observation * skeleton.actions + log.action) * (skeleton.states + 1) + np.where(
+        ends, skeleton.states, log.next_observation
+    )
     outcomes, which, counts = np.unique(key, return_inverse=True, return_counts=True)
-    met = no_outcomes(shell.states, shell.actions, c.shape[1], (), room=len(outcomes))
-    met.pair[:], met.following[:] = np.divmod(outcomes, shell.states + 1)
+    met = no_outcomes(skeleton.states, skeleton.actions, c.shape[1], (), room=len(outcomes))
+    met.pair[:], met.following[:] = np.divmod(outcomes, skeleton.states + 1)
     met.used[0] = len(outcomes)
     met.evidence.counts[:, 0] = counts
     for total, amount in ((met.evidence.sums, c), (met.evidence.squares, c**2), (met.discounts, gamma)):
@@ -153,7 +156,7 @@ def _counted(log: Log, c: np.ndarray, gamma: np.ndarray, shell: MDP, asked: Stac
     begins = np.ones(len(key), bool)  # a row begins an episode unless it goes on where the one before it led
     begins[1:] = ends[:-1] | (log.observation[1:] != log.next_observation[:-1])
     np.add.at(met.evidence.starts, log.observation[begins], 1)
-    return empirical(met, shell, asked, varying)
+    return empirical(met, skeleton, asked, varying)
 
 
 def _check_endings(known: Empirical, asked: Stacked) -> None:

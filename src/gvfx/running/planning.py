@@ -14,18 +14,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gvfx import exact
 from gvfx.behaviours.optimal import OptimalDesign
-from gvfx.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.errors import InputError
-from gvfx.estimate import estimated
-from gvfx.evidence import Empirical
-from gvfx.gvf import GVF, expand, stack
-from gvfx.learners.model import CertaintyEquivalence
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.model import estimated
+from gvfx.learners.certainty import CertaintyEquivalence
+from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.running.environments import known_world, make_online_runner
 from gvfx.running.evaluate import Plan, checked_seeds, make_runner
-from gvfx.worlds.asking import is_environment
+from gvfx.theory import exact
+from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spec import is_environment
 
 OPTIMUM = "optimum"
 DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # what each behaviour comes to in a known world

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from gvfx.errors import InputError
-from gvfx.evidence import Empirical
-from gvfx.running.answers import Answers, CriticAnswers
-from gvfx.uncertainty import bootstrap, refusal, standard_errors
-from gvfx.worlds.asking import Sight, Targets
-from gvfx.worlds.box_actions import Gaussians, Reach
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
+from gvfx.questions.reader import Gaussians, Targets
+from gvfx.running.predictor import Answers, CriticAnswers
+from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Result:
         Answers | CriticAnswers, ...
     ] = ()  # networks in an environment: one per seed; then "state" above is one of the points
     points: np.ndarray | None = None  # [point, o] some observations met, flattened
-    here: Sight | None = None  # that environment (not stored)
+    spec: BoxSpec | None = None  # that environment (not stored)
     targets: Targets | Gaussians | None = None  # its questions' policies (not stored)
 
     @property
@@ -122,9 +122,9 @@ class Result:
 
     def each(self, observation: Any) -> tuple[np.ndarray, np.ndarray]:
         """Of networks: every seed's predictions at an observation or a batch, [seed, gvf, ...], and their standard errors."""
-        if self.here is None or self.targets is None:
+        if self.spec is None or self.targets is None:
             raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
-        batch, vectors, alone = self.here.batch(observation)
+        batch, vectors, alone = self.spec.batch(observation)
         pi = self.targets(batch)  # or draws of Box actions
         both = [answers.values(vectors, pi) for answers in self.answers]
         values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
@@ -134,10 +134,10 @@ class Result:
         """Predictions where an action is given."""
         if not self._boxed:
             raise InputError("action: values of actions are told with Box actions only; leave it out.")
-        if not isinstance(self.here, Reach):
+        if not isinstance(self.spec, BoxActionSpec):
             raise InputError("env: a stored result does not know its environment; give load(path, env, questions) it to predict.")
-        _, vectors, alone = self.here.batch(observation)
-        own = self.here.given(action, len(vectors))
+        _, vectors, alone = self.spec.batch(observation)
+        own = self.spec.given(action, len(vectors))
         values = np.mean([answers.at(vectors, own) for answers in self.answers if isinstance(answers, CriticAnswers)], axis=0).T
         return values[:, 0] if alone else values
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.files import write_whole
-from gvfx.gvf import GVF
-from gvfx.running.answers import Answers, CriticAnswers, from_arrays
+from gvfx.questions.gvf import GVF
+from gvfx.questions.reader import Gaussians, Targets
+from gvfx.running.predictor import Answers, CriticAnswers, from_arrays
 from gvfx.running.result import Result, Snapshot
 from gvfx.tensors import pack, unpack
-from gvfx.worlds.asking import Targets
-from gvfx.worlds.box_actions import Gaussians, Reach, outlook
+from gvfx.worlds.spec import BoxActionSpec, network_spec
 
 FORMAT, VERSION = "gvfx result", "1"
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
@@ -61,15 +61,15 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
             f"path: {path} has version {metadata['version']}, this gvfx reads {VERSION}; use the gvfx that wrote it."
         )
     described = json.loads(metadata["result"])
-    here = outlook(env) if env is not None else None
+    spec = network_spec(env) if env is not None else None
     targets: Targets | Gaussians | None = None
-    if here is not None and questions:
-        targets = Gaussians(questions, here) if isinstance(here, Reach) else Targets(questions, here.actions)
+    if spec is not None and questions:
+        targets = Gaussians(questions, spec) if isinstance(spec, BoxActionSpec) else Targets(questions, spec.actions)
     if targets is not None and targets.names != tuple(described["names"]):
         raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
     answers = _answers(arrays)
-    if here is not None and answers and isinstance(here, Reach) != isinstance(answers[0], CriticAnswers):
-        raise InputError(f"env: {here.name} has other actions than {path} was learnt with; give the same environment.")
+    if spec is not None and answers and isinstance(spec, BoxActionSpec) != isinstance(answers[0], CriticAnswers):
+        raise InputError(f"env: {spec.name} has other actions than {path} was learnt with; give the same environment.")
     return Result(
         names=tuple(described["names"]),
         seeds=tuple(described["seeds"]),
@@ -81,7 +81,7 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
         first_state=described["first_state"],
         answers=answers,
         points=arrays.get("points"),
-        here=here,
+        spec=spec,
         targets=targets,
         **{name: arrays.get(name) for name in CURVES},  # type: ignore[arg-type]
     )

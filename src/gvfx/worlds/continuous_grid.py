@@ -274,15 +274,6 @@ class ContinuousGridEnv(gymnasium.Env):
         return self._position.copy(), float(cumulants.sum()), terminated, timeout and not terminated, {"cumulants": cumulants}
 
 
-def register() -> None:
-    """Make gymnasium.make("gvfx/ContinuousGrid-v0") work; calling it again changes nothing.
-
-    Episodes end at the world's own horizon (500), so no TimeLimit is asked for.
-    """
-    if ENV_ID not in gymnasium.registry:
-        gymnasium.register(ENV_ID, entry_point=f"{ContinuousGridEnv.__module__}:{ContinuousGridEnv.__qualname__}")
-
-
 def _distance(world: ContinuousGrid, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     away = np.abs(a - b)
     return away.sum(axis=-1) if world.distance == "l1" else np.hypot(away[..., 0], away[..., 1])
@@ -306,6 +297,3 @@ def _point(value: Any, name: str) -> tuple[float, float]:
     if not (0 <= x <= 1 and 0 <= y <= 1):
         raise InputError(f"{name} ({x}, {y}) lies outside the unit square; give coordinates in [0, 1].")
     return x, y
-
-
-register()

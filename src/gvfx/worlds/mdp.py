@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from gvfx.errors import InputError
-from gvfx.policies import TOLERANCE
+
+TOLERANCE = 1e-6  # how far probabilities may be from summing to one
 
 
 @dataclass(frozen=True)

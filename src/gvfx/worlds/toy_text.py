@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.worlds.asking import environment_name, layers, time_limit
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spec import environment_name, layers, time_limit
 
 HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")  # wrappers that leave the dynamics as they are
 

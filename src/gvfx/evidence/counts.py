@@ -1,0 +1,294 @@
+r"""What a stream of experience says about the world: counts and cumulant sums, and the model estimated from them.
+
+The loop keeps `Evidence`, the sufficient statistics of a finite MDP: how often each outcome (state, action, successor)
+was seen, and the sum and sum of squares of the cumulants that it paid.  `Empirical` is the model with the highest
+likelihood, $\hat P(s'|s,a) = n(s,a,s')/n(s,a)$ and the mean cumulants $\hat c$; its values are those of the estimated
+world, $\hat V_i = (I-\hat P_{\pi_i}\gamma_i)^{-1}\hat c_{\pi_i}$ (certainty equivalence).
+
+Where the data are silent:
+
+- an action never tried in a visited state takes no part: the target policy is renormalised over the tried ones, as if
+  the untried one did what the tried ones do on average;
+- a state in which nothing was tried, and one whose sum of future cumulants the data do not show to end (a discount of 1
+  and no termination seen yet), has value 0.
+
+With state aggregation counts are pooled over the states of a table row.  Outcomes that were never seen have count 0
+and play no part, whatever slots the world's arrays have for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+from gvfx.kernel import piece
+from gvfx.questions.gvf import Stacked
+from gvfx.theory.improvement import settled
+from gvfx.worlds.mdp import MDP
+
+
+class Evidence(NamedTuple):
+    """Sufficient statistics of a stream, as the loop keeps them; empty arrays when nobody reads them."""
+
+    counts: np.ndarray  # int64 [states * actions, successors]
+    row: np.ndarray  # int32 [states * actions, successors]: the outcome's row in the sums, -1 where nothing is ever paid
+    sums: np.ndarray  # [rows, gvf] of the cumulants
+    squares: np.ndarray  # [rows, gvf]
+    rates: np.ndarray  # [rate] for drifting cumulants: the least weight of a new one in a running mean
+    recent: np.ndarray  # [rate, rows, gvf] those running means
+    missed: np.ndarray  # [rate, rows, gvf] sums of the squared errors with which they foretold the next cumulant
+    starts: np.ndarray  # int64 [states] first states of episodes
+
+
+def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] = ()) -> Evidence:
+    """The beginning of a run; without `kept` nothing is counted."""
+    paying = (asked.pays >= 0) & (world.prob > 0)
+    if not kept:
+        paying = np.zeros((0, 1, 1), dtype=bool)
+    shape = (paying.shape[0] * paying.shape[1], paying.shape[2])
+    row = np.full(shape, -1, dtype=np.int32)
+    row[paying.reshape(shape)] = np.arange(paying.sum())
+    size = (int(paying.sum()), len(asked.names))
+    return Evidence(
+        counts=np.zeros(shape, dtype=np.int64),
+        row=row,
+        sums=np.zeros(size),
+        squares=np.zeros(size),
+        rates=np.array(rates, dtype=float),
+        recent=np.zeros((len(rates), *size)),
+        missed=np.zeros((len(rates), *size)),
+        starts=np.zeros(world.states if kept else 0, dtype=np.int64),
+    )
+
+
+@cache
+def counting(gvfs: int) -> Callable[..., None]:
+    """The compiled count(evidence, pair, k, c): a transition to the pair's k-th successor that paid c [gvf]."""
+
+    @piece
+    def count(seen, pair, k, c):
+        seen.counts[pair, k] += 1
+        row = seen.row[pair, k]
+        if row >= 0:
+            n = seen.counts[pair, k]
+            for i in range(gvfs):
+                seen.sums[row, i] += c[i]
+                seen.squares[row, i] += c[i] * c[i]
+            for r in range(seen.rates.shape[0]):
+                rate = max(1.0 / n, seen.rates[r])
+                for i in range(gvfs):
+                    miss = c[i] - seen.recent[r, row, i]
+                    seen.recent[r, row, i] += rate * miss
+                    if n > 1:
+                        seen.missed[r, row, i] += miss * miss
+
+    return count
+
+
+@dataclass(frozen=True, eq=False)
+class Empirical:
+    """The estimated model at one time.  Of the world only what an observer knows is read: the outcomes seen, which
+    states ended an episode, the horizon, and where errors count; of the questions the policies, discounts and weights.
+    """
+
+    world: MDP
+    asked: Stacked
+    evidence: Evidence
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How often each outcome was seen, [state, action, successor]."""
+        return self.evidence.counts.reshape(self.world.next.shape)
+
+    @cached_property
+    def visits(self) -> np.ndarray:
+        """n(s, a), [state, action]."""
+        return self.counts.sum(axis=2)
+
+    @cached_property
+    def _seen(self) -> _Seen:
+        """The outcomes seen as flat lists, expanded to every state of an aggregated row."""
+        world = self.world
+        outcome = np.flatnonzero(self.evidence.counts.ravel())
+        n = self.evidence.counts.ravel()[outcome].astype(float)
+        pair = outcome // world.successors
+        if world.features is None:
+            total = np.bincount(pair, n, world.states * world.actions)
+            return _Seen(pair, outcome, n / total[pair])
+        return _expanded(world, outcome, n, pair)
+
+    @cached_property
+    def tried(self) -> np.ndarray:
+        """Whether an action was ever tried in a state (or in one of its row), [state, action] bool."""
+        tried = np.zeros(self.world.states * self.world.actions, dtype=bool)
+        tried[self._seen.pair] = True
+        return tried.reshape(self.world.states, self.world.actions)
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """Mean cumulant of every paying outcome, [row + 1, gvf]; the last row is for outcomes that pay nothing."""
+        e = self.evidence
+        if not len(e.rates):
+            return self._per_count(e.sums)
+        best = e.missed.sum(axis=1).argmin(axis=0)  # the rate that foretold each GVF's cumulants best
+        gvfs = np.arange(len(best))
+        return np.vstack([e.recent[best, :, gvfs].T, np.zeros(len(best))])
+
+    @cached_property
+    def spreads(self) -> np.ndarray:
+        """Variance of the cumulants around their mean, [row + 1, gvf]."""
+        e = self.evidence
+        return np.maximum(self._per_count(e.squares) - self._per_count(e.sums) ** 2, 0.0)
+
+    def _per_count(self, totals: np.ndarray) -> np.ndarray:
+        e = self.evidence
+        n = np.maximum(e.counts[e.row >= 0], 1)
+        return np.vstack([totals / n[:, None], np.zeros(totals.shape[1])])
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """How much each question's squared error counts, as far as the data tell, [gvf]."""
+        return (
+            self.asked.weigh(self.values, self.world.live / self.world.live.sum())
+            if self.asked.calibrated
+            else self.asked.weights
+        )
+
+    def policy(self, i: int) -> np.ndarray:
+        """The target policy of GVF i renormalised over the tried actions, [state, action]; 0 where nothing was tried."""
+        pi = np.where(self.tried, self.asked.pi[:, :, i], 0.0)
+        total = pi.sum(axis=1, keepdims=True)
+        return pi / np.where(total > 0, total, 1.0)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """Certainty-equivalent values of every GVF, [gvf, state]."""
+        world, seen = self.world, self._seen
+        out = np.zeros((len(self.asked.names), world.states))
+        paid = self.means[self.evidence.row.ravel()[seen.outcome]]  # [seen, gvf]
+        state = seen.pair // world.actions
+        for group in self.groups:
+            share = self.policy(group[0]).ravel()[seen.pair] * seen.prob
+            solve = self.solver(group[0], 1)
+            own = np.array([np.bincount(state, share * paid[:, i], world.states) for i in group])
+            out[group] = solve(own.T).T
+        return out
+
+    def only(self, i: int, pi: np.ndarray) -> Empirical:
+        """The same with question i alone, asked of a policy [state, action]."""
+        e = self.evidence
+        columns = {name: getattr(e, name)[..., [i]] for name in ("sums", "squares", "recent", "missed")}
+        return Empirical(self.world, self.asked.only(i, pi), e._replace(**columns))
+
+    def settled(self) -> np.ndarray:
+        """pi [state, action, gvf] with policies by a GVF's own values at what they come to in the model."""
+
+        def action_values(i: int, pi: np.ndarray) -> np.ndarray:
+            one = self.only(i, pi)
+            return one.moments(one.values)[0][:, :, 0]
+
+        return settled(self.asked, action_values, self.tried, within=1e-6)[0]
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """GVFs that share a policy and a discount, and with them a factorisation."""
+        members: dict[bytes, list[int]] = {}
+        for i in range(len(self.asked.names)):
+            key = np.ascontiguousarray(self.asked.pi[:, :, i]).tobytes() + np.ascontiguousarray(self.asked.gamma[:, i]).tobytes()
+            members.setdefault(key, []).append(i)
+        return list(members.values())
+
+    def discounts(self, i: int) -> np.ndarray:
+        """gamma_i of the outcomes seen, [seen]; 0 on termination."""
+        return self.discount(i, self._seen.outcome)
+
+    def discount(self, i: int, outcome: np.ndarray) -> np.ndarray:
+        """gamma_i of outcomes given by their places in the world's arrays; 0 on termination."""
+        gamma = self.asked.gamma[outcome * self.asked.gamma_stride, i]
+        return np.where(self.world.terminal[self.world.next.ravel()[outcome]], 0.0, gamma)
+
+    def solver(self, i: int, power: int) -> Any:
+        """Solves (I - sum_a pi_i P gamma_i^power) x = b [state, ...]; 0 in states from which the data show no end."""
+        world, seen = self.world, self._seen
+        weight = self.policy(i).ravel()[seen.pair] * seen.prob * self.discounts(i) ** power
+        where = (seen.pair // world.actions, world.next.ravel()[seen.outcome])
+        kernel = sp.csc_array(sp.coo_array((weight, where), shape=(world.states, world.states)))
+        if self.asked.gamma[:, i].max() < 1:
+            return scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve
+        known = ending(kernel)
+        kernel = sp.csc_array(sp.diags_array(known.astype(float)) @ kernel)
+        solve = scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve
+        return lambda b: solve((b.T * known).T)
+
+    def noise(self, v: np.ndarray) -> np.ndarray:
+        """sigma^2(s, a) = Var(c + gamma V(s') | s, a) in the model, [state, action, gvf]."""
+        return self.moments(v)[1]
+
+    def moments(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of c + gamma V(s') given s, a in the model, each [state, action, gvf]."""
+        world, seen = self.world, self._seen
+        pairs = world.states * world.actions
+        row = self.evidence.row.ravel()[seen.outcome]
+        arrived = world.next.ravel()[seen.outcome]
+        mean, out = np.zeros((2, pairs, len(v)))
+        for i in range(len(v)):
+            target = self.means[row, i] + self.discounts(i) * v[i][arrived]
+            mean[:, i] = np.bincount(seen.pair, seen.prob * target, pairs)
+            spread = (target - mean[seen.pair, i]) ** 2 + self.spreads[row, i]
+            out[:, i] = np.bincount(seen.pair, seen.prob * spread, pairs)
+        shape = (world.states, world.actions, len(v))
+        return mean.reshape(shape), out.reshape(shape)
+
+    def variance(self) -> np.ndarray:
+        """The variance function M(s, a) of the model with Expected-Sarsa targets (Eq. 6), [state, action, gvf]."""
+        world, seen = self.world, self._seen
+        noise = self.noise(self.values)
+        out = noise.reshape(-1, noise.shape[2]).copy()
+        arrived = world.next.ravel()[seen.outcome]
+        for group in self.groups:
+            own = np.stack([(self.policy(group[0]) * noise[:, :, i]).sum(axis=1) for i in group], axis=1)
+            m = self.solver(group[0], 2)(own)
+            squared = seen.prob * self.discounts(group[0]) ** 2
+            for j, i in enumerate(group):
+                out[:, i] += np.bincount(seen.pair, squared * m[arrived, j], len(out))
+        return out.reshape(noise.shape)
+
+
+class _Seen(NamedTuple):
+    """The outcomes seen: their (state, action), their place in the world's arrays, their estimated probability."""
+
+    pair: np.ndarray
+    outcome: np.ndarray
+    prob: np.ndarray
+
+
+def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> _Seen:
+    """Every state of a row has the outcomes of all of them."""
+    cell = world.feature[pair // world.actions] * world.actions + pair % world.actions
+    total = np.bincount(cell, n, world.rows * world.actions)
+    prob = n / total[cell]
+    order = np.argsort(cell, kind="stable")
+    first, past = (np.searchsorted(cell[order], np.arange(world.rows * world.actions), side) for side in ("left", "right"))
+    wanted = np.arange(world.states)[:, None]
+    cells = (world.feature[wanted] * world.actions + np.arange(world.actions)).ravel()
+    length = (past - first)[cells]
+    within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+    which = order[np.repeat(first[cells], length) + within]
+    return _Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])
+
+
+def ending(kernel: sp.csc_array) -> np.ndarray:
+    """The states that may reach a row summing to less than 1 in a kernel with row sums of at most 1, [state] bool: from
+    the others the sum of future cumulants does not end."""
+    leaks = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
+    while True:
+        onward = leaks | (kernel @ leaks.astype(float) > 0)
+        if (onward == leaks).all():
+            return leaks
+        leaks = onward

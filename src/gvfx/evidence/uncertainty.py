@@ -1,0 +1,166 @@
+r"""How sure certainty-equivalent answers are: standard errors, a bootstrap, and a rule to stop when they are good enough.
+
+`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model, its noise joined by one visit of the
+state's average action.  `bootstrap` draws new counts and
+cumulant means from that model, with the visits as they were, and solves each time.  Both treat the visits as given, which
+is right in the limit whatever the behaviour did with what it had seen.
+
+Where the answer rests on something that was never tried (an action of the target policy, or a state that it may reach)
+the standard error is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.stats
+
+from gvfx.errors import InputError
+from gvfx.evidence.counts import Empirical
+from gvfx.schedules import growing
+from gvfx.theory.design import Model, error_draws, evaluation, importances, variances
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """An estimated model in the form that the error theory reads."""
+
+    model: Model
+    pi: np.ndarray  # [state, action, gvf]
+    noise: np.ndarray  # [state, action, gvf]
+    unknown: np.ndarray  # [gvf, state] bool: the answer rests on something never tried
+
+
+def refusal(data: Empirical) -> str:
+    """Why there can be no intervals; empty where there can."""
+    if data.world.features is not None:
+        return "intervals: grouped states bias the answers in a way that counts do not show; use ungrouped states."
+    if len(data.evidence.rates):
+        return "intervals: a cumulant that drifts has no standard error; use a learner with forgetting=0."
+    return ""
+
+
+def _parts(data: Empirical) -> _Parts:
+    world, n = data.world, data.visits
+    if reason := refusal(data):
+        raise InputError(reason)
+    starts = data.evidence.starts
+    prob = data.counts / np.maximum(n, 1)[:, :, None]
+    pi = np.stack([data.policy(i) for i in range(len(data.asked.names))], axis=-1)
+    noise = _joined(*data.moments(data.values), n[:, :, None].astype(float))
+    untried = data.asked.pi * ~data.tried[:, :, None]  # target probability of what was never tried
+    gap = (untried.sum(axis=1) > 0) & ~world.terminal[:, None]
+    unknown = np.zeros((pi.shape[2], world.states), dtype=bool)
+    for group in data.groups:
+        unknown[group] = data.solver(group[0], 1)(gap[:, group[0]].astype(float)) > 1e-12
+    unknown |= gap.T
+    return _Parts(Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon), pi, noise, unknown)
+
+
+PSEUDO = 1.0  # visits
+
+
+def _joined(mean: np.ndarray, noise: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """The noise of every pair [state, action, gvf], joined by one visit in which the action did what the state's did on average.
+
+    What happens rarely is often not seen at all, and without this a pair would look surer the less it has seen (the reason
+    why Agresti and Coull add observations to a binomial proportion before they put an interval around it).
+    """
+    total = np.maximum(n.sum(axis=1, keepdims=True), 1)
+    centre = (n * mean).sum(axis=1, keepdims=True) / total
+    around = (n * (noise + (mean - centre) ** 2)).sum(axis=1, keepdims=True) / total
+    own = noise * np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)
+    return (n * own + PSEUDO * around) / (n + PSEUDO) + n * PSEUDO / (n + PSEUDO) ** 2 * (mean - centre) ** 2
+
+
+def standard_errors(data: Empirical) -> np.ndarray:
+    """Standard error of every answer, [gvf, state]; infinite where it rests on something never tried."""
+    p = _parts(data)
+    return np.where(p.unknown, np.inf, np.sqrt(variances(p.model, p.pi, data.asked.gamma, p.noise, data.visits)))
+
+
+def bootstrap(data: Empirical, draws: int, seed: int = 0) -> np.ndarray:
+    """Answers of `draws` runs of the estimated world with the same visits, [draw, gvf, state]."""
+    _parts(data)  # refuses what has no intervals
+    rng = np.random.default_rng(seed)
+    e, shape = data.evidence, data.evidence.counts.shape
+    pairs, outcome = e.counts.sum(axis=1), e.row >= 0
+    out = np.empty((draws, *data.values.shape))
+    for d in range(draws):
+        counts, left, mass = np.zeros(shape, dtype=np.int64), pairs.copy(), pairs.copy()
+        for k in range(shape[1]):  # a multinomial, one successor at a time
+            counts[:, k] = rng.binomial(left, np.minimum(e.counts[:, k] / np.maximum(mass, 1), 1.0))
+            left, mass = left - counts[:, k], mass - e.counts[:, k]
+        n = counts[outcome][:, None]
+        wobble = rng.standard_normal(e.sums.shape) * np.sqrt(data.spreads[:-1] / np.maximum(n, 1))
+        drawn = e._replace(counts=counts, sums=n * (data.means[:-1] + wobble))
+        out[d] = Empirical(data.world, data.asked, drawn).values
+    return out
+
+
+@dataclass(frozen=True)
+class ErrorBelow:
+    """Stop when the error is below `target`, with `confidence`; see `error_below`."""
+
+    target: float
+    relative: bool = False
+    each: bool = False
+    confidence: float = 0.95
+    draws: int = 400
+
+    def __post_init__(self) -> None:
+        if not self.target > 0:
+            raise InputError(f"target: {self.target!r} cannot be reached; give a mean squared error above 0.")
+        if not 0 < self.confidence < 1:
+            raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
+
+    def looks(self, steps: int, pairs: int) -> Sequence[int]:
+        """When to look: from one step per state and action on, each time the data have grown by 15 %."""
+        return [*growing(max(100, pairs), 1.15, steps), steps]
+
+    def bound(self, data: Empirical, looks: int) -> tuple[float, bool]:
+        """An upper bound of the error now, and whether this look could have stopped the run.
+
+        Infinite while evaluated answers rest on something never tried.
+
+        looks: how many looks could have stopped the run before this one.  The k-th may be wrong with probability
+        (1 - confidence) / (k (k + 1)), which adds up to 1 - confidence however often one looks.  A look at which the
+        expected error is still above the target cannot stop the run and is not counted: it returns that error.
+        """
+        p = _parts(data)
+        where, values = evaluation(data.world), data.values
+        if p.unknown[:, data.world.live].any():
+            return np.inf, False
+        scale = values**2 @ where if self.relative else np.ones(len(values))
+        if not (scale > 0).all():
+            return np.inf, False
+        gamma = data.asked.gamma
+        n = np.maximum(data.visits, 1)
+        mean = np.array(
+            [own for _, own in sorted((i, (g / n).sum()) for i, g in importances(p.model, p.pi, gamma, p.noise, where))]
+        )
+        weights = data.asked.weights if self.relative else data.weights
+        expected = float(self._metric(mean[None] / scale, weights)[0])
+        if expected >= self.target:
+            return expected, False
+        errors = self._metric(error_draws(p.model, p.pi, gamma, p.noise, values, where, data.visits, self.draws) / scale, weights)
+        spread = errors.var()
+        if spread == 0:
+            return float(errors.mean()), True
+        allowed = (1 - self.confidence) / ((looks + 1) * (looks + 2))
+        return float(scipy.stats.gamma.isf(allowed, errors.mean() ** 2 / spread, scale=spread / errors.mean())), True
+
+    def _metric(self, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """What must be below the target, [draw], from errors [draw, gvf]."""
+        return errors.max(axis=1) if self.each else errors @ (weights / weights.sum())
+
+
+def error_below(target: float, *, relative: bool = False, each: bool = False, confidence: float = 0.95) -> ErrorBelow:
+    """A rule for `evaluate(..., until=...)`: stop when the mean squared error is below `target`, with `confidence`.
+
+    relative: in units of each GVF's mean squared value.
+    each:     every GVF by itself, not their weighted mean.
+    """
+    return ErrorBelow(target, relative, each, confidence)

@@ -1,0 +1,110 @@
+"""How close to the statistical limit: behaviours times learners, measured against the optimum of the error theory.
+
+Where cumulants stand still the optimum's constant is known (`gvfx.design`), and MSE times steps over it says how many times
+more data than the best possible behaviour a method needs.  With a drifting cumulant there is no such constant: there the
+paper's own methods are the measure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from gvfx.evidence.uncertainty import error_below
+from gvfx.experiments.settings.tabular import paper
+from gvfx.experiments.specification import Experiment
+from gvfx.running.planning import DESIGNS
+from gvfx.theory.design import constant, optimal
+
+CE, SARSA = "CertaintyEquivalence", "ExpectedSarsa"
+STATIONARY = ("same", "distinct", "semi-greedy", "forty", "fourrooms-stationary")
+AVERAGED = STATIONARY[:4]  # the settings of the paper among them
+DRIFTING = "fourrooms"
+METHODS = {  # learner -> behaviours
+    CE: (
+        "OptimalDesign",
+        "GVFExplorer",
+        "SecondMoment",
+        "CharacteristicTime",
+        "Uniform",
+        "RobustSampling",
+        "Mixture",
+        "RoundRobin",
+    ),
+    SARSA: ("OptimalDesign", "GVFExplorer"),
+}
+TIMES = (100_000, 500_000, 2_000_000)
+MAIN = (("OptimalDesign", CE), ("GVFExplorer", SARSA))  # our best and the paper's: compared step by step
+MEASUREMENTS, FEWER = 200, 20  # over a run: of those two, of all others
+DRIFT = (MAIN[0], ("GVFExplorer", CE), ("Uniform", CE))  # beside the paper's methods when a cumulant drifts
+COVERED_AFTER = 100_000  # steps after which intervals are checked
+COVERAGE_RUNS = 400
+TARGETS = {"same": 0.15, "distinct": 0.05, "semi-greedy": 0.5}  # settings of both studies, and errors to stop below
+MOST_STEPS = 1_000_000  # a run that has not stopped by then is given up
+STOPS = 200
+
+
+@dataclass(frozen=True)
+class LimitCurve:
+    """One behaviour with one learner on one setting; Expected Sarsa has the published rates."""
+
+    setting: str
+    method: str
+    learner: str = CE
+    steps: int | None = None  # None: the setting's own, measured on the way; else measured at the end alone
+    target: float | None = None  # an error to stop below, before the steps are done
+
+    @property
+    def experiment(self) -> Experiment:
+        return _experiment(self)
+
+
+@cache
+def _experiment(curve: LimitCurve) -> Experiment:
+    often = (curve.method, curve.learner) in MAIN
+    measurements = 1 if curve.steps is not None else MEASUREMENTS if often else FEWER
+    made = paper[curve.setting].experiment(curve.method, "paper", curve.learner, steps=curve.steps, measurements=measurements)
+    return made if curve.target is None else replace(made, until=error_below(curve.target))
+
+
+def setting_curves(setting: str) -> list[LimitCurve]:
+    """Every behaviour with every learner it is shown with."""
+    return [LimitCurve(setting, m, learner) for learner, methods in METHODS.items() for m in methods]
+
+
+def stationary_curves() -> list[LimitCurve]:
+    return [c for setting in STATIONARY for c in setting_curves(setting)]
+
+
+def main_pairs() -> list[LimitCurve]:
+    return [LimitCurve(setting, *pair) for setting in STATIONARY for pair in MAIN]
+
+
+def drift_curves() -> list[LimitCurve]:
+    return [LimitCurve(DRIFTING, *pair) for pair in DRIFT]
+
+
+def coverage_curves() -> list[LimitCurve]:
+    """OptimalDesign, for the coverage of its intervals."""
+    return [LimitCurve(setting, "OptimalDesign", CE, COVERED_AFTER) for setting in TARGETS]
+
+
+def stop_curves() -> list[LimitCurve]:
+    """OptimalDesign, stopping when it is sure."""
+    return [LimitCurve(setting, "OptimalDesign", CE, MOST_STEPS, target) for setting, target in TARGETS.items()]
+
+
+@cache
+def optimum(setting: str) -> float:
+    """MSE times steps of the best stationary behaviour, as steps grow."""
+    return optimal(paper[setting].world, paper[setting].questions).constant
+
+
+@cache
+def predicted(setting: str, method: str) -> float | None:
+    """What MSE times steps over the optimum tends to with certainty equivalence, where the theory says it."""
+    if method == "OptimalDesign":
+        return 1.0
+    made = DESIGNS.get({"RobustSampling": "Mixture"}.get(method, method))
+    s = paper[setting]
+    return None if made is None else constant(s.world, s.questions, made(s.world, s.questions)) / optimum(setting)

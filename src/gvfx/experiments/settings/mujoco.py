@@ -1,0 +1,142 @@
+"""Walker and Cheetah (paper, Sec. 7.3, App. MuJoCo) as data: methods, presets, and what was tried for the behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from gvfx.behaviours import actor
+from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
+from gvfx.behaviours.wrappers import Hold
+from gvfx.experiments.settings.tabular import checked
+from gvfx.experiments.specification import Experiment
+from gvfx.learners.networks import twin_critics as continuous
+from gvfx.questions.cumulants import Signal
+from gvfx.questions.gvf import GVF
+from gvfx.questions.target_policies import Target
+from gvfx.worlds.control import DOMAINS, Domain
+
+STEPS = 100_000  # the paper gives none
+SEEDS = 5  # as the paper
+DISCOUNT = 0.99  # the paper gives none
+MEASUREMENTS = 25
+METHODS = ("RoundRobin", "Mixture", "Uniform", "GVFExplorer")
+HELD = "Mixture, held"
+EXPLORER: dict[str, Behaviour] = {"paper": actor.PAPER, "recommended": Hold(GVFExplorer())}
+TRIAL_DOMAIN, TRIAL_SEEDS = "cheetah", 1  # a look, not a study
+TRIALS: dict[str, Behaviour] = {  # what else GVFExplorer can be with continuous actions
+    "actor raises M, KL 0.1": actor.Actor(kl_weight=0.1),
+    "actor raises M, KL 1": actor.Actor(kl_weight=1.0),
+    "actor raises M, KL 10": actor.Actor(kl_weight=10.0),
+    "actor lowers M, KL 1": actor.Actor(direction="lower"),
+    "actor drawn to mu*": actor.Actor(direction="optimal"),
+    "actor drawn to mu*, half of the worlds": actor.Actor(direction="optimal", share=0.5),
+    "GVFExplorer, not held": GVFExplorer(),
+}
+
+
+@dataclass(frozen=True)
+class ControlCurve:
+    """One line of a figure of Walker or Cheetah."""
+
+    setting: str  # the domain's name
+    method: str
+    preset: str = "recommended"
+    steps: int = STEPS
+
+    @property
+    def experiment(self) -> Experiment:
+        return _experiment(self)
+
+
+def questions(domain: Domain) -> tuple[GVF, ...]:
+    """One GVF per task: how much of the task's reward its target policy will collect."""
+    return tuple(GVF(Target.shipped(domain.name, task), Signal(task), DISCOUNT, name=task) for task in domain.tasks)
+
+
+@dataclass(frozen=True)
+class ControlSetting:
+    """A domain as a setting: any behaviour for continuous actions with twin critics, in the preset paper or recommended."""
+
+    name: str
+
+    @property
+    def world(self) -> Domain:
+        return DOMAINS[self.name]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name.capitalize()}: {' and '.join(self.world.tasks)}, continuous actions"
+
+    @property
+    def section(self) -> str:
+        return "Sec. 7.3, App. MuJoCo"
+
+    @property
+    def steps(self) -> int:
+        return STEPS
+
+    @property
+    def questions(self) -> tuple[GVF, ...]:
+        return questions(self.world)
+
+    def experiment(
+        self,
+        behaviour: str,
+        preset: str = "paper",
+        learner: str | None = None,
+        rate_q: float | None = None,
+        rate_m: float | None = None,
+        steps: int | None = None,
+        measurements: int = MEASUREMENTS,
+    ) -> Experiment:
+        """One curve as data; both rates default to the preset's (rate_m to rate_q)."""
+        known = behaviours(checked("preset", preset, EXPLORER))
+        checked("learner", learner or "TwinCritics", {"TwinCritics": None})
+        critics = continuous.PRESETS[preset]
+        if rate_q or rate_m:
+            critics = replace(critics, rate_q=rate_q or critics.rate_q, rate_m=rate_m or rate_q or critics.rate_m)
+        steps = self.steps if steps is None else steps
+        return Experiment(
+            world=self.world,
+            questions=self.questions,
+            behaviour=known[checked("behaviour", behaviour, known)],
+            learner=critics,
+            steps=steps,
+            evaluate_every=max(1, steps // measurements // critics.worlds) * critics.worlds,
+        )
+
+
+def behaviours(preset: str) -> dict[str, Behaviour]:
+    """Behaviours for continuous actions by name; GVFExplorer is the preset's."""
+    named: dict[str, Behaviour] = {"RoundRobin": RoundRobin(), "Mixture": Mixture(), "Uniform": Uniform()}
+    return {**named, "GVFExplorer": EXPLORER[preset], HELD: Hold(Mixture()), **TRIALS}
+
+
+CONTROL = {name: ControlSetting(name) for name in DOMAINS}
+
+
+@cache
+def _experiment(curve: ControlCurve) -> Experiment:
+    return CONTROL[curve.setting].experiment(curve.method, curve.preset, steps=curve.steps)
+
+
+def figure_curves(preset: str) -> list[ControlCurve]:
+    """Every method on both domains."""
+    return [ControlCurve(name, method, preset) for name in DOMAINS for method in figure_methods(preset)]
+
+
+def figure_methods(preset: str) -> tuple[str, ...]:
+    """The methods of a figure: the paper's own; or all of them and, as our explorer holds its choices, Mixture that does too."""
+    return tuple(m for m in METHODS if m != "Mixture") if preset == "paper" else (*METHODS, HELD)
+
+
+def trial_curves() -> list[ControlCurve]:
+    """Every form of the explorer, with the recommended one and what it is measured by."""
+    return [ControlCurve(TRIAL_DOMAIN, m) for m in trial_methods()]
+
+
+def trial_methods() -> tuple[str, ...]:
+    return ("RoundRobin", HELD, "GVFExplorer", *TRIALS)

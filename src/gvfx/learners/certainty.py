@@ -1,0 +1,97 @@
+"""CertaintyEquivalence: count what happened, and answer every question exactly in the world that the counts describe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from numbers import Real
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.evidence.counts import Empirical
+from gvfx.kernel import LearnerRule, Sizes, piece
+from gvfx.learners.base import Learner
+from gvfx.questions.gvf import Stacked
+from gvfx.schedules import growing
+
+AUTO = (0.0, 0.03, 0.1, 0.3, 1.0)  # rates among which "auto" chooses
+
+
+class ModelTables(NamedTuple):
+    """q is not kept (values are solved when they are asked for); m [row, action, gvf] is what behaviours read."""
+
+    q: np.ndarray
+    m: np.ndarray
+
+
+@dataclass(frozen=True)
+class CertaintyEquivalence(Learner):
+    """Values of all GVFs from the counted model by linear solves; asymptotically no learner does better (docs/limit.md).
+
+    forgetting: for cumulants that drift, the least weight of a new one in the running mean of its outcome: 0 is the plain
+                mean, 1 the last value seen, "auto" for each GVF the rate that has foretold its cumulants best.  The
+                transition model is always kept whole.
+    initial_m:  the variance that behaviours which need one see for pairs without data; elsewhere M is that of the model
+                (Eq. 6), solved anew each time the data grow by `growth`.
+    """
+
+    forgetting: float | Literal["auto"] = 0.0
+    initial_m: float = 5.0
+    growth: float = 1.3
+
+    needs_evidence: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.forgetting != "auto" and not (isinstance(self.forgetting, Real) and 0 <= self.forgetting <= 1):
+            raise InputError(f"forgetting: {self.forgetting!r} is no rate; give a number within [0, 1], or 'auto'.")
+        if self.initial_m < 0:
+            raise InputError(f"initial_m: {self.initial_m} is negative; a variance starts at 0 or above.")
+        if not self.growth > 1:
+            raise InputError(f"growth: {self.growth} must exceed 1; data grow by this factor between two solves.")
+
+    @property
+    def forgetting_rates(self) -> tuple[float, ...]:  # type: ignore[override]
+        if self.forgetting == "auto":
+            return AUTO
+        return (float(self.forgetting),) if self.forgetting else ()
+
+    def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
+        return _nothing_between_stops()
+
+    def begin(self, asked: Stacked, world: Any) -> ModelTables:
+        m = np.full((world.rows, world.actions, len(asked.names)), float(self.initial_m))
+        return ModelTables(np.zeros((0, world.actions, len(asked.names))), m)
+
+    def stops(self, steps: int) -> Sequence[int]:
+        return growing(100, self.growth, steps)
+
+    def refresh(self, state: ModelTables, model: Empirical) -> None:
+        tried = model.tried
+        state.m[model.world.feature[:, None], np.arange(model.world.actions)] = np.where(
+            tried[:, :, None], model.variance(), self.initial_m
+        )
+
+    def improvements(self, steps: int) -> Sequence[int]:
+        return self.stops(steps)
+
+    def improved(self, state: ModelTables, model: Empirical, tried: np.ndarray) -> np.ndarray:
+        return model.settled()
+
+    def values(self, state: ModelTables, model: Empirical) -> np.ndarray:
+        return model.values
+
+
+@cache
+def _nothing_between_stops() -> LearnerRule:
+    @piece
+    def update(state, t, tr, c, gamma, pi):
+        """The loop has counted the transition."""
+
+    @piece
+    def episode_end(state, t, rng, pi, gamma):
+        """Episodes do not matter."""
+
+    return LearnerRule(update, episode_end)

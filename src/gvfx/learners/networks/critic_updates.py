@@ -1,0 +1,173 @@
+"""The updates of twin critics (paper, Algorithm 2), as pure JAX functions.
+
+A transition (s, a, c, s') is stored with the target policies' middle actions at s' (the row's notes), so that
+a' ~ pi_i(.|s') of every GVF costs noise only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from gvfx.learners.networks.actor_critic import Twins, aggregated, both, twin_critics, wide
+from gvfx.learners.networks.replay import Columns
+from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.theory.equations import m_target, q_target
+
+
+class Critics(NamedTuple):
+    """The critics, their target networks, and the optimisers' memories; M's are None where nobody asks for them."""
+
+    q: Twins
+    target_q: Twins
+    adam_q: Any
+    m: Twins | None
+    target_m: Twins | None
+    adam_m: Any
+    updates: jax.Array  # [] of Q so far
+    seen: jax.Array  # [2, gvf] the least and the most of each cumulant so far; [3, gvf] with the largest discount
+
+
+class Question(NamedTuple):
+    """The GVFs as arrays over the columns of a row."""
+
+    discounts: jax.Array  # [gvf]; not read where the rows bring their own
+    signals: tuple[int, ...]  # which cumulant of the world each GVF has
+    sigmas: jax.Array  # [gvf] or [gvf, action] of the target policies' noise
+    members: tuple[int, ...] = ()  # which policy of the notes each GVF has, where several share one; else one each
+
+    @property
+    def policies(self) -> int:
+        """How many policies the notes hold."""
+        return max(self.members) + 1 if self.members else len(self.signals)
+
+    def own(self, of_policies: jax.Array) -> jax.Array:
+        """What each GVF's policy has, [batch, gvf, action], of [batch, policy, action]."""
+        return of_policies[:, jnp.asarray(self.members)] if self.members else of_policies
+
+
+class Entropy(NamedTuple):
+    """What `entropy_in_target` needs of the actor."""
+
+    alpha: jax.Array  # []
+    log_mu: jax.Array  # [batch] of an action drawn from mu at s'
+
+
+class CriticUpdates:
+    """The updates of one learner on one set of questions."""
+
+    def __init__(self, described: TwinCritics, columns: Columns, asked: Question, variance: bool, updates: int) -> None:
+        """variance: whether M is learnt; updates: how many updates of Q the whole run makes (the rates fall over them)."""
+        self.described, self.columns, self.asked, self.variance = described, columns, asked, variance
+        self.gvfs = len(asked.signals)
+        first = [asked.members.index(k) for k in range(asked.policies)] if asked.members else slice(None)
+        self.sigmas = np.asarray(wide(asked.sigmas))[first]  # of the notes' policies
+        self.varying = columns.discounts.stop > columns.discounts.start  # each transition has its own discounts
+
+        def adam(rate: float, number: int) -> optax.GradientTransformation:
+            return optax.adam(optax.linear_schedule(rate, rate * described.final_rate, max(1, number)))
+
+        self.optimiser_q = adam(described.rate_q, updates)
+        self.optimiser_m = adam(described.rate_m, updates // described.m_every)
+
+    def begin(self, generator: np.random.Generator) -> Critics:
+        inputs = sum(self.columns.sizes)
+        q = twin_critics(generator, inputs, self.described.hidden, self.gvfs)
+        m = twin_critics(generator, inputs, self.described.hidden, self.gvfs, positive=True) if self.variance else None
+        adam_m = self.optimiser_m.init(m) if self.variance else None
+        seen = jnp.array([[math.inf], [-math.inf], [0.0]][: 2 + self.varying]) * jnp.ones((1, self.gvfs))
+        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32), seen)
+
+    def next_actions(self, rows: jax.Array, noise: jax.Array) -> jax.Array:
+        """a' ~ pi(.|s') of every policy, [batch, policy, action], from noise of that shape."""
+        middle = rows[:, self.columns.notes].reshape(noise.shape)
+        return (middle + self.sigmas * noise).clip(-1, 1)
+
+    def next_answers(self, critics: Twins, rows: jax.Array, actions: jax.Array) -> jax.Array:
+        """What the twins say of (s', a'_i) for GVF i, aggregated, [batch, gvf]."""
+        following = rows[:, self.columns.following]
+        answers = both(critics, jnp.broadcast_to(following[:, None], (*actions.shape[:2], following.shape[1])), actions)
+        if self.asked.members:
+            own = answers[:, :, jnp.asarray(self.asked.members), jnp.arange(self.gvfs)]
+        else:
+            own = jnp.diagonal(answers, axis1=2, axis2=3)
+        return aggregated(own, self.described.aggregate)
+
+    def bonus(self, entropy: Entropy | None) -> jax.Array | float:
+        """-alpha log mu(a|s'), [batch, 1], or nothing."""
+        return 0.0 if entropy is None else -entropy.alpha * entropy.log_mu[:, None]
+
+    def q_targets(self, critics: Critics, rows: jax.Array, actions: jax.Array, entropy: Entropy | None) -> jax.Array:
+        """Q_tar [batch, gvf] from the target networks."""
+        onward = self.next_answers(critics.target_q, rows, actions) + self.bonus(entropy)
+        targets = q_target(self.cumulants(rows), self.discounts(rows), onward)  # Algorithm 2 (algo:sac_gvf), Q_tar
+        return targets.clip(*self.range(critics)) if self.described.bounded else targets
+
+    def cumulants(self, rows: jax.Array) -> jax.Array:
+        """Of each GVF, [batch, gvf]."""
+        return rows[:, self.columns.cumulants][:, list(self.asked.signals)]
+
+    def discounts(self, rows: jax.Array) -> jax.Array:
+        """Of each GVF, [gvf] or [batch, gvf]: 0 where an episode terminated."""
+        return rows[:, self.columns.discounts] if self.varying else self.asked.discounts
+
+    def look(self, critics: Critics, rows: jax.Array) -> Critics:
+        """The extremes of the cumulants, with those of a batch."""
+        low, high, *discount = critics.seen
+        seen = jnp.minimum(low, self.cumulants(rows).min(axis=0)), jnp.maximum(high, self.cumulants(rows).max(axis=0))
+        largest = [jnp.maximum(most, self.discounts(rows).max(axis=0)) for most in discount]
+        return critics._replace(seen=jnp.stack([*seen, *largest]))
+
+    def range(self, critics: Critics) -> jax.Array:
+        """Where values can lie given what was seen, [2, gvf]: an endless sum of the least cumulant, and of the most."""
+        if not self.varying:
+            return critics.seen / (1 - self.asked.discounts)
+        low, high, discount = critics.seen  # a sum may also end at once
+        steps = jnp.where(discount < 1, 1 / jnp.maximum(1 - discount, 1e-9), jnp.inf)
+        return jnp.stack([jnp.where(low < 0, low * steps, low), jnp.where(high > 0, high * steps, high)])
+
+    def m_targets(
+        self, critics: Critics, rows: jax.Array, actions: jax.Array, q_targets: jax.Array, entropy: Entropy | None
+    ) -> jax.Array:
+        """M_tar [batch, gvf], from the TD error of the present Q."""
+        said = both(critics.q, rows[:, self.columns.observation], rows[:, self.columns.action])
+        delta = q_targets - aggregated(said, self.described.aggregate)  # Algorithm 2 (algo:sac_gvf), delta_Q
+        assert critics.target_m is not None
+        onward = self.next_answers(critics.target_m, rows, actions) + self.bonus(entropy)
+        targets = m_target(delta, self.discounts(rows), onward)  # Algorithm 2 (algo:sac_gvf), M_tar
+        low, high = self.range(critics)
+        return targets.clip(0, ((high - low) / 2) ** 2) if self.described.bounded else targets
+
+    def loss(self, critics: Twins, rows: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Squared errors of both twins, summed over twins and GVFs, averaged over the batch; and [gvf] of them."""
+        errors = targets - both(critics, rows[:, self.columns.observation], rows[:, self.columns.action])
+        each = (errors**2).mean(axis=1).sum(axis=0)
+        return each.sum(), each
+
+    def update_q(self, critics: Critics, rows: jax.Array, targets: jax.Array) -> tuple[Critics, jax.Array]:
+        """One step of Adam on Q's loss; and the loss of each GVF."""
+        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.q, rows, targets)
+        change, adam = self.optimiser_q.update(gradient, critics.adam_q)
+        return critics._replace(q=optax.apply_updates(critics.q, change), adam_q=adam, updates=critics.updates + 1), losses
+
+    def update_m(self, critics: Critics, rows: jax.Array, targets: jax.Array) -> tuple[Critics, jax.Array]:
+        """One step of Adam on M's loss; and the loss of each GVF."""
+        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.m, rows, targets)
+        change, adam = self.optimiser_m.update(gradient, critics.adam_m)
+        return critics._replace(m=optax.apply_updates(critics.m, change), adam_m=adam), losses
+
+    def follow(self, critics: Critics) -> Critics:
+        """Target networks moved or copied, where it is time."""
+        due = critics.updates % self.described.target_every == 0
+        step = jnp.where(due, self.described.tau, 0.0)
+        moved = jax.tree.map(
+            lambda new, old: old + step * (new - old) if self.described.tau < 1 else jnp.where(due, new, old),
+            (critics.q, critics.m),
+            (critics.target_q, critics.target_m),
+        )
+        return critics._replace(target_q=moved[0], target_m=moved[1])

@@ -1,0 +1,65 @@
+"""Deep: Q and M networks with one head per GVF, replay and target networks (paper, Algorithm 1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gvfx.errors import InputError
+
+
+@dataclass(frozen=True)
+class Deep:
+    """Expected-Sarsa targets (Eqs. 5, 6) on networks; a description, run by `gvfx.running.streams.scanned_loop`.
+
+    hidden:          widths of the shared trunk.
+    rate_q, rate_m:  Adam's learning rates; `final_rate` is the fraction they fall to, linearly over the run.
+    batch, capacity, learning_starts: replay.
+    q_every, m_every, target_every: the update frequencies p, m, l of Algorithm 1, in environment steps.
+    replay:          "uniform" or "prioritised"; `priority` names whose TD error counts: "q", "m" or "sr".
+    alpha, beta:     exponents of prioritised replay; beta grows linearly to 1.
+    waves:           random waves of the observation that join the networks' inputs (0: the observation alone).
+    heads:           bootstrapped heads per GVF beside the one that answers; their spread gives intervals (0: none).
+    """
+
+    rate_q: float = 5e-3
+    rate_m: float = 5e-3
+    hidden: tuple[int, ...] = (64, 64)
+    batch: int = 64
+    capacity: int = 25_000
+    learning_starts: int = 200
+    q_every: int = 4
+    m_every: int = 8
+    target_every: int = 100
+    final_rate: float = 1.0
+    replay: Literal["uniform", "prioritised"] = "uniform"
+    priority: Literal["q", "m", "sr"] = "q"
+    alpha: float = 0.6
+    beta: float = 0.4
+    waves: int = field(default=0, metadata={"later": True})
+    heads: int = field(default=0, metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        for name in ("rate_q", "rate_m", "final_rate", "alpha"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise InputError(f"{name}: {getattr(self, name)!r} must be a positive number.")
+        for name in ("batch", "capacity", "q_every", "m_every", "target_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: {getattr(self, name)!r} must be at least 1.")
+        for name in ("waves", "heads"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name}: {getattr(self, name)!r} must be at least 0.")
+        if self.replay not in ("uniform", "prioritised"):
+            raise InputError(f"replay: {self.replay!r} is unknown; choose 'uniform' or 'prioritised'.")
+        if self.priority not in ("q", "m", "sr"):
+            raise InputError(f"priority: {self.priority!r} is unknown; choose 'q', 'm' or 'sr'.")
+        if self.capacity % self.block:
+            raise InputError(f"capacity: {self.capacity} must be a multiple of {self.block}, the steps between M updates.")
+        if not 0 <= self.beta <= 1:
+            raise InputError(f"beta: {self.beta} lies outside [0, 1].")
+
+    @property
+    def block(self) -> int:
+        """Environment steps that are made, stored and learnt from together: lcm(q_every, m_every)."""
+        return math.lcm(self.q_every, self.m_every)

@@ -1,0 +1,241 @@
+"""The updates of Deep on a batch of replay rows: Q, M and, for SuccessorRepresentation, its own (paper, Algorithm 1).
+
+Every loop on networks calls these, whoever steps the world: the scanned one (`running.streams.scanned_loop`) and the one that
+steps a Gymnasium environment (`running.streams.network_gym`).  A loop says where a transition's parts lie in a row by `parts`.
+
+With `Deep(heads=k)` the Q network has k further heads per GVF, each learning from its own bootstrap sample: every
+transition counts twice or not at all for a head (`Batch.shares`).  The first head of a GVF sees everything; it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.heads import Heads
+from gvfx.theory.equations import m_target, q_target
+
+FEATURES = 32  # of the successor representation on networks
+
+
+class Batch(NamedTuple):
+    """Transitions as the updates read them."""
+
+    observation: jax.Array  # [batch, o]
+    action: jax.Array  # int32 [batch]
+    following: jax.Array  # [batch, o]
+    cumulants: jax.Array  # [batch, gvf]
+    discounts: jax.Array  # [batch, gvf], 0 on termination
+    pi: jax.Array  # the target policies at `following`, [batch or nothing, action, gvf]
+    shares: jax.Array | None = None  # [batch, head] how much each bootstrapped head learns from a transition
+
+
+class Intrinsic(NamedTuple):
+    """What SuccessorRepresentation keeps on networks: psi, reward weights and the value of its own reward."""
+
+    psi: Heads  # [actions, gvfs * features]
+    weights: jax.Array  # [gvfs, features]
+    value: Heads  # [actions, 1]
+
+
+class Learning(NamedTuple):
+    """Everything that learns, and the optimisers' memories."""
+
+    q: Heads
+    m: Heads
+    target_q: Heads
+    target_m: Heads
+    adam_q: Any
+    adam_m: Any
+    intrinsic: Intrinsic | None
+    target_intrinsic: Intrinsic | None
+    adam_intrinsic: Any
+
+
+class DeepUpdates:
+    """What learning on networks does with its replay.
+
+    probabilities: the behaviour's rule, for SuccessorRepresentation's own value.
+    """
+
+    def __init__(
+        self,
+        learner: Deep,
+        sizes: tuple[int, int, int],
+        steps: int,
+        parts: Callable[[jax.Array], Batch],
+        variance: bool,
+        probabilities: Callable[..., Any] | None = None,
+    ) -> None:
+        """sizes: numbers in an observation, actions, GVFs; variance: whether the behaviour reads M."""
+        self.learner, self.steps, self.parts, self.intrinsic_rule = learner, steps, parts, probabilities
+        self.size, self.actions, self.gvfs = sizes
+        self.prioritised = learner.replay == "prioritised"
+        self.q_updates = learner.block // learner.q_every
+        self.m_updates = learner.block // learner.m_every if variance or learner.priority == "m" else 0
+        self.optimiser_q = self._adam(learner.rate_q, learner.q_every)
+        self.optimiser_m = self._adam(learner.rate_m, learner.m_every)
+        self.features = jax.random.normal(jax.random.key(7), (self.size + 1, FEATURES))
+
+    def _adam(self, rate: float, every: int) -> optax.GradientTransformation:
+        updates = max(1, (self.steps - self.learner.learning_starts) // every)
+        return optax.adam(optax.linear_schedule(rate, rate * self.learner.final_rate, updates))
+
+    def begin(self, keys: Any) -> Learning:
+        """Fresh networks; keys: of Q, M, psi and the intrinsic value."""
+        learner = self.learner
+        q = Heads(keys[0], self.size, learner.hidden, (self.actions, self.gvfs * (1 + learner.heads)), waves=learner.waves)
+        m = Heads(keys[1], self.size, learner.hidden, (self.actions, self.gvfs), positive=True, waves=learner.waves)
+        intrinsic = None
+        if self.intrinsic_rule is not None:
+            intrinsic = Intrinsic(
+                psi=Heads(keys[2], self.size, learner.hidden, (self.actions, self.gvfs * FEATURES)),
+                weights=jnp.zeros((self.gvfs, FEATURES)),
+                value=Heads(keys[3], self.size, learner.hidden, (self.actions, 1)),
+            )
+        return Learning(
+            q=q,
+            m=m,
+            target_q=q,
+            target_m=m,
+            adam_q=self.optimiser_q.init(q),
+            adam_m=self.optimiser_m.init(m),
+            intrinsic=intrinsic,
+            target_intrinsic=intrinsic,
+            adam_intrinsic=None if intrinsic is None else self.optimiser_q.init(intrinsic),
+        )
+
+    def renewed(self, learning: Learning, before: jax.Array, t: jax.Array) -> Learning:
+        """With the target networks copied, if a multiple of `target_every` lies between two times."""
+        copied = (t // self.learner.target_every) > (before // self.learner.target_every)
+        keep = partial(jax.tree.map, lambda new, old: jnp.where(copied, new, old))
+        return learning._replace(
+            target_q=keep(learning.q, learning.target_q),
+            target_m=keep(learning.m, learning.target_m),
+            target_intrinsic=keep(learning.intrinsic, learning.target_intrinsic),
+        )
+
+    def _taken(self, outputs: jax.Array, action: jax.Array) -> jax.Array:
+        """Outputs [batch, gvf] of the actions taken."""
+        return jnp.take_along_axis(outputs, action[:, None, None], axis=1)[:, 0]
+
+    def q_errors(self, q: Heads, target_q: Heads, batch: jax.Array) -> jax.Array:
+        """TD errors delta_Q [batch, gvf], with bootstrapped heads in the networks [batch, gvf + heads * gvf]."""
+        b, copies = self.parts(batch), q.shape[-1] // self.gvfs
+        c, gamma, pi = (jnp.concatenate([x] * copies, axis=-1) if copies > 1 else x for x in (b.cumulants, b.discounts, b.pi))
+        v = (pi * target_q(b.following)).sum(axis=1)
+        target = q_target(c, gamma, v)  # Eq. 5 (eq:sarsa-q-update)
+        return jax.lax.stop_gradient(target) - self._taken(q(b.observation), b.action)
+
+    def m_errors(self, learning: Learning, m: Heads, batch: jax.Array) -> jax.Array:
+        """TD errors of M [batch, gvf], from delta_Q of the present Q."""
+        b = self.parts(batch)
+        delta = self.q_errors(learning.q.first(self.gvfs), learning.target_q.first(self.gvfs), batch)  # of the heads that answer
+        v = (b.pi * learning.target_m(b.following)).sum(axis=1)
+        target = m_target(delta, b.discounts, v)  # Eq. 6 (eq:sarsa-m-update)
+        return jax.lax.stop_gradient(target) - self._taken(m(b.observation), b.action)
+
+    def update_q(self, learning: Learning, batch: jax.Array, weight: jax.Array) -> tuple[Learning, jax.Array]:
+        def loss(q: Heads) -> tuple[jax.Array, jax.Array]:
+            delta = self.q_errors(q, learning.target_q, batch)
+            return (self._counted(weight, batch) * delta**2).mean(axis=0).sum(), delta[:, : self.gvfs]
+
+        gradient, delta = jax.grad(loss, has_aux=True)(learning.q)
+        change, adam = self.optimiser_q.update(gradient, learning.adam_q)
+        return learning._replace(q=optax.apply_updates(learning.q, change), adam_q=adam), delta
+
+    def _counted(self, weight: jax.Array, batch: jax.Array) -> jax.Array:
+        """How much every transition counts [batch, 1], for every head [batch, gvf + heads * gvf]."""
+        shares = self.parts(batch).shares
+        if shares is None:
+            return weight[:, None]
+        whole = jnp.ones((len(weight), 1))
+        return weight[:, None] * jnp.repeat(jnp.concatenate([whole, shares], axis=1), self.gvfs, axis=1)
+
+    def update_m(self, learning: Learning, batch: jax.Array) -> tuple[Learning, jax.Array]:
+        def loss(m: Heads) -> tuple[jax.Array, jax.Array]:
+            error = self.m_errors(learning, m, batch)
+            return (error**2).mean(axis=0).sum(), error
+
+        gradient, error = jax.grad(loss, has_aux=True)(learning.m)
+        change, adam = self.optimiser_m.update(gradient, learning.adam_m)
+        return learning._replace(m=optax.apply_updates(learning.m, change), adam_m=adam), error
+
+    def _features(self, observation: jax.Array) -> jax.Array:
+        """Fixed random features in [0, 1], [..., FEATURES]."""
+        return jax.nn.sigmoid(4 * (observation @ self.features[:-1] + self.features[-1]))
+
+    def update_intrinsic(self, learning: Learning, batch: jax.Array) -> tuple[Learning, jax.Array]:
+        """Successor features, reward weights, and the value of the reward "how far off were they"; returns psi's error."""
+        observation, action, following, cumulants, discounts, pi, _ = self.parts(batch)
+        one = pi if pi.ndim == 2 else pi[0]
+        phi = self._features(observation)
+        target = learning.target_intrinsic
+        assert target is not None and learning.intrinsic is not None and self.intrinsic_rule is not None
+        rule = self.intrinsic_rule
+
+        def split(psi: jax.Array) -> jax.Array:
+            return psi.reshape(*psi.shape[:-1], self.gvfs, FEATURES)  # [batch, action, gvf, feature]
+
+        onward = (pi[..., None] * split(target.psi(following))).sum(axis=1)
+        psi_target = phi[:, None] + discounts[:, :, None] * onward
+        mu = jax.vmap(lambda v: rule((), 0, one, one, v))(target.value(following)[..., 0])
+        value_next = (mu * target.value(following)[..., 0]).sum(axis=1)
+
+        def loss(i: Intrinsic) -> tuple[jax.Array, jax.Array]:
+            psi = jnp.take_along_axis(split(i.psi(observation)), action[:, None, None, None], axis=1)[:, 0]
+            psi_error = psi_target - psi
+            reward_error = cumulants - phi @ i.weights.T
+            reward = jnp.abs(psi_error).mean(axis=2).sum(axis=1) + jnp.abs(reward_error).sum(axis=1)
+            aim = jax.lax.stop_gradient(reward + discounts.max(axis=1) * value_next)
+            value = jnp.take_along_axis(i.value(observation)[..., 0], action[:, None], axis=1)[:, 0]
+            total = (psi_error**2).mean() * self.gvfs + (reward_error**2).mean(axis=0).sum() + ((aim - value) ** 2).mean()
+            return total, jnp.abs(psi_error).mean(axis=2).sum(axis=1)
+
+        gradient, error = jax.grad(loss, has_aux=True)(learning.intrinsic)
+        change, adam = self.optimiser_q.update(gradient, learning.adam_intrinsic)
+        return learning._replace(intrinsic=optax.apply_updates(learning.intrinsic, change), adam_intrinsic=adam), error
+
+    def learn(
+        self, t: jax.Array, learning: Learning, replay: memory.Replay, key: jax.Array
+    ) -> tuple[Learning, memory.Replay, tuple]:
+        """The updates of one block: one draw of indices, one gather, then Q, M and, for SR, its own."""
+        size, batches = self.learner.batch, self.q_updates + self.m_updates
+        u = jax.random.uniform(key, (batches * size,))
+        if self.prioritised:
+            beta = self.learner.beta + (1 - self.learner.beta) * jnp.minimum(t / self.steps, 1.0)
+            index, weight = memory.sample_prioritised(replay, u, beta)
+        else:
+            index, weight = memory.sample_uniform(replay, u), jnp.ones(batches * size)
+        rows = replay.rows[index].reshape(batches, size, -1)
+        weight = weight.reshape(batches, size)
+        errors, q_loss, m_loss = [], jnp.zeros(self.gvfs), jnp.zeros(self.gvfs)
+        for k in range(self.q_updates):
+            learning, delta = self.update_q(learning, rows[k], weight[k])
+            q_loss = q_loss + (delta**2).mean(axis=0)
+            if learning.intrinsic is not None:
+                learning, psi_error = self.update_intrinsic(learning, rows[k])
+            errors.append(
+                psi_error if self.learner.priority == "sr" and learning.intrinsic is not None else jnp.abs(delta).sum(axis=1)
+            )
+        for k in range(self.q_updates, batches):
+            learning, error = self.update_m(learning, rows[k])
+            m_loss = m_loss + (error**2).mean(axis=0)
+            if self.learner.priority == "m":
+                errors.append(jnp.abs(error).sum(axis=1))
+        if self.prioritised:
+            chosen = index if self.learner.priority == "m" else index[: self.q_updates * size]
+            if self.learner.priority == "m":
+                errors = [
+                    *([jnp.abs(self.m_errors(learning, learning.m, rows[k])).sum(axis=1) for k in range(self.q_updates)]),
+                    *errors[self.q_updates :],
+                ]
+            replay = memory.set_priorities(replay, chosen, jnp.concatenate(errors), self.learner.alpha)
+        return learning, replay, (q_loss, m_loss)

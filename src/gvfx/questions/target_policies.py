@@ -1,0 +1,135 @@
+"""Target policies with continuous actions: clip(actor(s) + N(0, sigma^2), -1, 1), the actor a trained network.
+
+The noise makes them stochastic: the simulator and the trained actors are not (paper, App. MuJoCo, leaves sigma unsaid).
+A file of a target holds the network's weights in the layout of `gvfx.tensors`, and what it was measured at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gvfx.errors import InputError, UnknownName
+from gvfx.files import write_whole
+from gvfx.questions.policies import ContinuousPolicy
+from gvfx.tensors import pack, unpack
+
+SHIPPED = Path(__file__).parent / "targets"
+Layers = tuple[tuple[np.ndarray, np.ndarray], ...]  # (weights [in, out], biases [out]) of each layer
+SIGMA = 0.2
+
+
+@dataclass(frozen=True)
+class Target(ContinuousPolicy):
+    """A target policy by the name of a shipped one ("walker-walk") or the path of a file.
+
+    digest: of the weights; filled in, and refused where the file has changed since it was written down.
+    """
+
+    name: str
+    sigma: float = SIGMA
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.sigma) and self.sigma > 0):
+            raise InputError(f"sigma: {self.sigma!r} must be a positive number.")
+        found = _digest(self.layers)
+        if self.digest and self.digest != found:
+            raise InputError(
+                f"policy: the weights of {self.name!r} are others than this experiment's; find those of {self.digest}."
+            )
+        object.__setattr__(self, "digest", found)
+
+    @classmethod
+    def shipped(cls, domain: str, task: str, sigma: float = SIGMA) -> Target:
+        """The one that comes with gvfx for a task."""
+        return cls(f"{domain}-{task}", sigma)
+
+    @classmethod
+    def load(cls, path: str | Path, sigma: float = SIGMA) -> Target:
+        """One from a file that `gvfx train-targets` wrote."""
+        return cls(str(path), sigma)
+
+    @property
+    def layers(self) -> Layers:
+        return read_target(self.name)[0]
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What the file says of the policy: task, return, spread, seed, steps and the command that remakes it."""
+        return read_target(self.name)[1]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers in an observation and in an action."""
+        return len(self.layers[0][0]), len(self.layers[-1][1])
+
+    def act(self, observations: Any) -> Any:
+        """The actor's action [..., a] without the noise, in NumPy or JAX as the observations [..., o] are."""
+        return actor(self.layers, observations)
+
+    def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+        seen = np.asarray(observations)
+        if (*seen.shape[1:], *shape) != self.sizes:
+            raise InputError(f"{field}: {self.name!r} is for observations and actions of sizes {self.sizes}, not these.")
+        return self.act(seen)
+
+    def sample(self, observations: Any, noise: Any) -> Any:
+        """An action [..., a]; noise: a NumPy generator, or standard normal numbers [..., a]."""
+        middle = self.act(observations)
+        if isinstance(noise, np.random.Generator):
+            noise = noise.standard_normal(middle.shape, dtype=np.float32)
+        return (middle + self.sigma * noise).clip(-1, 1)
+
+    def log_prob(self, observations: Any, actions: Any) -> Any:
+        """Log-density [...] of actions [..., a] under the Gaussian *before* it is clipped."""
+        away = (actions - self.act(observations)) / self.sigma
+        return (-0.5 * away**2 - math.log(self.sigma) - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
+
+    def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
+        raise InputError(f"{field}: {self.name!r} has continuous actions; give an MDP a policy of probabilities.")
+
+
+def actor(layers: Layers, observations: Any) -> Any:
+    """tanh of a ReLU network, [..., a]."""
+    if isinstance(observations, np.ndarray):
+        x, tanh, maximum = observations.astype(np.float32), np.tanh, np.maximum
+    else:
+        import jax.numpy as jnp
+
+        x, tanh, maximum = observations, jnp.tanh, jnp.maximum  # type: ignore[assignment]
+    for weights, biases in layers[:-1]:
+        x = maximum(x @ weights + biases, 0)
+    return tanh(x @ layers[-1][0] + layers[-1][1])
+
+
+@lru_cache
+def read_target(name: str) -> tuple[Layers, Mapping[str, str]]:
+    """The layers and the facts of a shipped target or of a file."""
+    path = SHIPPED / f"{name}.safetensors"
+    if not path.exists():
+        path = Path(name)
+    if not path.is_file():
+        shipped = sorted(p.stem for p in SHIPPED.glob("*.safetensors"))
+        raise UnknownName("target", name, shipped)
+    arrays, facts = unpack(path.read_bytes(), str(path))
+    return tuple((arrays[f"weights{k}"], arrays[f"biases{k}"]) for k in range(len(arrays) // 2)), facts
+
+
+def write_target(path: Path, weights: Sequence[Any], biases: Sequence[Any], facts: Mapping[str, str]) -> None:
+    """Write a target's file, whole or not at all."""
+    arrays = {f"weights{k}": np.asarray(w, np.float32) for k, w in enumerate(weights)}
+    arrays |= {f"biases{k}": np.asarray(b, np.float32) for k, b in enumerate(biases)}
+    write_whole(path, pack(arrays, facts))
+    read_target.cache_clear()
+
+
+def _digest(layers: Layers) -> str:
+    return hashlib.sha256(b"".join(array.tobytes() for layer in layers for array in layer)).hexdigest()[:16]

@@ -1,0 +1,69 @@
+"""Exhibits on a terminal, in Markdown and as PNG files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gvfx.report.figures import draw
+from gvfx.report.page import DataTable
+from gvfx.report.style import save
+from gvfx.reproduce.items import Item
+from gvfx.reproduce.source import Exhibit
+
+
+def print_table(console: Any, exhibit: Exhibit) -> None:
+    """A table on the terminal; figures are left to files."""
+    if not isinstance(exhibit, DataTable):
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, header_style="bold", title=f"{exhibit.title} ({exhibit.label})", title_justify="left")
+    for column in exhibit.columns:
+        table.add_column(column)
+    best = set(exhibit.best or ())
+    for r, row in enumerate(exhibit.rows):
+        table.add_row(*(f"[bold]{escape(cell)}[/]" if (r, c) in best else escape(cell) for c, cell in enumerate(row)))
+    console.print(table)
+    if exhibit.note:
+        console.print(f"[dim]{escape(exhibit.note)}[/]")
+
+
+def markdown(exhibit: DataTable) -> str:
+    """A table as Markdown, with the command that makes it."""
+    best = set(exhibit.best or ())
+
+    def line(cells: Any) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    rows = [
+        line(f"**{cell}**" if (r, c) in best else cell.replace("|", "\\|") for c, cell in enumerate(row))
+        for r, row in enumerate(exhibit.rows)
+    ]
+    parts = [
+        f"## {exhibit.title}",
+        f"Paper: `{exhibit.label}`.",
+        "\n".join([line(exhibit.columns), line("---" for _ in exhibit.columns), *rows]),
+        exhibit.note,
+        f"`{exhibit.provenance.command}`, seeds {exhibit.provenance.seeds}, {exhibit.provenance.versions}",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Path]:
+    """The item's tables as one Markdown file, its figures as PNG files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    tables = [e for e in exhibits if isinstance(e, DataTable)]
+    if tables:
+        path = folder / f"{item.name}.md"
+        path.write_text("\n".join(markdown(t) for t in tables))
+        written.append(path)
+    for exhibit in exhibits:
+        if not isinstance(exhibit, DataTable):
+            path = folder / f"{exhibit.id}.png"
+            save(draw(exhibit), path)
+            written.append(path)
+    return written

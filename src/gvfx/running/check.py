@@ -1,0 +1,319 @@
+"""check: the mistakes that an environment and its questions may hold, found and named before the first real step."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.questions.gvf import GVF, expand, question_names
+from gvfx.questions.policies import OwnPolicy
+from gvfx.questions.reader import Gaussians, Reader, shifted
+from gvfx.questions.signals import Measured
+from gvfx.worlds.spec import (
+    DiscreteSpec,
+    box_action_spec,
+    discrete_spec,
+    has_box_actions,
+    is_environment,
+    network_spec,
+    random_action,
+    time_limit,
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong (error) or looks wrong (warning): the field, and a sentence that says how to mend it."""
+
+    severity: Literal["error", "warning"]
+    field: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.field}: {self.sentence}"
+
+
+class _Findings(list[Finding]):
+    """Findings so far, each told once."""
+
+    def error(self, field: str, sentence: str) -> None:
+        self._add(Finding("error", field, sentence))
+
+    def warning(self, field: str, sentence: str) -> None:
+        self._add(Finding("warning", field, sentence))
+
+    def raised(self, error: Exception, field: str, fix: str) -> None:
+        """An error that names its own field, or any other that `field` raised."""
+        if isinstance(error, InputError):
+            own, _, sentence = str(error).partition(": ")
+            self.error(own, sentence)
+        else:
+            self.error(field, f"raised {type(error).__name__} ({error}); {fix}.")
+
+    def _add(self, finding: Finding) -> None:
+        if finding not in self:
+            self.append(finding)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One transition as the check saw it, copied."""
+
+    observation: Any
+    action: Any
+    reward: Any
+    following: Any
+    terminated: Any
+    truncated: Any
+    info: dict
+
+
+def check(env: Any, questions: Sequence[GVF] = (), steps: int = 1000, seed: int = 0) -> list[Finding]:
+    """What is wrong with an environment and its questions; an empty list means that nothing was found.
+
+    env:   a Gymnasium environment, or a function that makes one (then each of the two runs has its own).
+    steps: how far the environment is tried, at random; signals that never fire and episodes that never end are
+           judged by it.
+    """
+    found = _Findings()
+    tried, again = _two(env, found)
+    asked: list[tuple[str, GVF]] = []
+    try:
+        expanded = expand(questions)
+        asked = list(zip(question_names(expanded), expanded, strict=True))
+    except InputError as error:
+        found.raised(error, "questions", "")
+    if tried is None:
+        return list(found)
+    kind = type(tried.action_space).__name__
+    if kind not in ("Discrete", "Box"):
+        found.error("action_space", f"{kind} is not supported; offer Discrete or Box actions with a wrapper.")
+        return list(found)
+    spec: DiscreteSpec | None = None  # where observations are not numbered: policies are tried at those met
+    with suppress(InputError):
+        spec = discrete_spec(tried) if kind == "Discrete" else None
+    try:
+        network_spec(tried)
+    except InputError as error:
+        found.raised(error, "env", "")
+        return list(found)
+    path = _walk(tried, steps, seed, found)
+    _check_policies(tried, spec, path, asked, found)
+    if path:
+        _check_reproducible(path, _walk(again, min(steps, 300), seed, _Findings()), found)
+        _check_signals(spec, path, asked, len(path) == steps, found)
+    if len(path) == steps:
+        _check_endings(tried, path, asked, found)
+    return sorted(found, key=lambda f: f.severity)
+
+
+def _two(env: Any, found: _Findings) -> tuple[Any, Any]:
+    """The environment to try, twice: made anew by a factory, else the same one."""
+    made = (env, env) if is_environment(env) else (env(), env()) if callable(env) else (None, None)
+    if not is_environment(made[0]):
+        found.error("env", f"{type(env).__name__} is no Gymnasium environment; give one, or a function that makes one.")
+    elif hasattr(made[0], "num_envs"):
+        found.error("env", "a vector environment cannot be checked; give the function that makes one of its environments.")
+    return made if not found else (None, None)
+
+
+# --- the environment ---------------------------------------------------------------------------------------------
+
+
+def _walk(env: Any, steps: int, seed: int, found: _Findings) -> list[_Step]:
+    """Transitions of random actions, copied; what breaks on the way is told."""
+    rng = np.random.default_rng(seed)
+    path: list[_Step] = []
+    given = _reset(env, {"seed": seed}, found)
+    while given is not None and len(path) < steps:
+        observation = copy.deepcopy(given)
+        action = random_action(env.action_space, rng)
+        answer = _step(env, action, len(path), found)
+        if answer is None:
+            break
+        if not _equal(observation, given) or (answer[0] is given and isinstance(given, np.ndarray)):
+            found.error("observation", "is one array that later steps write into; return a copy of it.")
+        following, reward, terminated, truncated, info = answer
+        path.append(_Step(observation, action, reward, copy.deepcopy(following), terminated, truncated, dict(info)))
+        given = _reset(env, {}, found) if terminated or truncated else following
+    return path
+
+
+def _reset(env: Any, options: dict, found: _Findings) -> Any:
+    """The first observation of an episode, or None where reset is broken."""
+    try:
+        answer = env.reset(**options)
+    except Exception as error:
+        found.raised(error, "reset", "make it take seed= and options=" if isinstance(error, TypeError) else "make it work")
+        return None
+    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
+        found.error("reset", "returns no (observation, info) pair; return both, info as a dict.")
+        return None
+    return answer[0] if _fits(env, answer[0], "reset", found) else None
+
+
+def _step(env: Any, action: Any, t: int, found: _Findings) -> tuple | None:
+    """A step's five values, or None where they are broken."""
+    wanted = "return (observation, reward, terminated, truncated, info)."
+    try:
+        answer = env.step(action)
+    except Exception as error:
+        if "values to unpack" in str(error):  # a wrapper met the old form
+            found.error("step", f"returns 4 values; {wanted}")
+        else:
+            found.raised(error, "step", f"it was step {t}, action {action}; make every action possible")
+        return None
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        count = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
+        found.error("step", f"returns {count}; {wanted}")
+        return None
+    before = len(found)
+    following, reward, terminated, truncated, info = answer
+    try:
+        if not np.isfinite(float(reward)):
+            found.error("reward", f"is {float(reward)} at step {t}; return finite numbers.")
+    except (TypeError, ValueError):
+        found.error("reward", f"{reward!r:.40} is not a number; return one.")
+    for name, value in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(value, bool | np.bool_):
+            found.error(name, f"{value!r:.40} is neither True nor False; return a bool.")
+    if not isinstance(info, dict):
+        found.error("info", f"is {type(info).__name__}; return a dict.")
+    return answer if _fits(env, following, f"step {t}", found) and len(found) == before else None
+
+
+def _fits(env: Any, observation: Any, when: str, found: _Findings) -> bool:
+    """Whether an observation is finite and lies in the declared space."""
+    space = env.observation_space
+    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
+    array = np.asarray(observation)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        found.error("observation", f"holds NaN or infinity ({when}); return finite numbers.")
+    elif shape is not None and array.shape != shape:
+        found.error("observation", f"has shape {array.shape} ({when}), but the space says {shape}; make them equal.")
+    elif shape and dtype is not None and array.dtype != dtype:
+        found.error("observation", f"has type {array.dtype} ({when}), but the space says {dtype}; convert it.")
+    elif not space.contains(observation):
+        found.error("observation", f"{observation!r:.60} ({when}) lies outside {space}; widen the space or mend it.")
+    else:
+        return True
+    return False
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_equal(one[k], other[k]) for k in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def _check_reproducible(path: list[_Step], replay: list[_Step], found: _Findings) -> None:
+    """Two runs from one seed, compared step by step."""
+    for t, (one, other) in enumerate(zip(path, replay, strict=False)):
+        for field in ("observation", "reward", "following", "terminated", "truncated"):
+            if not _equal(getattr(one, field), getattr(other, field)):
+                shown = field.replace("following", "observation")
+                found.error(
+                    "seed",
+                    f"two runs from one seed differ in the {shown} at step {t}; draw from self.np_random, seeded in reset.",
+                )
+                return
+
+
+# --- the questions -----------------------------------------------------------------------------------------------
+
+
+def _check_policies(
+    env: Any, spec: DiscreteSpec | None, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings
+) -> None:
+    """Every policy at every numbered state, or at some of the observations met."""
+    seen = [step.observation for step in path[:: max(1, len(path) // 20)]]
+    batch = np.stack(seen) if seen and isinstance(seen[0], np.ndarray) else seen
+    for name, q in asked:
+        field = f"{name}.policy"
+        try:
+            if has_box_actions(env):
+                _check_gaussian(env, batch, name, q, found)
+            elif spec is not None and isinstance(q.policy, OwnPolicy):
+                continue
+            elif spec is not None:
+                shifted(q.policy, spec.first_state).table(spec.skeleton.states, int(env.action_space.n), field)
+            elif len(batch):
+                q.policy.at(batch, int(env.action_space.n), field)
+        except Exception as error:
+            found.raised(error, field, "make it answer every observation")
+
+
+def _check_gaussian(env: Any, batch: Any, name: str, q: GVF, found: _Findings) -> None:
+    """A policy of Box actions: shape and numbers, and whether its middle actions lie in the Box."""
+    targets = Gaussians([replace(q, name=name)], box_action_spec(env))
+    if not len(batch):
+        return
+    outside = (np.abs(targets.each(batch)) > 1 + 1e-6).any(axis=(1, 2)).mean()
+    if outside > 0.5:
+        found.warning(
+            f"{name}.policy",
+            f"its middle action leaves {env.action_space} at {outside:.0%} of observations, where it is cut; scale it.",
+        )
+
+
+def _check_signals(
+    spec: DiscreteSpec | None, path: list[_Step], asked: list[tuple[str, GVF]], to_the_end: bool, found: _Findings
+) -> None:
+    """Every question's signals along the path: readable, finite, and firing at some time."""
+    for name, q in asked:
+        try:
+            reader = Reader([GVF(q.policy, q.cumulant, q.discount, name=name)], spec)
+            fired = False
+            for step in path:
+                c, _ = reader.transition(
+                    step.observation, step.action, float(step.reward), step.following, bool(step.terminated), step.info
+                )
+                fired = fired or bool(c[0] != 0)
+        except Exception as error:
+            found.raised(error, f"{name}.cumulant", "make its functions read every transition")
+            continue
+        if not fired and to_the_end and isinstance(q.cumulant, Measured):
+            found.warning(f"{name}.cumulant", f"never fired in {len(path)} random steps; see that it is the signal you mean.")
+
+
+def _check_endings(env: Any, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings) -> None:
+    """Discounts of one need termination; episodes that never end need a time limit."""
+    terminates = any(step.terminated for step in path)
+    for name, q in asked:
+        if q.discount == 1 and not terminates:
+            sum_ = f"no episode terminated in {len(path)} steps, so that the sum is endless"
+            found.error(f"{name}.discount", f"is 1, but {sum_}; use less than 1.")
+    if not terminates and not any(step.truncated for step in path) and time_limit(env) is None:
+        found.warning("env", f"no episode ended in {len(path)} steps; wrap it in gymnasium.wrappers.TimeLimit.")
+
+
+# --- for the command line ----------------------------------------------------------------------------------------
+
+
+def load_made(target: str) -> tuple[Callable[[], Any], list[GVF]]:
+    """From `module:make`, where make() returns an environment and its questions: a maker of the one, and the others."""
+    module, _, name = target.partition(":")
+    if not module or not name:
+        raise InputError(f"make: {target!r} names no function; write module:function.")
+    sys.path.insert(0, os.getcwd())
+    try:
+        make = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"make: cannot load {target!r} ({error}); write module:function, seen from this folder.") from None
+    made = make()
+    if is_environment(made):
+        return make, []
+    if not (isinstance(made, tuple) and len(made) == 2 and is_environment(made[0])):
+        raise InputError(f"make: {target!r} must return an environment, or an environment and a list of questions.")
+    return lambda: make()[0], list(made[1])

@@ -1,0 +1,203 @@
+"""Stepping an environment from Python: resets, signals, endings, and failures that name where they happened.
+
+Steppers write what they see into an agent: an object with arrays state, action, following, alive, ended, counts, fresh,
+c and gamma, each beginning with [lane], the environments that are stepped together.  What `state` holds is the matter of
+the environment's outline (`gvfx.questions.reader`): a number for tables, a vector for networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.questions.reader import Reader
+from gvfx.questions.signals import SignalFailed
+from gvfx.worlds.spec import BadObservation
+
+
+class EnvironmentFailed(InputError):
+    """An environment that raised, or returned what it must not, in the middle of a run.
+
+    Names the environment, the episode and the step.  `result` is what was learned so far (None before the first step).
+    """
+
+    def __init__(self, environment: str, episode: int, step: int, what: str) -> None:
+        super().__init__(f"{environment}: episode {episode}, step {step}: {what}")
+        self.environment, self.episode, self.step = environment, episode, step
+        self.result: Any = None
+        self.part: Any = None  # of the seed that failed
+
+
+class SingleStepper:
+    """One environment in lane 0: reset by us when an episode ends."""
+
+    def __init__(self, spec: Any, reader: Reader) -> None:
+        self.spec, self.reader = spec, reader
+        self.episode = self.age = 0
+        self.observation: Any = None
+        self.following: Any = None
+
+    @property
+    def seen_now(self) -> list[Any]:
+        """The present observations, as the environment gave them."""
+        return [self.observation]
+
+    @property
+    def seen_next(self) -> list[Any]:
+        """Those that the last step led to, before any reset."""
+        return [self.following]
+
+    def begin(self, agent: Any, seed: int) -> None:
+        self._reset(agent, {"seed": seed})
+
+    def _reset(self, agent: Any, options: dict[str, Any]) -> None:
+        self.age = 0
+        try:
+            self.observation, _ = self.spec.env.reset(**options)
+        except Exception as error:
+            raise self.failed(f"reset raised {type(error).__name__}: {error}") from error
+        agent.state[0] = self.seen(self.observation)
+        agent.fresh[0] = True
+
+    def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
+        """Take the chosen action, read the signals and learn; returns how many episodes ended."""
+        action = self.spec.to_env(agent.action[0])
+        try:
+            following, reward, terminated, truncated, info = self.spec.env.step(action)
+        except Exception as error:
+            raise self.failed(_why(error)) from error
+        s = self.seen(following)
+        self.following = following
+        if reward != reward:
+            raise self.failed("the reward is nan; return finite numbers.")
+        try:
+            self.reader.read(self.observation, action, reward, following, info, agent.c[0], agent.gamma[0])
+        except SignalFailed as error:
+            raise self.failed(str(error)) from error
+        except Exception as error:
+            raise self.failed(f"a question's signal raised {type(error).__name__}: {error}") from error
+        ended = bool(terminated or truncated)
+        agent.following[0] = s
+        agent.alive[0] = 0.0 if terminated else 1.0
+        agent.ended[0] = ended
+        learn(agent)
+        self.age += 1
+        if ended:
+            self.episode += 1
+            self._reset(agent, {})
+            return 1
+        agent.state[0] = s
+        self.observation = following
+        return 0
+
+    def seen(self, observation: Any) -> Any:
+        try:
+            return self.spec.seen(observation)
+        except BadObservation as error:
+            raise self.failed(str(error)) from None
+
+    def failed(self, what: str) -> EnvironmentFailed:
+        return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
+
+
+class VectorStepper:
+    """A vector environment: one lane each, whichever way it resets itself."""
+
+    def __init__(self, spec: Any, reader: Reader) -> None:
+        self.spec, self.reader = spec, reader
+        self.mode = str(getattr(spec.env.metadata.get("autoreset_mode"), "name", "NEXT_STEP"))
+        self.episode = self.age = 0
+        self.resets = np.zeros(spec.lanes, bool)  # lanes that only reset in the next step
+        self.seen_now: list[Any] = []  # the present observations, one by one
+        self.seen_next: list[Any] = []  # those that the last step led to, before any reset
+
+    def begin(self, agent: Any, seed: int) -> None:
+        try:
+            given, _ = self.spec.env.reset(seed=seed)
+        except Exception as error:
+            raise self.failed(f"reset raised {type(error).__name__}: {error}") from error
+        self.seen_now = self.split(given)
+        self.see(agent.state, self.seen_now)
+        agent.fresh[:] = True
+        self.resets[:] = False
+
+    def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
+        """Take the chosen actions, read the signals and learn; returns how many episodes ended."""
+        actions = self.spec.to_env_batch(agent.action)
+        try:
+            given, rewards, terminated, truncated, info = self.spec.env.step(actions)
+        except Exception as error:
+            raise self.failed(_why(error)) from error
+        given = self.split(given)
+        ended = (terminated | truncated) & ~self.resets
+        following = list(given)
+        if self.mode == "SAME_STEP":  # the last observations of the episodes come in info
+            for k in np.flatnonzero(ended).tolist():
+                following[k] = info["final_obs"][k]
+        if np.isnan(rewards).any():
+            raise self.failed(f"the reward of environment {int(np.isnan(rewards).argmax())} is nan; return finite numbers.")
+        for k in np.flatnonzero(~self.resets).tolist():
+            own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
+            try:
+                before, action, reward = self.seen_now[k], self.spec.to_env(agent.action[k]), float(rewards[k])
+                self.reader.read(before, action, reward, following[k], own, agent.c[k], agent.gamma[k])
+            except SignalFailed as error:
+                raise self.failed(f"environment {k}: {error}") from error
+            except Exception as error:
+                raise self.failed(f"environment {k}: a question's signal raised {type(error).__name__}: {error}") from error
+        self.see(agent.following, following)
+        self.seen_next = following
+        agent.alive[:] = ~terminated
+        agent.ended[:] = ended
+        agent.counts[:] = ~self.resets
+        learn(agent)
+        if self.mode == "DISABLED" and ended.any():
+            given = self.split(self.spec.env.reset(options={"reset_mask": ended})[0])
+        agent.fresh[:] = self.resets if self.mode == "NEXT_STEP" else ended
+        self.resets = ended if self.mode == "NEXT_STEP" else self.resets
+        self.see(agent.state, given)
+        self.seen_now = given
+        self.age += 1
+        self.episode += int(ended.sum())
+        return int(ended.sum())
+
+    def split(self, observations: Any) -> list[Any]:
+        try:
+            return self.spec.split(observations)
+        except BadObservation as error:
+            raise self.failed(str(error)) from None
+
+    def see(self, into: np.ndarray, observations: list[Any]) -> None:
+        for k, observation in enumerate(observations):
+            try:
+                into[k] = self.spec.seen(observation)
+            except BadObservation as error:
+                raise self.failed(f"environment {k}: {error}") from None
+
+    def failed(self, what: str) -> EnvironmentFailed:
+        return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
+
+
+def _why(error: Exception) -> str:
+    """What went wrong in a step."""
+    if isinstance(error, ValueError | TypeError) and "unpack" in str(error):
+        return "step did not return (observation, reward, terminated, truncated, info)."
+    return f"step raised {type(error).__name__}: {error}"
+
+
+def _own_info(info: dict[str, Any], k: int, last: bool) -> dict[str, Any]:
+    """One environment's info out of a vector's (of the step that ended its episode: out of `final_info`)."""
+    if last and "final_info" in info:
+        info = info["final_info"]
+    return {key: values[k] for key, values in info.items() if not key.startswith("_") and info.get(f"_{key}", _ALL)[k]}
+
+
+class _All:
+    def __getitem__(self, k: int) -> bool:
+        return True
+
+
+_ALL = _All()

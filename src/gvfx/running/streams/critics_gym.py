@@ -1,0 +1,195 @@
+"""Twin critics for any Gymnasium environment with Box actions: stepped from Python, learning by the updates of Algorithm 2.
+
+Per step there is one compiled call, which chooses an action in every lane, and per `TwinCritics.worlds` transitions,
+whichever lanes they are from, another, which stores them and makes the learner's updates.  Target policies are functions
+of the user's: they are asked once per observation, and their middle actions at s' are stored with the transition, as are
+its discounts (0 where it terminated).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from gvfx.running.streams.lockstep_loop import learn_from  # first: it sets how JAX runs
+
+import jax  # isort: skip
+import jax.numpy as jnp
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks.critic_updates import Question
+from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.questions.gvf import GVF
+from gvfx.questions.reader import Gaussians
+from gvfx.running.evaluate import Plan
+from gvfx.running.predictor import CriticAnswers
+from gvfx.running.streams.critic_agent import GVFAgent, Learning, Sizes
+from gvfx.running.streams.gym_networks import Runner, UnderWay
+from gvfx.worlds.spec import BoxActionSpec
+
+LOOKS = 32  # choices by which the behaviour is judged at a point
+
+
+class BoxRunner(Runner):
+    """Everything that seeds share; calling it with a seed runs that seed in the environment."""
+
+    spec: BoxActionSpec
+    learner: TwinCritics
+    tells_errors = False
+
+    def __init__(
+        self, spec: BoxActionSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: TwinCritics, plan: Plan
+    ) -> None:
+        super().__init__(spec, questions, behaviour, learner, plan)
+        self.targets = Gaussians(questions, spec)
+        gvfs = len(self.names)
+        asked = Question(jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist()))
+        sizes = Sizes(spec.size, spec.actions, self.names)
+        self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, plan.steps, varying=True)
+        self.columns = self.agent.columns
+        self.width, self.counted = self.columns.width + 1, self.columns.width  # the last column is whom a lane followed
+        self.block = learner.worlds
+        self.told = list(accumulate((1, spec.size, gvfs * spec.actions, self.agent.act_draws), initial=0))
+        self.choose = jax.jit(self._choose)
+        self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
+        self.look = jax.jit(self._look)
+        self.points_middles = np.empty(0)  # [point, gvf, action]
+        self.points_draws = np.empty(0)  # [point, draw, gvf, action]
+
+    def _choose(self, learning: Learning, acting: Any, weights: jax.Array, told: jax.Array) -> tuple[Any, jax.Array]:
+        """What acting remembers, and actions with whom each lane follows [lane, action + 1]; told [lane, ...] is what
+        `Going.ask` puts together: one array, because each one that is handed over costs time."""
+        a, b, c, d = (told[:, low:high] for low, high in zip(self.told[:-1], self.told[1:], strict=True))
+        middles = c.reshape(len(told), len(self.names), -1)
+        acting, action, which = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
+        return acting, jnp.concatenate([action, which[:, None]], axis=1)
+
+    def _absorb(self, learning: Learning, replay: memory.Replay, rows: jax.Array, weights: Any, many: jax.Array) -> Any:
+        """Store a block of transitions and learn (numbers drawn by NumPy spare compiling)."""
+        replay = memory.write(replay, rows)
+        learning, losses = learn_from(self.agent.weighing(weights), learning, replay, many)
+        return learning, replay, losses
+
+    def _look(self, learning: Learning, weights: Any, seen: Any, middles: Any, chance: Any) -> jax.Array:
+        """How often a lane that begins at each point follows whom, [point, gvf + 1]; chance [point, look, draw]."""
+        agent, gvfs = self.agent.weighing(weights), len(self.names)
+
+        def one(seen: jax.Array, middles: jax.Array, chance: jax.Array) -> jax.Array:
+            many = [jnp.broadcast_to(x, (LOOKS, *x.shape)) for x in (seen, middles)]
+            begun = agent.rule.begin(LOOKS, gvfs)
+            _, _, which = agent.choose(learning, begun, chance, many[0], many[1], jnp.zeros(LOOKS, bool))
+            return (which[:, None] == jnp.arange(gvfs + 1)).mean(axis=0)
+
+        return jax.vmap(one)(seen, middles, chance)
+
+    def begin(self, seed: int) -> Going:
+        return Going(self, seed)
+
+    def ask(self, observations: list[Any]) -> None:
+        batch = self.spec.together(observations)
+        self.points_middles, self.points_draws = self.targets.each(batch)[:, self.targets.member], self.targets(batch)
+
+
+class Going(UnderWay):
+    """One seed under way."""
+
+    run: BoxRunner
+
+    def __init__(self, run: BoxRunner, seed: int) -> None:
+        lanes = run.spec.lanes
+        super().__init__(run, seed, run.learner.worlds, False)
+        self.action = np.zeros((lanes, run.spec.actions), np.float32)  # within [-1, 1]
+        self.followed = np.zeros(lanes, np.float32)
+        self.middles: np.ndarray | None = None  # [lane, policy, action] at `state`, where they are known already
+        self.chance, self.updates, networks = (
+            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
+            for name in (b"behaviour", b"updates", b"networks")
+        )
+        self.learning: Learning = jax.tree.map(jnp.array, run.agent.begin(networks))  # target networks are copies
+        self.acting = run.agent.rule.begin(lanes, len(run.names))
+        self.renew()
+
+    def renew(self) -> None:
+        """What the behaviour looks at: its networks alone."""
+        critics, actor = self.learning.critics, self.learning.actor
+        nothing: Any = None
+        lean = critics._replace(q=nothing, target_q=nothing, adam_q=nothing, target_m=nothing, adam_m=nothing)
+        actor = actor._replace(adam=nothing, adam_alpha=nothing) if actor is not None else None
+        self.eyes = Learning(lean._replace(updates=nothing, seen=nothing), actor)
+
+    def act(self) -> None:
+        if self.middles is None or self.fresh.any():
+            self.middles = self.at(self.stepper.seen_now)
+            self.fresh[:] = False
+        lanes, run = len(self.state), self.run
+        chance = uniforms(self.chance, (lanes, run.agent.act_draws))
+        middles = self.middles[:, run.targets.member].reshape(lanes, -1)
+        parts = (self.over[:, None], self.scales.scaled(self.state), middles, chance)
+        told = np.concatenate(parts, axis=1, dtype=np.float32, casting="same_kind")
+        self.acting, chosen = run.choose(self.eyes, self.acting, self.weights, told)
+        chosen = np.asarray(chosen)
+        self.action[:], self.followed[:] = chosen[:, :-1], chosen[:, -1]
+        self.over[:] = False
+
+    def at(self, observations: list[Any]) -> np.ndarray:
+        """The distinct target policies' middle actions at the lanes' observations, [lane, policy, action]."""
+        return self.run.targets.each(self.run.spec.together(observations))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of the GVFs' variances in the critics' units."""
+        return (self.run.weights * self.scales.unit**2).astype(np.float32)
+
+    def learn(self) -> None:
+        lanes = len(self.state)
+        self.middles = self.at(self.stepper.seen_next)
+        discounts = self.gamma * self.alive[:, None]
+        parts = (self.state, self.action, self.following, self.c, self.middles.reshape(lanes, -1), discounts)
+        rows = np.concatenate([*parts, self.followed[:, None]], axis=1, dtype=np.float32, casting="same_kind")
+        if not self.counts.all():
+            rows = rows[self.counts]
+        self.t += len(rows)
+        self.over |= self.ended
+        if not self.learns:
+            self.set_aside(rows)
+            return
+        self.rows[self.pending : self.pending + len(rows)] = rows
+        self.pending += len(rows)
+        while self.pending >= self.together:
+            self.absorb()
+
+    def absorb_rows(self, rows: np.ndarray) -> None:
+        run = self.run
+        many = uniforms(self.updates, (run.learner.updates, run.learner.batch, 1 + run.agent.learn_draws))
+        self.learning, self.replay, self.losses = run.absorb(self.learning, self.replay, rows, self.weights, many)
+
+    def answers(self) -> CriticAnswers:
+        twins = self.learning.critics.q
+        weights, biases = (tuple(np.asarray(a) for twin in twins for a in getattr(twin, n)) for n in ("weights", "biases"))
+        return CriticAnswers(self.scales, weights, biases, self.run.learner.aggregate == "min")
+
+    def told(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
+        run, draws = self.run, self.run.points_draws
+        values, errors = self.answers().values(points, draws)
+        chance = uniforms(np.random.default_rng([self.seed, 8]), (len(points), LOOKS, run.agent.act_draws))
+        behaviour = run.look(self.eyes, self.weights, self.scales.scaled(points), run.points_middles, chance)
+        return values, self.variances(points, draws), np.asarray(behaviour, float), errors
+
+    def variances(self, points: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """The returns' estimated variances [gvf, point], or nothing where M is not learnt."""
+        m = self.learning.critics.m
+        if m is None:
+            return np.empty(0)
+        around = np.broadcast_to(self.scales.scaled(points)[:, None, None], (*draws.shape[:3], points.shape[1]))
+        said = np.asarray(self.run.agent.predict(m, jnp.asarray(around), jnp.asarray(draws)))  # [point, draw, gvf, gvf]
+        return said.diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
+
+
+def uniforms(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Uniform numbers in (-1, 1)."""
+    drawn = 2 * generator.random(shape, np.float32) - 1
+    return np.maximum(drawn, np.nextafter(np.float32(-1), np.float32(0)), out=drawn)

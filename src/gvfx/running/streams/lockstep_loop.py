@@ -1,0 +1,197 @@
+"""Staggered worlds in lockstep: one agent acts in all of them and learns, in one compiled call per vector step.
+
+A vector step makes one control step in every world.  The worlds begin at different ages, so that their truncations are
+spread evenly; a truncated world starts anew, and its last transition bootstraps as all others do.  The compiled call
+writes the transitions to the replay in one slice, gathers the batches of all updates by one indexing, updates, and
+chooses the next actions.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks.actor_critic import normals
+from gvfx.running.checkpoint import flatten, unflatten
+from gvfx.worlds.control import Domain, Lockstep
+
+STREAMS = ("behaviour", "updates")  # besides "environment" and "networks", which NumPy draws
+
+
+class Described(Protocol):
+    """What the loop reads of a learner's description."""
+
+    @property
+    def worlds(self) -> int: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def updates(self) -> int: ...
+    @property
+    def learning_starts(self) -> int: ...
+
+
+class Agent(Protocol):
+    """Acts and learns; all functions are pure JAX.
+
+    begin(generator), begin_acting()          what learns, and what acting remembers
+    annotate(rows)                            what a transition is stored with
+    learn(learning, batches, noise)           updates on [updates, batch, columns]; and the losses
+    act(learning, acting, learns, chance, observations, over)
+                                              actions in all worlds; `over` marks those that started anew
+    noise [updates, batch, learn_draws] is standard normal, chance [world, act_draws] uniform in (-1, 1).
+    """
+
+    described: Any
+    columns: memory.Columns
+    act_draws: int
+    learn_draws: int
+
+    def begin(self, generator: np.random.Generator) -> Any: ...
+    def begin_acting(self) -> Any: ...
+    def annotate(self, rows: jax.Array) -> jax.Array: ...
+    def learn(self, learning: Any, batches: jax.Array, noise: jax.Array) -> tuple[Any, Any]: ...
+    def act(
+        self, learning: Any, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
+    ) -> tuple[Any, jax.Array]: ...
+
+
+class State(NamedTuple):
+    """What the compiled call carries."""
+
+    keys: jax.Array  # [stream] random keys
+    learning: Any
+    acting: Any
+    replay: memory.Replay
+    actions: jax.Array  # [world, action] to be taken next
+
+
+class Staggered:
+    """One seed's stream of experience and what is learnt from it."""
+
+    def __init__(self, domain: Domain, agent: Agent, seed: int) -> None:
+        self.domain, self.agent, self.seed = domain, agent, seed
+        described: Described = agent.described
+        self.worlds = described.worlds
+        self.learning_starts = described.learning_starts
+        self.simulator = Lockstep(domain, self.worlds)
+        self.t = 0  # environment steps done, all worlds together
+        self.episodes = 0
+        self.ages = np.arange(self.worlds) * domain.horizon // self.worlds
+        self.observations = self.simulator.reset(self._generator("environment")).astype(np.float32)
+        self.losses: Any = None  # of the last update
+        self._silent = _compiled(agent, _store)
+        self._learning = _compiled(agent, _store_and_learn)
+        learning = jax.tree.map(jnp.array, agent.begin(self._generator("networks")))  # target networks are copies
+        replay = memory.empty(described.capacity, agent.columns.width, False)
+        unset = jnp.zeros((self.worlds, domain.action_size))
+        self.state = State(_named_keys(seed), learning, agent.begin_acting(), replay, unset)
+        self.state = _compiled(agent, _begin)(self.state, self.observations)
+
+    def _generator(self, name: str) -> np.random.Generator:
+        """Chance of this step, from the seed, the stream's name and the step alone."""
+        key = (zlib.crc32(name.encode()), self.t)
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+    def advance(self) -> np.ndarray:
+        """One vector step; returns its transitions [world, columns]."""
+        actions = np.asarray(self.state.actions)
+        following, cumulants = self.simulator.step(actions)
+        rows = np.concatenate([self.observations, actions, following, cumulants], axis=1, dtype=np.float32, casting="same_kind")
+        self.t += self.worlds
+        self.ages += 1
+        over = self.ages >= self.domain.horizon
+        if over.any():
+            following = self.simulator.reset(self._generator("environment"), np.flatnonzero(over))
+            self.ages[over] = 0
+            self.episodes += int(over.sum())
+        self.observations = following.astype(np.float32)
+        tick = self._learning if self.t >= self.learning_starts else self._silent
+        self.state, self.losses = tick(self.state, rows, self.observations, over)
+        return rows
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that the future depends on."""
+        return {
+            **{f"state:{name}": leaf for name, leaf in flatten(self.state).items()},
+            "count": np.array([self.t, self.episodes], np.int64),
+            "ages": self.ages,
+            "observations": self.observations,
+            "simulator": self.simulator.get_state(),
+        }
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from what `arrays` gave."""
+        self.state = unflatten(self.state, {k[6:]: v for k, v in arrays.items() if k.startswith("state:")})
+        self.t, self.episodes = (int(n) for n in arrays["count"])
+        self.ages, self.observations = arrays["ages"].copy(), arrays["observations"].copy()
+        self.simulator.set_state(arrays["simulator"])
+
+
+def _named_keys(seed: int) -> jax.Array:
+    """One key per named stream, from the seed and the stream's name alone."""
+    return jnp.stack([jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode())) for name in STREAMS])
+
+
+def _compiled(agent: Agent, function: Any) -> Any:
+    """The function of an agent and a state, compiled once per agent."""
+    known: dict[Any, Any] = agent.__dict__.setdefault("compiled", {})
+    if function not in known:
+        known[function] = jax.jit(partial(function, agent), donate_argnums=0)
+    return known[function]
+
+
+def _begin(agent: Agent, state: State, observations: jax.Array) -> State:
+    """The first actions."""
+    keep, (chance, _) = _chance(agent, state.keys)
+    over = jnp.zeros(len(observations), bool)
+    acting, actions = agent.act(state.learning, state.acting, False, chance, observations, over)
+    return state._replace(keys=keep, acting=acting, actions=actions)
+
+
+def _store(agent: Agent, state: State, rows: jax.Array, onward: jax.Array, over: jax.Array) -> tuple[State, None]:
+    """Transitions are stored, nothing is learnt."""
+    keep, (chance, _) = _chance(agent, state.keys)
+    replay = memory.write(state.replay, agent.annotate(rows))
+    acting, actions = agent.act(state.learning, state.acting, False, chance, onward, over)
+    return State(keep, state.learning, acting, replay, actions), None
+
+
+def _store_and_learn(agent: Agent, state: State, rows: jax.Array, onward: jax.Array, over: jax.Array) -> tuple[State, Any]:
+    """Transitions are stored, then all updates are made."""
+    keep, (chance, many) = _chance(agent, state.keys)
+    replay = memory.write(state.replay, agent.annotate(rows))
+    learning, losses = learn_from(agent, state.learning, replay, many)
+    acting, actions = agent.act(learning, state.acting, True, chance, onward, over)
+    return State(keep, learning, acting, replay, actions), losses
+
+
+def learn_from(agent: Agent, learning: Any, replay: memory.Replay, many: jax.Array) -> tuple[Any, Any]:
+    """All updates of a vector step on batches drawn from the replay; many [update, batch, 1 + draw] is uniform in (-1, 1)."""
+    index = memory.sample_uniform(replay, 0.5 + 0.5 * many[..., 0].ravel())
+    batches = replay.rows[index].reshape(*many.shape[:2], -1)
+    return agent.learn(learning, batches, normals(many[..., 1:]))
+
+
+def _chance(agent: Agent, keys: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """The streams' next keys; uniform numbers in (-1, 1) for acting [world, draw] and updating [update, batch, 1 + draw].
+
+    All of a stream's numbers are drawn at once: every call of a random function costs a second of compiling.
+    """
+    keep, used = jax.vmap(jax.random.split, out_axes=1)(keys)
+    d = agent.described
+    shapes = ((d.worlds, agent.act_draws), (d.updates, d.batch, 1 + agent.learn_draws))
+    low = float(np.nextafter(np.float32(-1), np.float32(0)))
+    drawn = [jax.random.uniform(key, shape, minval=low, maxval=1.0) for key, shape in zip(used, shapes, strict=True)]
+    return keep, (drawn[0], drawn[1])

@@ -1,0 +1,205 @@
+"""Networks for any Gymnasium environment with Discrete actions: stepped from Python, learning by the scanned loop's updates.
+
+Per step there is one compiled call, which chooses (`gvfx.running.streams.deciding`), and per TOGETHER blocks of transitions
+(`Deep.block`) another, which stores them and learns, block by block.  Target policies are functions of the user's: they
+are asked once per observation, and what they said is stored with the transition.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from gvfx.running.streams.scanned_loop import named_keys  # first: it sets how JAX runs
+
+import jax  # isort: skip
+import jax.numpy as jnp
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.kernel import whole
+from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.deep_updates import Batch, DeepUpdates, Learning
+from gvfx.questions.gvf import GVF
+from gvfx.questions.policies import ConstantPolicy
+from gvfx.questions.reader import Targets
+from gvfx.rng import seed_streams
+from gvfx.running.evaluate import Plan
+from gvfx.running.predictor import Answers
+from gvfx.running.streams.deciding import Decider, TracedDecider
+from gvfx.running.streams.gym_networks import Runner, UnderWay
+from gvfx.worlds.spec import BoxSpec
+
+TOGETHER = 8  # blocks that are learnt from in one call, which costs as much as learning from one
+
+
+class Columns(NamedTuple):
+    """Where a transition's parts lie in a row."""
+
+    observation: slice
+    following: slice
+    cumulants: slice
+    discounts: slice
+    action: slice
+    pi: slice  # of the distinct target policies at `following`, [action, policy]
+    shares: slice
+    width: int
+
+
+def columns(size: int, actions: int, gvfs: int, policies: int, heads: int) -> Columns:
+    ends = list(accumulate((size, size, gvfs, gvfs, 1, actions * policies, heads), initial=0))
+    parts = [slice(low, high) for low, high in pairwise(ends)]
+    observation, following, cumulants, discounts, action, pi, shares = parts
+    return Columns(observation, following, cumulants, discounts, action, pi, shares, ends[-1])
+
+
+@whole
+def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts, over):
+    """Write the lanes' transitions that count into rows from `at` on, as `columns` lays them out, all but the shares, and note
+    ended episodes; how many were written."""
+    lanes, size = state.shape
+    gvfs, made = c.shape[1], 0
+    for k in range(lanes):
+        over[k] |= ended[k]
+        if not counts[k]:
+            continue
+        row = rows[at + made]
+        for i in range(size):
+            row[i] = state[k, i]
+            row[size + i] = following[k, i]
+        for i in range(gvfs):
+            row[2 * size + i] = c[k, i]
+            row[2 * size + gvfs + i] = gamma[k, i] * alive[k]
+        place = 2 * (size + gvfs)
+        row[place] = action[k]
+        for a in range(pi.shape[1]):
+            for p in range(pi.shape[2]):
+                row[place + 1 + a * pi.shape[2] + p] = pi[k, a, p]
+        made += 1
+    return made
+
+
+class SteppedRunner(Runner):
+    """Everything that seeds share; calling it with a seed runs that seed in the environment."""
+
+    learner: Deep
+    tells_errors = True
+
+    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan) -> None:
+        super().__init__(spec, questions, behaviour, learner, plan)
+        self.targets = Targets(questions, spec.actions)
+        rule = behaviour.network_rule()  # or a sentence, if it has none
+        sizes = (spec.size, spec.actions, len(self.names))
+        self.columns = columns(*sizes, len(self.targets.distinct), learner.heads)
+        self.width, self.counted, self.block = self.columns.width, self.columns.action.start, learner.block
+        intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
+        self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
+        self.member = jnp.asarray(self.targets.member)
+        self.constant: np.ndarray | None = None  # [lane, action, policy] where no policy looks at the observation
+        if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
+            self.constant = np.stack(self.targets.each(np.zeros(spec.lanes)), axis=-1).astype(np.float32)
+        self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
+        self.points_pi = np.empty(0)  # [point, action, policy]
+
+    def _parts(self, rows: jax.Array) -> Batch:
+        c, actions = self.columns, self.spec.actions
+        pi = rows[:, c.pi].reshape(len(rows), actions, -1)[:, :, self.member]
+        action = rows[:, c.action][:, 0].astype(jnp.int32)
+        shares = rows[:, c.shares] if self.learner.heads else None
+        return Batch(rows[:, c.observation], action, rows[:, c.following], rows[:, c.cumulants], rows[:, c.discounts], pi, shares)
+
+    def _absorb(self, learning: Learning, replay: memory.Replay, blocks: jax.Array, key: jax.Array, t: Any) -> Any:
+        """Store blocks of transitions [block, row, column], of which the last is the t-th, and learn after each."""
+        size = blocks.shape[1]
+
+        def one(now: Any, block: Any) -> Any:
+            (learning, replay), (rows, done) = now, block
+            replay = memory.write(replay, rows)
+            learning, replay, losses = self.updates.learn(done, learning, replay, jax.random.fold_in(key, done))
+            return (self.updates.renewed(learning, done - size, done), replay), losses
+
+        ends = t - size * jnp.arange(len(blocks))[::-1]
+        (learning, replay), losses = jax.lax.scan(one, (learning, replay), (blocks, ends))
+        return learning, replay, jax.tree.map(lambda each: each.sum(axis=0), losses)
+
+    def begin(self, seed: int) -> Going:
+        return Going(self, seed)
+
+    def policies(self, observations: list[Any]) -> np.ndarray:
+        """The distinct target policies at observations, [observation, action, policy]."""
+        if self.constant is not None and len(observations) == len(self.constant):
+            return self.constant
+        return np.stack(self.targets.each(self.spec.together(observations)), axis=-1).astype(np.float32)
+
+    def ask(self, observations: list[Any]) -> None:
+        self.points_pi = self.policies(observations)
+
+
+class Going(UnderWay):
+    """One seed under way."""
+
+    run: SteppedRunner
+
+    def __init__(self, run: SteppedRunner, seed: int) -> None:
+        spec, lanes = run.spec, run.spec.lanes
+        super().__init__(run, seed, TOGETHER * run.learner.block, run.updates.prioritised)
+        self.action = np.zeros(lanes, np.int64)
+        self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, where it is known already
+        self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
+        keys = named_keys(seed)
+        self.replay_key = keys[3]
+        self.learning: Learning = jax.jit(run.updates.begin)(jax.random.split(keys[4], 4))
+        kind = TracedDecider if run.behaviour.needs_intrinsic else Decider
+        self.decider = kind(run.behaviour, run.weights, spec.actions, run.targets.member, seed_streams(seed), lanes)
+        self.renew()
+
+    def renew(self) -> None:
+        self.decider.learned(self.learning, self.scales)
+
+    def act(self) -> None:
+        if self.pi is None or np.count_nonzero(self.fresh):
+            self.pi = self.run.policies(self.stepper.seen_now)
+            self.fresh[:] = False
+        self.decider.act(self.t, self.state, self.pi, self.over, self.action)
+        self.over[:] = False
+
+    def learn(self) -> None:
+        self.pi = self.run.policies(self.stepper.seen_next)
+        seen, signals = (self.state, self.action, self.following), (self.c, self.gamma, self.alive)
+        made = keep(self.rows, self.pending, *seen, *signals, self.pi, self.ended, self.counts, self.over)
+        self.t += made
+        if not self.learns:
+            self.set_aside(self.rows[:made].copy())
+            return
+        self.pending += made
+        while self.pending >= self.together:
+            self.absorb()
+
+    def scaled(self, rows: np.ndarray) -> np.ndarray:
+        """Scaled rows, and what the bootstrapped heads learn from each."""
+        out = super().scaled(rows)
+        if self.run.learner.heads:
+            out[:, self.run.columns.shares] = 2.0 * self.bootstrap.integers(0, 2, (len(rows), self.run.learner.heads))
+        return out
+
+    def absorb_rows(self, rows: np.ndarray) -> None:
+        blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.t - self.pending
+        self.learning, self.replay, self.losses = self.run.absorb(self.learning, self.replay, blocks, self.replay_key, done)
+
+    def answers(self) -> Answers:
+        q = self.learning.q
+        weights, biases = (tuple(np.asarray(a) for a in part) for part in (q.weights, q.biases))
+        return Answers(self.scales, weights, biases, np.asarray(q.frequencies), self.run.spec.actions)
+
+    def told(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
+        run = self.run
+        pi = run.points_pi[:, :, run.targets.member]
+        values, errors = self.answers().values(points, pi)
+        variances = np.empty(0)
+        if run.behaviour.needs_variance:
+            m = np.asarray(self.learning.m(jnp.asarray(self.scales.scaled(points)))).astype(float) * self.scales.unit**2
+            variances = np.einsum("nai,nai->in", pi, m)
+        return values, variances, self.decider.probabilities(self.t, points, run.points_pi), errors

@@ -1,0 +1,244 @@
+"""The scanned loop: act, step, store, sample and update on networks, all inside one compiled JAX loop.
+
+Steps are made in blocks of lcm(p, m) (8 in the paper): the behaviour changes only when M does, once per block, so
+acting is exactly Algorithm 1's.  The block's transitions are written to the replay in one slice, the batches of all its
+updates are gathered by one indexing, and then Q is updated block/p times and M block/m times.  Two things are thereby
+shifted by less than a block: Q's first batch may hold transitions of the same block, and target networks are copied at
+the end of the block in which a multiple of `target_every` falls.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from functools import partial
+from typing import Any, NamedTuple
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.deep_updates import Batch, DeepUpdates, Learning
+from gvfx.worlds import continuous_grid
+from gvfx.worlds.continuous_grid import ContinuousGrid
+
+STREAMS = ("environment", "behaviour", "cumulants", "replay", "networks")
+
+
+class Trouble(NamedTuple):
+    """The first number that was not finite: the step, the GVF (or -1) and what kind it was."""
+
+    step: jax.Array  # [] -1 while all is well
+    gvf: jax.Array
+    kind: jax.Array  # 0 observation, 1 cumulant, 2 loss of Q, 3 loss of M
+    value: jax.Array
+
+
+class State(NamedTuple):
+    """A whole run: what a checkpoint holds."""
+
+    t: jax.Array  # [] environment steps done
+    keys: jax.Array  # [stream] random keys
+    observation: jax.Array
+    age: jax.Array  # [] steps in the episode
+    episodes: jax.Array
+    acting: Any  # the behaviour's state
+    learning: Learning
+    replay: memory.Replay
+    visits: jax.Array  # [cells, actions]
+    trouble: Trouble
+
+
+class Columns(NamedTuple):
+    """Where a transition's parts lie in a replay row."""
+
+    observation: slice
+    following: slice
+    cumulants: slice
+    alive: int
+    action: int
+    width: int
+
+
+def columns(size: int, gvfs: int) -> Columns:
+    alive = 2 * size + gvfs
+    return Columns(slice(0, size), slice(size, 2 * size), slice(2 * size, alive), alive, alive + 1, alive + 2)
+
+
+def named_keys(seed: int) -> jax.Array:
+    """One key per named stream, from the seed and the stream's name alone."""
+    return jnp.stack([jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode())) for name in STREAMS])
+
+
+class Engine:
+    """The compiled functions of one experiment: begin(*seeds) and advance(state, blocks)."""
+
+    def __init__(
+        self,
+        world: ContinuousGrid,
+        policies: np.ndarray,
+        discounts: np.ndarray,
+        weights: np.ndarray,
+        signals: np.ndarray,
+        behaviour: Behaviour,
+        learner: Deep,
+        steps: int,
+        cells: int = 20,
+    ) -> None:
+        """policies [gvf, action] constant target policies, signals [gvf] the index of each GVF's cumulant."""
+        self.world, self.learner, self.behaviour, self.cells = world, learner, behaviour, cells
+        self.pi = jnp.asarray(policies.T)  # [action, gvf]
+        self.discounts = jnp.asarray(discounts)
+        self.weights = jnp.asarray(weights)
+        self.signals = np.asarray(signals)
+        self.gvfs, self.actions = policies.shape
+        self.rule = behaviour.network_rule()
+        self.size = 2
+        self.columns = columns(self.size, self.gvfs)
+        self.steps = steps
+        intrinsic = self.rule.probabilities if behaviour.needs_intrinsic else None
+        sizes = (self.size, self.actions, self.gvfs)
+        self.updates = DeepUpdates(learner, sizes, steps, self._parts, behaviour.needs_variance, intrinsic)
+        self._warm_up = jax.jit(partial(self._advance, False), donate_argnums=0)
+        self._go_on = jax.jit(partial(self._advance, True), donate_argnums=0)
+
+    # --- beginning ---------------------------------------------------------------------------------------------------
+
+    def begin(self, *seeds: int) -> State:
+        """The state before the first step; of several seeds, every array with a leading axis of seeds."""
+        if len(seeds) == 1:
+            return jax.jit(self._begin)(named_keys(seeds[0]))
+        return jax.jit(jax.vmap(self._begin))(jnp.stack([named_keys(seed) for seed in seeds]))
+
+    def row(self, states: State, k: int) -> State:
+        """The state of the k-th seed."""
+        return states if states.t.ndim == 0 else jax.tree.map(lambda leaf: leaf[k], states)
+
+    def _begin(self, keys: jax.Array) -> State:
+        *fresh, keep = jax.random.split(keys[4], 5)
+        first, environment = jax.random.split(keys[0])
+        return State(
+            t=jnp.zeros((), jnp.int32),
+            keys=jnp.stack([environment, keys[1], keys[2], keys[3], keep]),
+            observation=continuous_grid.reset(self.world, first),
+            age=jnp.zeros((), jnp.int32),
+            episodes=jnp.zeros((), jnp.int32),
+            acting=self.rule.begin(self.weights),
+            learning=self.updates.begin(fresh),
+            replay=memory.empty(self.learner.capacity, self.columns.width, self.updates.prioritised),
+            visits=jnp.zeros((self.cells * self.cells, self.actions), jnp.int32),
+            trouble=Trouble(jnp.full((), -1), jnp.full((), -1), jnp.zeros((), jnp.int32), jnp.zeros(())),
+        )
+
+    # --- acting ------------------------------------------------------------------------------------------------------
+
+    def probabilities(self, acting: Any, learning: Learning, t: Any, observation: jax.Array) -> jax.Array:
+        """mu [action] at an observation."""
+        m = learning.m(observation) if self.behaviour.needs_variance else self.pi
+        value = learning.intrinsic.value(observation)[..., 0] if learning.intrinsic is not None else None
+        return self.rule.probabilities(acting, t, self.pi, m, value)
+
+    def _step(self, learning: Learning, carry: tuple, chance: tuple) -> tuple[tuple, tuple]:
+        """One environment step; its chance is drawn beforehand, for all steps of a block at once."""
+        t, observation, age, acting, episodes = carry
+        u, moving, starting = chance
+        mu = self.probabilities(acting, learning, t, observation)
+        action = (u >= jnp.cumsum(mu)[:-1]).sum()
+        following, cumulants, terminated = continuous_grid.move(self.world, moving, observation, action)
+        cumulants = cumulants[self.signals]
+        age = age + 1
+        truncated = age >= self.world.horizon
+        alive = jnp.where(terminated | (truncated & self.world.timeouts_terminate), 0.0, 1.0)
+        row = jnp.concatenate([observation, following, cumulants, jnp.stack([alive, action.astype(jnp.float32)])])
+        over = terminated | truncated
+        acting = jax.tree.map(lambda new, old: jnp.where(over, new, old), self.rule.episode_end(acting), acting)
+        onward = jnp.where(over, continuous_grid.start(self.world, starting), following)
+        return (t + 1, onward, jnp.where(over, 0, age), acting, episodes + over), (row, self._cell(observation), action)
+
+    def _cell(self, observation: jax.Array) -> jax.Array:
+        column, row = (jnp.clip((observation[k] * self.cells).astype(jnp.int32), 0, self.cells - 1) for k in (0, 1))
+        return row * self.cells + column  # as the truth's points: x fastest, from the lower left
+
+    # --- learning ----------------------------------------------------------------------------------------------------
+
+    def _parts(self, batch: jax.Array) -> Batch:
+        """The parts of replay rows."""
+        c = self.columns
+        discounts = batch[:, c.alive, None] * self.discounts
+        action = batch[:, c.action].astype(jnp.int32)
+        return Batch(batch[:, c.observation], action, batch[:, c.following], batch[:, c.cumulants], discounts, self.pi)
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    def compile(self, state: State) -> State:
+        """The same state, with the loop compiled for it (at once, if it was already)."""
+        return self._go_on(self._warm_up(state, 0), 0)
+
+    def advance(self, state: State, blocks: int) -> State:
+        """`blocks` blocks of environment steps; learning begins with the block in which `learning_starts` falls."""
+        done, block = int(self.row(state, 0).t), self.learner.block
+        silent = min(blocks, max(0, -(-(self.learner.learning_starts - done) // block) - 1))
+        if silent:
+            state = self._warm_up(state, silent)
+        return self._go_on(state, blocks - silent) if blocks > silent else state
+
+    def _advance(self, learns: bool, state: State, blocks: jax.Array) -> State:
+        body = partial(self._block, learns=learns)
+        if state.t.ndim:
+            body = jax.vmap(body)
+        return jax.lax.fori_loop(0, blocks, lambda _, s: body(s), state)
+
+    def _block(self, state: State, learns: bool) -> State:
+        block = self.learner.block
+        both = jax.vmap(jax.random.split)(state.keys[:4])  # [stream, 2]
+        move_key, start_key = jax.random.split(both[0, 1])
+        chance = (
+            jax.random.uniform(both[1, 1], (block,)),
+            jax.random.uniform(move_key, (block, self.world.draws)),
+            jax.random.uniform(start_key, (block, self.world.candidates, 2)),
+        )
+        carry = (state.t, state.observation, state.age, state.acting, state.episodes)
+        carry, (rows, cells, actions) = jax.lax.scan(partial(self._step, state.learning), carry, chance)
+        t, observation, age, acting, episodes = carry
+        replay = memory.write(state.replay, rows)
+        learning = state.learning
+        losses = (jnp.zeros(self.gvfs), jnp.zeros(self.gvfs))
+        if learns:
+            learning, replay, losses = self.updates.learn(t, learning, replay, both[3, 1])
+        learning = self.updates.renewed(learning, state.t, t)
+        return State(
+            t=t,
+            keys=jnp.concatenate([both[:, 0], state.keys[4:]]),
+            observation=observation,
+            age=age,
+            episodes=episodes,
+            acting=acting,
+            learning=learning,
+            replay=replay,
+            visits=state.visits.at[cells, actions].add(1),
+            trouble=self._look(state.trouble, t, rows, losses),
+        )
+
+    def _look(self, trouble: Trouble, t: jax.Array, rows: jax.Array, losses: tuple) -> Trouble:
+        """Keep the first thing that is not finite."""
+        c = self.columns
+        found = trouble
+        kinds = [
+            (0, rows[:, c.observation].sum(axis=1, keepdims=True)),
+            (1, rows[:, c.cumulants]),
+            (2, losses[0][None]),
+            (3, losses[1][None]),
+        ]
+        for kind, values in reversed(kinds):
+            bad = ~jnp.isfinite(values)
+            first = jnp.argmax(bad.ravel())
+            row, gvf = first // values.shape[1], first % values.shape[1]
+            step = t - values.shape[0] + 1 + row
+            fresh = Trouble(step, jnp.where(kind == 0, -1, gvf), jnp.full((), kind), values.ravel()[first])
+            found = jax.tree.map(lambda new, old: jnp.where(bad.any(), new.astype(old.dtype), old), fresh, found)  # noqa: B023
+        return jax.tree.map(lambda old, new: jnp.where(trouble.step >= 0, old, new), trouble, found)

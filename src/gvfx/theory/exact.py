@@ -1,0 +1,410 @@
+r"""Closed forms on an MDP: the truth of every question, and the theory of the paper, without sampling.
+
+Notation.  With target policy $\pi$, discount $\gamma$ and cumulant $c$:
+
+- $V = (I-\gamma P_\pi)^{-1} c_\pi$ and $Q(s,a) = \bar c(s,a) + \gamma\sum_{s'}P(s'|s,a)V(s')$.
+- $\sigma^2(s,a) = \mathrm{Var}(c + \gamma V(s') \mid s,a) = \mathbb{E}[\delta^2\mid s,a]$, the noise of one transition.
+
+**Three variance functions** that the paper's text calls by one name (docs/theory.md explains how they differ):
+
+- `expected_sarsa` (Eq. 6), $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\pi M$: the variance of $\sum_t\gamma^t\delta_t$ under $\pi$;
+- `importance_sampling` (Eq. 4), $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\frac{\pi^2}{\mu} M$: that of
+  $\sum_t\gamma^t\rho_{1:t}\delta_t$ under $\mu$;
+- `return_variance`, Eq. 6 plus $\gamma^2\mathbb{E}[\mathrm{Var}_{a'\sim\pi}Q(s',a')]$: that of the return $G$ under $\pi$.
+
+All of them reduce to one linear system over states, $m = r + \gamma^2 \bar P m$, solved dense below
+`DENSE_BELOW` states and by a sparse LU factorisation above.  GVFs with the same policy and discount share it.
+
+Shapes: values [gvf, state]; state-action tables [state, action, gvf], as the learners keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.csgraph
+import scipy.sparse.linalg
+
+from gvfx.errors import InputError
+from gvfx.questions.gvf import GVF, Stacked, stack
+from gvfx.questions.policies import checked_rows
+from gvfx.theory.equations import explorer_square, q_target
+from gvfx.theory.improvement import settled
+from gvfx.worlds.mdp import MDP
+
+DENSE_BELOW = 1500
+VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance"]
+Solve = Callable[[np.ndarray], np.ndarray]
+
+
+def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
+    """True values V [gvf, state]; `levels` [gvf] freezes drifting cumulants (default: their start)."""
+    asked = asked_of(world, questions)
+    base, unit = value_parts(world, asked)
+    return base + unit * _levels(asked, levels)[:, None]
+
+
+def asked_of(world: MDP, questions: Sequence[GVF]) -> Stacked:
+    """The questions as arrays, policies by a GVF's own values at what they come to in this world."""
+    return ideal(world, stack(questions, world))
+
+
+def ideal(world: MDP, asked: Stacked) -> Stacked:
+    """The same questions with every policy by a GVF's own values known: the best one, or the fixed point of its softmax."""
+    if not asked.own:
+        return asked
+    tried = np.ones((world.states, world.actions), dtype=bool)
+
+    def action_values(i: int, pi: np.ndarray) -> np.ndarray:
+        one = asked.only(i, pi)
+        return _action_values(world, one, value_parts(world, one)[0], None)[:, :, 0]
+
+    pi, unsettled = settled(asked, action_values, tried, within=1e-9)
+    if unsettled:
+        raise InputError(
+            f"temperature: the softmax policy of {asked.names[unsettled[0]]!r} by its own values does not settle; raise it."
+        )
+    return asked._replace(pi=pi)
+
+
+def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
+    """V = base + level * unit, both [gvf, state]: V is linear in a drifting cumulant's level."""
+    mean, carry = _expected_cumulants(world, asked)
+    base, unit = np.zeros((2, len(asked.names), world.states))
+    for group in _groups(world, asked):
+        solve = group.solver(world, asked)
+        for i in group.members:
+            pi = _policy(world, asked, i)
+            base[i] = solve((pi * mean[:, :, i]).sum(axis=1))
+            if asked.carry[:, i].any():
+                unit[i] = solve((pi * carry[:, :, i]).sum(axis=1))
+    return base, unit
+
+
+def action_values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
+    """True action values Q [state, action, gvf]."""
+    return _action_values(world, asked_of(world, questions), values(world, questions, levels), levels)
+
+
+def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray | None) -> np.ndarray:
+    mean, carry = _expected_cumulants(world, asked)
+    cumulants = mean + carry * _levels(asked, levels)
+    q = np.empty((world.states, world.actions, len(asked.names)))
+    for i in range(q.shape[2]):
+        q[:, :, i] = q_target(cumulants[:, :, i], 1.0, (world.prob * _discount(world, asked, i) * v[i][world.next]).sum(axis=2))
+    return q
+
+
+def transition_noise(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
+    """Noise of one transition, sigma^2(s, a) = Var(c + gamma V(s') | s, a) = E[delta^2], [state, action, gvf]."""
+    asked = asked_of(world, questions)
+    return _transition_noise(world, asked, values(world, questions, levels), levels)
+
+
+def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray | None) -> np.ndarray:
+    level = _levels(asked, levels)
+    out = np.empty((world.states, world.actions, len(asked.names)))
+    for i in range(out.shape[2]):
+        paid = np.append(asked.mean[:, i] + asked.carry[:, i] * level[i], 0.0)[asked.pays]
+        spread = np.append(asked.sd[:, i], 0.0)[asked.pays]
+        target = q_target(paid, _discount(world, asked, i), v[i][world.next])
+        centre = (world.prob * target).sum(axis=2, keepdims=True)
+        out[:, :, i] = (world.prob * ((target - centre) ** 2 + spread**2)).sum(axis=2)
+    out[world.terminal] = 0.0
+    return out
+
+
+def successor_representation(world: MDP, question: GVF) -> np.ndarray:
+    """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; terminal states count nothing."""
+    asked = asked_of(world, [question])
+    (group,) = _groups(world, asked)
+    return group.solver(world, asked)(np.diag((~world.terminal).astype(float)))
+
+
+@dataclass(frozen=True)
+class Existence:
+    """Whether the variance function of Eq. 4 exists for one GVF under a behaviour (Lemma 5.1).
+
+    condition:       max_s E_mu[rho^2] < 1 / gamma^2, the Lemma's sufficient condition.
+    largest_ratio:   max_s gamma^2 E_mu[rho^2], below one when the condition holds.
+    spectral_radius: of gamma^2 P-bar; M exists exactly when it is below one.
+    """
+
+    condition: bool
+    largest_ratio: float
+    spectral_radius: float
+
+    @property
+    def exists(self) -> bool:
+        return self.spectral_radius < 1
+
+
+def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> list[Existence]:
+    """The Lemma's condition and the true criterion for every question under behaviour mu [1 or states, actions]."""
+    asked = asked_of(world, questions)
+    return [_existence(world, asked, i, _squared_ratio(world, asked, i, behaviour)) for i in range(len(asked.names))]
+
+
+def _existence(world: MDP, asked: Stacked, i: int, weight: np.ndarray) -> Existence:
+    """weight: pi^2 / mu, [state, action]."""
+    going = np.flatnonzero(~world.terminal)
+    most = _discount(world, asked, i)[going]
+    ratio = float((most.max(axis=(1, 2)) ** 2 * weight[going].sum(axis=1)).max())
+    system = weighted_transitions(world, weight, _discount(world, asked, i) ** 2)
+    return Existence(ratio < 1, ratio, _spectral_radius(system))
+
+
+def variance(
+    world: MDP,
+    questions: Sequence[GVF],
+    form: VarianceForm = "expected_sarsa",
+    behaviour: np.ndarray | None = None,
+    levels: np.ndarray | None = None,
+) -> np.ndarray:
+    """The variance function M(s, a) [state, action, gvf] in one of three forms (see the module docstring).
+
+    `behaviour` [1 or states, actions] is needed by "importance_sampling" only; where M does not exist it is infinite.
+    """
+    asked = asked_of(world, questions)
+    if form not in get_args(VarianceForm):
+        raise InputError(f"form: {form!r} is unknown; choose {', '.join(get_args(VarianceForm))}.")
+    if form == "importance_sampling" and behaviour is None:
+        raise InputError("behaviour: the importance-sampling form needs the behaviour's probabilities [states, actions].")
+    v = values(world, questions, levels)
+    noise = _transition_noise(world, asked, v, levels)
+    q = _action_values(world, asked, v, levels) if form == "return_variance" else None
+    out = np.empty_like(noise)
+    for group in _groups(world, asked):
+        first = group.members[0]
+        pi, squared = _policy(world, asked, first), _discount(world, asked, first) ** 2
+        # Eq. 4 (eq:var_s_a) weighs the next action by mu rho^2, Eq. 6 (eq:sarsa-m-update) by pi
+        weight = pi if behaviour is None or form != "importance_sampling" else _squared_ratio(world, asked, first, behaviour)
+        system = weighted_transitions(world, weight, squared)
+        if form == "importance_sampling" and _spectral_radius(system) >= 1:
+            out[:, :, group.members] = np.inf
+            continue
+        solve = factorised(sp.eye_array(world.states) - system)
+        for i in group.members:
+            own = _weighted(weight, noise[:, :, i])
+            if q is not None:
+                own += (pi * (q[:, :, i] - v[i][:, None]) ** 2).sum(axis=1)
+            m = solve(own)  # Eq. 13 (eq:M_exists), reduced to states
+            out[:, :, i] = noise[:, :, i] + (world.prob * squared * m[world.next]).sum(axis=2)
+    out[world.terminal] = 0.0
+    return out
+
+
+def state_variance(
+    world: MDP,
+    questions: Sequence[GVF],
+    form: VarianceForm = "expected_sarsa",
+    behaviour: np.ndarray | None = None,
+    levels: np.ndarray | None = None,
+) -> np.ndarray:
+    """The variance function per state, M(s) [gvf, state], in one of three forms.
+
+    Eq. 6: sum_a pi M.  Eq. 4: sum_a mu rho^2 M.  Return: sum_a pi M plus the spread of Q over actions.
+    """
+    m = variance(world, questions, form, behaviour, levels)
+    asked = asked_of(world, questions)
+    out = np.empty((m.shape[2], world.states))
+    for i in range(m.shape[2]):
+        pi = _policy(world, asked, i)
+        if form == "importance_sampling":
+            assert behaviour is not None
+            out[i] = _weighted(_squared_ratio(world, asked, i, behaviour), m[:, :, i])
+        else:
+            out[i] = (pi * m[:, :, i]).sum(axis=1)
+    if form == "return_variance":
+        q = action_values(world, questions, levels)
+        for i in range(m.shape[2]):
+            pi = _policy(world, asked, i)
+            centre = (pi * q[:, :, i]).sum(axis=1, keepdims=True)
+            out[i] += (pi * (q[:, :, i] - centre) ** 2).sum(axis=1)
+    out[:, world.terminal] = 0.0
+    return out
+
+
+def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | None = None) -> np.ndarray:
+    """Behaviour proportional to the root of sum_i w_i pi_i^2 M_i (Eq. 3), [state, action].
+
+    With Eq. 6's M (the default), which does not depend on the behaviour, this is GVFExplorer's fixed point.
+    Where every M is 0 the rule is 0/0 and the behaviour is uniform.
+    """
+    asked = asked_of(world, questions)
+    m = variance(world, questions) if m is None else m
+    score = np.sqrt(_no_nan(explorer_square(asked.weights, asked.pi, m)).sum(axis=2))  # Eq. 3 (eq:behavior_update)
+    total = score.sum(axis=1, keepdims=True)
+    return np.where(total > 0, score / np.where(total > 0, total, 1.0), 1 / world.actions)
+
+
+@dataclass(frozen=True)
+class Iterates:
+    """Policy iteration on the behaviour with exact M: behaviours[k] [state, action] and their total variances."""
+
+    behaviours: list[np.ndarray]
+    totals: np.ndarray  # [k] sum over GVFs and live states of w * M(s)
+    existence: list[list[Existence]]
+
+
+def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, start: np.ndarray | None = None) -> Iterates:
+    """Theorem 4.1's update with the exact M of Eq. 4, from the mixture policy by default.
+
+    Theorem 4.2 says the totals never rise.  That holds for one GVF and fails for two (docs/theory.md); the sequence
+    stops early where M ceases to exist, with an infinite last total.
+    """
+    asked = asked_of(world, questions)
+    mu = np.broadcast_to(asked.pi.mean(axis=2) if start is None else start, (world.states, world.actions))
+    behaviours, totals, exist = [], [], []
+    for _ in range(updates + 1):
+        m = variance(world, questions, "importance_sampling", mu)
+        per_state = np.array([_weighted(_squared_ratio(world, asked, i, mu), m[:, :, i]) for i in range(m.shape[2])])
+        behaviours.append(np.array(mu))
+        totals.append(float((asked.weights[:, None] * per_state)[:, world.live].sum()))  # Eq. 2 (eq:lagrangian)
+        exist.append(existence(world, questions, mu))
+        if not np.isfinite(totals[-1]):
+            break
+        mu = explorer_behaviour(world, questions, m)
+    return Iterates(behaviours, np.array(totals), exist)
+
+
+# --- building blocks ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Group:
+    """GVFs that share a policy and a discount, and with them a factorisation."""
+
+    members: tuple[int, ...]
+
+    def solver(self, world: MDP, asked: Stacked) -> Solve:
+        i = self.members[0]
+        kernel = weighted_transitions(world, _policy(world, asked, i), _discount(world, asked, i))
+        if not _every_state_leaks(kernel):
+            raise InputError(
+                f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
+                "gives an endless sum; lower the discount or let episodes end."
+            )
+        return factorised(sp.eye_array(world.states) - kernel)
+
+
+def _groups(world: MDP, asked: Stacked) -> list[_Group]:
+    members: dict[bytes, list[int]] = {}
+    for i in range(len(asked.names)):
+        key = np.ascontiguousarray(asked.pi[:, :, i]).tobytes() + np.ascontiguousarray(asked.gamma[:, i]).tobytes()
+        members.setdefault(key, []).append(i)
+    return [_Group(tuple(m)) for m in members.values()]
+
+
+def _policy(world: MDP, asked: Stacked, i: int) -> np.ndarray:
+    """pi_i [state, action]."""
+    return np.broadcast_to(asked.pi[:, :, i], (world.states, world.actions))
+
+
+def _discount(world: MDP, asked: Stacked, i: int) -> np.ndarray:
+    """gamma_i of every outcome [state, action, successor]: 0 into terminal states and where nobody ever stands."""
+    shape = world.next.shape
+    gamma = asked.gamma[:, i].reshape(shape) if asked.gamma_stride else np.broadcast_to(asked.gamma[0, i], shape)
+    nowhere = world.terminal | ~world.reached
+    return np.where(world.terminal[world.next] | nowhere[:, None, None], 0.0, gamma)
+
+
+def _expected_cumulants(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
+    """E[c | s, a] without drift, and the expected drift it carries, [state, action, gvf]."""
+    out = []
+    for rows in (asked.mean, asked.carry):
+        padded = np.vstack([rows, np.zeros((1, rows.shape[1]))])  # row -1: pays nothing
+        expected = np.zeros((world.states, world.actions, rows.shape[1]))
+        for k in range(world.successors):
+            expected += world.prob[:, :, k, None] * padded[asked.pays[:, :, k]]
+        expected[world.terminal] = 0.0
+        out.append(expected)
+    return out[0], out[1]
+
+
+def _squared_ratio(world: MDP, asked: Stacked, i: int, behaviour: np.ndarray) -> np.ndarray:
+    """mu rho^2 = pi^2 / mu [state, action]; 0 where pi is 0, infinite where only mu is."""
+    pi = _policy(world, asked, i)
+    mu = np.atleast_2d(checked_rows(behaviour, "behaviour", world.actions))
+    if len(mu) not in (1, world.states):
+        raise InputError(
+            f"behaviour: has {len(mu)} rows but the world has {world.states} states; give one row, or one per state."
+        )
+    mu = np.broadcast_to(mu, pi.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(pi > 0, pi * pi / mu, 0.0)
+
+
+def _levels(asked: Stacked, levels: np.ndarray | None) -> np.ndarray:
+    """Levels of the drifting cumulants [gvf]: given, or their start."""
+    level = asked.level if levels is None else np.asarray(levels, dtype=float)
+    if level.shape != asked.level.shape:
+        raise InputError(f"levels: expected one per question, [{len(asked.names)}], but got {list(level.shape)}.")
+    return level
+
+
+def weighted_transitions(world: Any, weight: np.ndarray, discount: np.ndarray) -> sp.csr_array:
+    """sum_a weight(s, a) discount(s, a, s') P(s' | s, a) as a sparse [state, state] matrix; of an MDP or `design.Model`."""
+    entries = (weight[:, :, None] * discount * world.prob).reshape(world.states, -1)
+    rows = np.repeat(np.arange(world.states), entries.shape[1])
+    return sp.csr_array(sp.coo_array((entries.ravel(), (rows, world.next.ravel())), shape=(world.states, world.states)))
+
+
+def factorised(system: sp.sparray) -> Solve:
+    """Solves system @ x = b for many b."""
+    if system.shape[0] < DENSE_BELOW:
+        factor = scipy.linalg.lu_factor(system.toarray(), check_finite=False)
+        return lambda b: scipy.linalg.lu_solve(factor, b, check_finite=False)
+    return scipy.sparse.linalg.splu(sp.csc_array(system)).solve
+
+
+def _every_state_leaks(kernel: sp.csr_array) -> bool:
+    """Whether I - kernel is invertible, for a non-negative kernel with row sums of at most 1.
+
+    It is when every state can reach one whose row sums to less than 1: there the sum of future cumulants ends.
+    """
+    leaks = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
+    backwards = sp.csr_array(kernel.T)
+    frontier = leaks
+    while frontier.any():
+        found = (backwards[np.flatnonzero(frontier)].sum(axis=0) > 0) & ~leaks
+        leaks = leaks | found
+        frontier = found
+    return bool(leaks.all())
+
+
+def _spectral_radius(matrix: sp.csr_array) -> float:
+    """Spectral radius of a non-negative matrix: the largest over its strongly connected components."""
+    if not np.isfinite(matrix.data).all():
+        return float("inf")
+    matrix = sp.csr_array(matrix)
+    matrix.eliminate_zeros()
+    count, component = scipy.sparse.csgraph.connected_components(matrix, connection="strong")
+    radius = float(matrix.diagonal().max())
+    sizes = np.bincount(component, minlength=count)
+    for k in np.flatnonzero(sizes > 1):
+        members = np.flatnonzero(component == k)
+        radius = max(radius, _irreducible_radius(matrix[members][:, members]))
+    return radius
+
+
+def _irreducible_radius(matrix: sp.csr_array) -> float:
+    if matrix.shape[0] < 500:
+        return float(np.abs(np.linalg.eigvals(matrix.toarray())).max())
+    start = np.ones(matrix.shape[0])
+    return float(np.abs(scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=start, return_eigenvectors=False)).max())
+
+
+def _weighted(weight: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """sum_a weight * m with 0 * infinity read as 0."""
+    with np.errstate(invalid="ignore"):
+        return np.where(weight > 0, weight * m, 0.0).sum(axis=1)
+
+
+def _no_nan(score: np.ndarray) -> np.ndarray:
+    return np.nan_to_num(score, nan=0.0, posinf=np.finfo(float).max ** 0.5)

@@ -1,0 +1,134 @@
+"""Where a behaviour goes: a finite model known or estimated, the visits of a policy, and the best visits for a reward."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from gvfx.errors import InputError
+from gvfx.questions.policies import checked_rows
+from gvfx.theory.exact import factorised, weighted_transitions
+from gvfx.worlds.mdp import MDP, reached_from
+
+ENDLESS = 1e-6  # chance of a restart per step that stands for "episodes are never cut"
+
+
+class Model(NamedTuple):
+    """Finite dynamics, known or estimated, as arrays (`MDP` without the checks an estimate would not pass).
+
+    next, prob: [states, actions, successors]; rows of prob may sum to less than 1 where nothing is known.
+    start:      [states] distribution of first states;  terminal: [states] bool.
+    horizon:    steps after which an episode is cut; None: never.
+    """
+
+    next: np.ndarray
+    prob: np.ndarray
+    start: np.ndarray
+    terminal: np.ndarray
+    horizon: int | None = None
+
+    @classmethod
+    def of(cls, world: MDP) -> Model:
+        return cls(world.next, world.prob, world.start, world.terminal, world.horizon)
+
+    @property
+    def states(self) -> int:
+        return self.next.shape[0]
+
+    @property
+    def actions(self) -> int:
+        return self.next.shape[1]
+
+    @property
+    def going(self) -> np.ndarray:
+        """The states in which one may act: reached from a start and not terminal, [states] bool."""
+        return reached_from(self) & ~self.terminal
+
+    @property
+    def restart(self) -> float:
+        """Chance per step that makes an episode as long, on average, as the horizon allows."""
+        return ENDLESS if self.horizon is None else 1 / (self.horizon + 1)
+
+    def transitions(self) -> sp.csr_array:
+        """Probabilities of going on, [states * actions, states]; termination leaves the matrix."""
+        alive = ~self.terminal
+        prob = (self.prob * alive[self.next] * alive[:, None, None]).ravel()
+        pair = np.repeat(np.arange(self.states * self.actions), self.next.shape[2])
+        kept = prob > 0
+        entries = (prob[kept], (pair[kept], self.next.ravel()[kept]))
+        return sp.csr_array(sp.coo_array(entries, shape=(self.states * self.actions, self.states)))
+
+
+def behaviour_rows(behaviour: Any, model: Model | MDP) -> np.ndarray:
+    """A behaviour's probabilities as [states, actions], from one row or one per state."""
+    mu = np.atleast_2d(checked_rows(behaviour, "behaviour", model.next.shape[1]))
+    if len(mu) not in (1, len(model.next)):
+        raise InputError(f"behaviour: has {len(mu)} rows for {len(model.next)} states; give one row, or one per state.")
+    return np.broadcast_to(mu, model.next.shape[:2])
+
+
+def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
+    """Expected visits per step x(s, a) of a stationary behaviour [states, actions]; they sum to 1.
+
+    Episodes restart from `start` and are cut at the horizon: x(s, .) is proportional to sum_{t < horizon} P(s_t = s).
+    """
+    mu = behaviour_rows(behaviour, model)
+    alive = ~model.terminal
+    onward = sp.csr_array(weighted_transitions(model, mu, (alive[model.next] & alive[:, None, None]).astype(float)).T)
+    if model.horizon is None:
+        visits = factorised(sp.eye_array(model.states) - (1 - ENDLESS) * onward)(model.start)
+    else:
+        start = np.ascontiguousarray(model.start, dtype=float)
+        visits = _summed(onward.indptr, onward.indices, onward.data, start, model.horizon)
+    return visits[:, None] * mu / visits.sum()
+
+
+@njit(nogil=True)
+def _summed(indptr, indices, data, start, horizon):
+    """sum_{t < horizon} A^t start for a matrix in compressed rows: so many small products are slow from Python."""
+    visits, here, onward = np.zeros_like(start), start.copy(), np.empty_like(start)
+    for _ in range(horizon):
+        for s in range(len(start)):
+            visits[s] += here[s]
+            total = 0.0
+            for k in range(indptr[s], indptr[s + 1]):
+                total += data[k] * here[indices[k]]
+            onward[s] = total
+        here, onward = onward, here
+    return visits
+
+
+def highest_average(model: Model, reward: np.ndarray) -> float:
+    """The largest <reward, x> over every behaviour, even one that knows the episode's age; needs a horizon.
+
+    A ratio of sums over an episode, reward over length: guess it, plan backwards with reward minus guess, and take the
+    plan's own ratio as the next guess (Dinkelbach).  The answer is an upper bound to within 1e-9 of it.
+    """
+    assert model.horizon is not None
+    transitions, shape = model.transitions(), (model.states, model.actions)
+    going, every = ~model.terminal, np.arange(model.states)
+    guess = float(reward[model.going].min())
+    while True:
+        value, length = np.zeros(model.states), np.zeros(model.states)
+        for _ in range(model.horizon):
+            q = (transitions @ value).reshape(shape) + (reward - guess)
+            best = q.argmax(axis=1)
+            value = np.where(going, q[every, best], 0.0)
+            length = np.where(going, 1 + (transitions @ length).reshape(shape)[every, best], 0.0)
+        surplus = float(model.start @ value / (model.start @ length))
+        if surplus <= 1e-9 * abs(guess):
+            # no plan's total exceeds start @ value, and an episode has at least one step
+            return guess + max(0.0, float(model.start @ value))
+        guess += surplus
+
+
+def flow_matrix(model: Model, going: np.ndarray, restart: float) -> sp.csr_array:
+    """The matrix that turns v into v(s) - (1 - restart) sum P v(s'), [pairs, states], over the states in which one acts."""
+    actions = model.actions
+    transitions = model.transitions()[(going[:, None] * actions + np.arange(actions)).ravel()][:, going]
+    pairs = np.arange(len(going) * actions)
+    own = sp.csr_array((np.ones(pairs.size), (pairs, pairs // actions)), shape=(pairs.size, len(going)))
+    return sp.csr_array(own - (1 - restart) * transitions)

@@ -1,0 +1,128 @@
+r"""What a behaviour will cost before it is run: its constant, the spread of one run's error, the steps a wanted error needs.
+
+The error of one run is a weighted chi-square: with $T$ steps $\hat V_i - V_i = F_i\sum_a\pi_i\,\epsilon_i$, where
+$\epsilon_i(s,a)$ is Gaussian with variance $\sigma_i^2/n$, independent over pairs but not over GVFs, which share the
+transitions.  Its distribution is drawn: the noise of each pair is that of a multinomial over its successors plus what the
+cumulants add, one linear solve per GVF and draw.  The mean of the draws is replaced by the exact one (Eq. D2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.questions.gvf import GVF, stack
+from gvfx.theory import exact
+from gvfx.theory.exact import factorised
+from gvfx.theory.flow import Model, behaviour_rows, occupancy
+from gvfx.theory.importance import discounts, evaluation, groups, importances, per_visit, resolvent
+from gvfx.worlds.mdp import MDP
+
+CHUNK = 4_000_000  # random numbers drawn at a time
+
+
+def constants(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None) -> np.ndarray:
+    """Each question's MSE times steps under a stationary behaviour [1 or states, actions], as steps grow, [gvf].
+
+    Infinite where the behaviour never tries what a question's policy does.
+    """
+    asked = exact.asked_of(world, questions)
+    noise = exact.transition_noise(world, questions, levels)
+    model = Model.of(world)
+    visits = occupancy(model, behaviour)
+    out = np.empty(len(asked.names))
+    for i, own in importances(model, asked.pi, asked.gamma, noise, evaluation(world)):
+        out[i] = per_visit(np.where(model.going[:, None], own, 0.0), visits).sum()
+    return out
+
+
+def constant(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None) -> float:
+    """The weighted mean of the questions' `constants`: what the run's error times its steps tends to."""
+    weights = stack(questions, world).weights
+    return float(constants(world, questions, behaviour, levels) @ (weights / weights.sum()))
+
+
+def steps_needed(constant: float, error: float) -> float:
+    """Steps after which the expected error is `error`; infinite when the behaviour never gets there."""
+    if not error > 0:
+        raise InputError(f"error: {error!r} cannot be reached; give a mean squared error above 0.")
+    return math.ceil(constant / error) if math.isfinite(constant) else math.inf
+
+
+def error_draws(
+    model: Model,
+    pi: np.ndarray,
+    gamma: np.ndarray,
+    noise: np.ndarray,
+    values: np.ndarray,
+    where: np.ndarray,
+    counts: np.ndarray,
+    draws: int = 400,
+    seed: int = 0,
+) -> np.ndarray:
+    """Draws of the error that one run with these visits has, per GVF, [draw, gvf]; infinite where needed data are missing.
+
+    values [gvf, state] give the noise that the GVFs share.  What `noise` holds beyond it is taken as independent.
+    """
+    rng = np.random.default_rng(seed)
+    out = np.empty((draws, noise.shape[2]))
+    means = dict(importances(model, pi, gamma, noise, where))
+    root_prob = np.sqrt(model.prob)
+    scale = np.sqrt(per_visit(np.ones(counts.shape), counts))
+    scale[np.isinf(scale)] = 0.0
+    solvers = [
+        (members, factorised(resolvent(model, pi[:, :, members[0]], gamma[:, members[0]]))) for members in groups(pi, gamma)
+    ]
+    for first in range(0, draws, size := max(1, CHUNK // model.prob.size)):
+        some = min(size, draws - first)
+        shared = rng.standard_normal((some, *model.prob.shape))
+        for members, solve in solvers:
+            for i in members:
+                target = discounts(model, gamma[:, i]) * values[i][model.next]
+                target = root_prob * (target - (model.prob * target).sum(axis=2, keepdims=True))
+                rest = np.sqrt(np.maximum(noise[:, :, i] - (target**2).sum(axis=2), 0.0))
+                own = np.einsum("dsak,sak->dsa", shared, target) + rest * rng.standard_normal((some, *rest.shape))
+                errors = solve((own * (scale * pi[:, :, i])).sum(axis=2).T)
+                out[first : first + some, i] = where @ errors**2
+    for i, own in means.items():
+        mean, drawn = per_visit(own, counts).sum(), out[:, i].mean()
+        out[:, i] = np.inf if np.isinf(mean) else out[:, i] * (mean / drawn if drawn > 0 else 0.0)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The error of a behaviour as a function of steps: in the mean, and for a share of the runs."""
+
+    constant: float  # MSE times steps
+    ratios: np.ndarray  # [draw] sorted; errors of single runs over their mean
+
+    def error(self, steps: float, share: float | None = None) -> float:
+        """The expected error after `steps`, or the one that a share of the runs stays below."""
+        return self.constant / steps * self._ratio(share)
+
+    def steps(self, error: float, share: float | None = None) -> float:
+        """Steps until the expected error is `error`, or until a share of the runs is below it."""
+        return steps_needed(self.constant * self._ratio(share), error)
+
+    def _ratio(self, share: float | None) -> float:
+        if share is not None and not 0 < share < 1:
+            raise InputError(f"share: {share!r} lies outside (0, 1); give the share of runs, such as 0.95.")
+        return 1.0 if share is None else float(np.quantile(self.ratios, share))
+
+
+def forecast(
+    world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, draws: int = 400
+) -> Forecast:
+    """What a stationary behaviour's error will be in a known world."""
+    asked, model = exact.asked_of(world, questions), Model.of(world)
+    noise = exact.transition_noise(world, questions, levels)
+    visits = occupancy(model, behaviour_rows(behaviour, model))
+    v, d = exact.values(world, questions, levels), evaluation(world)
+    errors = error_draws(model, asked.pi, asked.gamma, noise, v, d, visits, draws) @ (asked.weights / asked.weights.sum())
+    mean = float(errors.mean())
+    return Forecast(mean, np.sort(errors / mean) if 0 < mean < math.inf else np.ones(draws))

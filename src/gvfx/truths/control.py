@@ -1,0 +1,213 @@
+"""True values on Walker and Cheetah by Monte Carlo, at fixed state-action points of the targets' trajectories.
+
+Target k of a domain answers about its task k: Q_k(s, a) = E[sum_t gamma^t c_k,t] when a is taken in s and target k is
+followed from then on.  Targets act as clip(act(observation) + N(0, sigma^2), -1, 1), which makes episodes differ.
+
+Every point is a state of its own trajectory and the action taken there: the points of a target lie at evenly spread
+times of the horizon, and each target gives the same number.  Every (GVF, point) has its own stream of noise and its
+own calls of the actor, so values do not depend on how many worlds run side by side nor on threads.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.truths.cache import Arrays, kept, shipped
+from gvfx.worlds.control import MUJOCO_VERSION, Domain, Lockstep
+
+SHIPPED = Path(__file__).parent / "data"
+
+
+class Target(Protocol):
+    """A target policy: clip(act(observations [n, o]) + N(0, sigma^2), -1, 1) [n, a]."""
+
+    @property
+    def sigma(self) -> float: ...
+
+    @property
+    def digest(self) -> str:
+        """A hash of all that `act` depends on."""
+
+    def act(self, observations: np.ndarray) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ControlTruth:
+    """True values at the evaluation points and how well they are known."""
+
+    states: np.ndarray  # [point, k], of the simulator
+    observations: np.ndarray  # [point, o]
+    actions: np.ndarray  # [point, a]
+    values: np.ndarray  # [point, gvf]
+    standard_errors: np.ndarray  # [point, gvf]
+
+    def mse(self, predicted: np.ndarray) -> np.ndarray:
+        """Mean squared error per GVF [gvf] of predictions [point, gvf]."""
+        predicted = np.asarray(predicted)
+        if predicted.shape != self.values.shape:
+            raise InputError(f"predicted: shape {predicted.shape}; give {self.values.shape}, a row for each point.")
+        return ((predicted - self.values) ** 2).mean(axis=0)
+
+    @property
+    def noise_floor(self) -> np.ndarray:
+        """Mean squared standard error per GVF [gvf]: what a perfect prediction would score."""
+        return (self.standard_errors**2).mean(axis=0)
+
+
+def control_truth(
+    domain: Domain,
+    targets: Sequence[Target],
+    points: int = 50,
+    episodes: int = 100,
+    discount: float = 0.99,
+    steps: int = 700,
+    seed: int = 0,
+    cache: Path | None = None,
+    worlds: int = 500,
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> ControlTruth:
+    """The truth that ships with gvfx, or that in the folder `cache`, or a new one.
+
+    targets: one for each task of the domain, in their order.  episodes: per GVF and point, each cut after `steps`.
+    worlds: how many run side by side, at least those of one point.  progress: told (points done, points in all).
+    """
+    asked = describe(domain, targets, points, episodes, discount, steps, seed)
+    if not isinstance(worlds, int | np.integer) or worlds < 1:
+        raise InputError(f"worlds: {worlds!r}; give an integer of at least 1.")
+
+    def make() -> Arrays:
+        states, observations, actions = choose_points(domain, targets, points, seed)
+        values, errors = simulate(
+            domain, targets, states, actions, episodes, discount, steps, seed, worlds, threads, progress or (lambda *_: None)
+        )
+        return {
+            "states": states,
+            "observations": observations,
+            "actions": actions,
+            "values": values,
+            "standard_errors": errors,
+        }
+
+    found = shipped(SHIPPED, asked) or kept(cache, "control", asked, make)
+    return ControlTruth(**{field.name: found[field.name] for field in fields(ControlTruth)})
+
+
+def describe(
+    domain: Domain, targets: Sequence[Target], points: int, episodes: int, discount: float, steps: int, seed: int
+) -> dict[str, Any]:
+    """All that the truth depends on, as JSON types, checked."""
+    if len(targets) != len(domain.tasks):
+        raise InputError(f"targets: {len(targets)} given; {domain.name} needs one for each of {', '.join(domain.tasks)}.")
+    for name, value, least in (
+        ("points", points, len(targets)),
+        ("episodes", episodes, 2),
+        ("steps", steps, 1),
+        ("seed", seed, 0),
+    ):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise InputError(f"{name}: {value!r}; give an integer of at least {least}.")
+    if points % len(targets):
+        raise InputError(f"points: {points} do not share out evenly among {len(targets)} targets; give a multiple.")
+    if not isinstance(discount, int | float | np.number) or not 0 <= discount < 1:
+        raise InputError(f"discount: {discount!r} lies outside [0, 1).")
+    return {
+        "domain": domain.name,
+        "horizon": domain.horizon,
+        "targets": [[str(target.digest), float(target.sigma)] for target in targets],
+        "points": int(points),
+        "episodes": int(episodes),
+        "discount": float(discount),
+        "steps": int(steps),
+        "seed": int(seed),
+        "mujoco": MUJOCO_VERSION,
+        "version": 1,
+    }
+
+
+def choose_points(domain: Domain, targets: Sequence[Target], points: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(states [point, k], observations [point, o], actions [point, a]), the first target's points first."""
+    each = points // len(targets)
+    times = ((np.arange(each) + 0.5) * domain.horizon / each).astype(int)  # point k: trajectory k at times[k]
+    found: list[tuple[np.ndarray, ...]] = []
+    for k, target in enumerate(targets):
+        generator = _stream(seed, "points", k)
+        trajectories = Lockstep(domain, each)
+        observations = trajectories.reset(generator)
+        for t in range(times[-1] + 1):
+            actions = _act(target, observations, generator.standard_normal((each, domain.action_size)))
+            for i in np.flatnonzero(times == t):
+                found.append((trajectories.get_state()[i], observations[i], actions[i]))
+            observations, _ = trajectories.step(actions)
+    states, observed, acted = (np.array(part) for part in zip(*found, strict=True))
+    return states, observed, acted
+
+
+def simulate(
+    domain: Domain,
+    targets: Sequence[Target],
+    states: np.ndarray,
+    actions: np.ndarray,
+    episodes: int,
+    discount: float,
+    steps: int,
+    seed: int,
+    worlds: int,
+    threads: int,
+    progress: Callable[[int, int], None],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean return and its standard error [point, gvf] over episodes from each state-action point."""
+    points, together = len(states), max(1, worlds // episodes)  # points whose episodes run side by side
+    values, errors = np.empty((2, points, len(targets)))
+    for first in range(0, points, together):
+        chosen = range(first, min(first + together, points))
+        batch = Lockstep(domain, len(chosen) * episodes, threads)
+        blocks = [slice(i * episodes, (i + 1) * episodes) for i in range(len(chosen))]
+        for k, target in enumerate(targets):
+            batch.set_state(np.repeat(states[chosen], episodes, axis=0))
+            streams = [_stream(seed, "episodes", k, point) for point in chosen]
+            taken = np.repeat(actions[chosen], episodes, axis=0)
+            returns = np.zeros(len(taken))
+            for t in range(steps):
+                observations, cumulants = batch.step(taken)
+                returns += discount**t * cumulants[:, k]
+                for block, stream in zip(blocks, streams, strict=True):
+                    taken[block] = _act(target, observations[block], stream.standard_normal((episodes, domain.action_size)))
+            split = returns.reshape(len(chosen), episodes)
+            values[chosen, k] = split.mean(axis=1)
+            errors[chosen, k] = split.std(axis=1, ddof=1) / np.sqrt(episodes)
+        progress(chosen.stop, points)
+    return values, errors
+
+
+def _act(target: Target, observations: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    return np.clip(np.asarray(target.act(observations), float) + target.sigma * normals, -1.0, 1.0)
+
+
+def _stream(seed: int, name: str, *index: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()), *index)))
+
+
+def ship(folder: Path = SHIPPED) -> None:
+    """Write the truths of the paper's setting that are not there yet, and print how well they are known."""
+    from gvfx.questions import target_policies
+    from gvfx.worlds.control import DOMAINS
+
+    for domain in DOMAINS.values():
+        targets = [target_policies.Target.shipped(domain.name, task) for task in domain.tasks]
+        truth = control_truth(
+            domain, targets, cache=folder, progress=lambda done, of: print(f"{done}/{of}", end="\r", flush=True)
+        )
+        for task, value, noise in zip(domain.tasks, truth.values.mean(axis=0), truth.noise_floor, strict=True):
+            print(f"{domain.name} {task}: mean value {value:.2f}, noise floor {noise:.3f}")
+
+
+if __name__ == "__main__":
+    ship()

@@ -1,0 +1,41 @@
+"""Ground truth: the states at which predictions are judged, their true values, and the error against them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gvfx.questions.gvf import Stacked
+from gvfx.theory import exact
+from gvfx.theory.equations import squared_error
+from gvfx.worlds.mdp import MDP
+
+
+@dataclass(frozen=True, eq=False)
+class GroundTruth:
+    """True values at the evaluation states, V = base + level * unit for drifting cumulants, both [gvf, state]."""
+
+    points: np.ndarray  # [point] state indices, every live state
+    base: np.ndarray
+    unit: np.ndarray
+
+    @classmethod
+    def exact(cls, world: MDP, asked: Stacked) -> GroundTruth:
+        """By linear solves, at every live state."""
+        base, unit = exact.value_parts(world, exact.ideal(world, asked))
+        return cls(np.flatnonzero(world.live), base, unit)
+
+    def values(self, level: np.ndarray) -> np.ndarray:
+        """V [gvf, state] with drifting cumulants frozen at their present level [gvf]."""
+        return self.base + self.unit * level[:, None]
+
+    def mse(self, estimates: np.ndarray, level: np.ndarray) -> np.ndarray:
+        """Mean squared error per GVF [gvf] of estimates [gvf, state], every live state weighing the same."""
+        errors = squared_error(self.values(level), estimates)  # Eq. 1 (eq:mse) with uniform d(s)
+        return errors[:, self.points].mean(axis=1)
+
+
+def predicted_values(world: MDP, asked: Stacked, q: np.ndarray) -> np.ndarray:
+    """V(s) = sum_a pi(a|s) Q(s, a), [gvf, state], from a learner's q [row, action, gvf]."""
+    return np.einsum("san,san->ns", np.broadcast_to(asked.pi, (world.states, *asked.pi.shape[1:])), q[world.feature])

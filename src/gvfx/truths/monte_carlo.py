@@ -1,0 +1,301 @@
+"""True values by Monte Carlo: the mean return of episodes under each target policy, for environments that can be reset.
+
+A return is followed until the episode terminates, until what is still to come is negligible, or for `horizon` steps.
+What was cut off is bounded by (discounts so far) * max|c| / (1 - max discount), with the maxima that were seen, and
+stated beside the value.  A TimeLimit is lifted meanwhile: truncation is not part of the question.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.questions.gvf import GVF, expand
+from gvfx.questions.reader import Gaussians, Reader, Targets
+from gvfx.worlds.spec import (
+    DiscreteSpec,
+    box_action_spec,
+    discrete_spec,
+    environment_name,
+    has_box_actions,
+    is_environment,
+    layers,
+    random_action,
+)
+
+NEGLIGIBLE = 1e-6  # discounts so far at which an episode is left
+FEW, MANY = 50, 1000  # episodes before an error is believed; the same where all returns were equal
+
+
+@dataclass(frozen=True, eq=False)
+class MonteCarlo:
+    """Estimated true values with their standard errors."""
+
+    names: tuple[str, ...]
+    points: tuple[Any, ...]  # the observations at which they hold; "start" stands for the start distribution
+    values: np.ndarray  # [gvf, point]
+    standard_errors: np.ndarray  # [gvf, point]
+    residuals: np.ndarray  # [gvf, point] bound on what was cut off, in the mean
+    episodes: np.ndarray  # [gvf, point]
+    precise: np.ndarray  # [gvf, point] whether the wanted precision was reached
+
+    def __repr__(self) -> str:
+        worst = float(self.standard_errors.max())
+        return f"MonteCarlo({len(self.names)} questions at {len(self.points)} points, standard errors up to {worst:.3g})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        points = [p.tolist() if hasattr(p, "tolist") else p for p in self.points]
+        arrays = ("values", "standard_errors", "residuals", "episodes", "precise")
+        return {"names": list(self.names), "points": points, **{name: getattr(self, name).tolist() for name in arrays}}
+
+
+def truth_of(
+    env: Any,
+    questions: Sequence[GVF],
+    points: int | Sequence[Any] | None = None,
+    *,
+    reset_to: Callable[[Any, Any], Any] | None = None,
+    precision: float | None = None,
+    relative: float | None = None,
+    max_episodes: int = 10_000,
+    horizon: int = 10_000,
+    seed: int = 0,
+) -> MonteCarlo:
+    """The questions' true values at some points, by Monte Carlo, until a wanted precision.
+
+    points:       None: the start distribution.  A number: so many states met on random walks, reached again by
+                  replaying the walk from its seed, after which `env.np_random` is drawn anew (an environment that
+                  keeps another source of chance needs `reset_to`).  Else the points themselves, which
+                  `reset_to(env, point)` puts the environment into, returning the observation.
+    precision:    the standard error at which to stop, absolute; `relative` as a share of the value.  Either is enough.
+    max_episodes: at most so many per point and policy.
+    horizon:      steps after which an episode is cut.
+    """
+    if not is_environment(env) or hasattr(env, "num_envs"):
+        raise InputError("env: truth needs one Gymnasium environment that can be reset, not a vector or a world of gvfx.")
+    for field, wanted in (("precision", precision), ("relative", relative)):
+        if wanted is not None and not wanted > 0:
+            raise InputError(f"{field}: {wanted} must be positive.")
+    if max_episodes < 2 or horizon < 1:
+        raise InputError(f"max_episodes: {max_episodes} and horizon: {horizon} are too few; give at least 2 and 1.")
+    asked = expand(questions)
+    try:
+        spec: DiscreteSpec | None = discrete_spec(env)
+    except InputError:
+        spec = None
+    targets = Gaussians(asked, box_action_spec(env)) if has_box_actions(env) else _numbered(env, asked, spec)
+    with _no_time_limit(env):
+        starts = _starts(env, points, reset_to, np.random.default_rng([seed, 1]))
+        rolls = [
+            _Rolls(env, spec, asked, targets, k, start, horizon, np.random.default_rng([seed, 2, k, j]))
+            for k in range(len(targets.distinct))
+            for j, start in enumerate(starts)
+        ]
+        going = rolls
+        while going:
+            for roll in going:
+                roll.more(max(FEW, int(0.2 * roll.count)), max_episodes)
+            going = [r for r in going if r.count < max_episodes and not r.precise(precision, relative).all()]
+    shape = (len(asked), len(starts))
+    columns = {name: np.zeros(shape) for name in ("values", "standard_errors", "residuals")}
+    episodes, precise = np.zeros(shape, int), np.zeros(shape, bool)
+    for n, roll in enumerate(rolls):
+        at = np.ix_(roll.members, np.array([n % len(starts)]))
+        parts = {"values": roll.mean, "standard_errors": roll.error, "residuals": roll.residual}
+        for name, part in parts.items():
+            columns[name][at] = part[:, None]
+        episodes[at], precise[at] = roll.count, roll.precise(precision, relative)[:, None]
+    return MonteCarlo(targets.names, tuple(s.point for s in starts), episodes=episodes, precise=precise, **columns)
+
+
+def _numbered(env: Any, asked: list[GVF], spec: DiscreteSpec | None) -> Targets:
+    """The policies of an environment with Discrete actions."""
+    actions = getattr(env.action_space, "n", None)
+    if actions is None:
+        raise InputError(f"action_space: {type(env.action_space).__name__} is neither Discrete nor Box; offer one of them.")
+    return Targets(asked, int(actions), spec.skeleton.states if spec else None, spec.first_state if spec else 0)
+
+
+def _actor(env: Any, targets: Targets | Gaussians, k: int) -> Callable[[Any, np.random.Generator], Any]:
+    """What draws an action of the k-th distinct policy at an observation."""
+    if isinstance(targets, Gaussians):
+        return lambda observation, rng: targets.sample(k, observation, rng)
+    first_action, first = int(env.action_space.start), targets.first
+    policy, field = list(targets.distinct.items())[k]
+    table = np.cumsum(targets.tables[k], axis=1).tolist() if targets.tables is not None else None
+
+    def act(observation: Any, rng: np.random.Generator) -> int:
+        if table is not None:
+            chances = table[observation - first]
+        else:
+            chances = policy.at(np.asarray(observation)[None], targets.actions, field)[0].cumsum().tolist()
+        return first_action + min(bisect_right(chances, rng.random() * chances[-1]), len(chances) - 1)
+
+    return act
+
+
+class _Rolls:
+    """Episodes from one start under one target policy: returns of all its questions, accumulated."""
+
+    def __init__(
+        self,
+        env: Any,
+        spec: DiscreteSpec | None,
+        asked: list[GVF],
+        targets: Targets | Gaussians,
+        k: int,
+        start: _Start,
+        horizon: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.members = np.flatnonzero(targets.member == k)
+        self.reader = Reader([asked[i] for i in self.members], spec)
+        self.env, self.start, self.horizon, self.rng = env, start, horizon, rng
+        self.act = _actor(env, targets, k)
+        self.count = 0
+        self.mean, self.squares, self.left, self.top = np.zeros((4, len(self.members)))
+        self.slowest = np.zeros(len(self.members))  # largest discount seen
+
+    def more(self, episodes: int, at_most: int) -> None:
+        """Run further episodes."""
+        for _ in range(min(episodes, at_most - self.count)):
+            total, weight = self._episode()
+            self.count += 1
+            delta = total - self.mean
+            self.mean += delta / self.count
+            self.squares += delta * (total - self.mean)
+            self.left += weight
+
+    def _episode(self) -> tuple[np.ndarray, np.ndarray]:
+        """A return per question, and the discount at which it was left (0 after termination)."""
+        env, observation = self.start.begin(self.env, self.rng)
+        (c,), (gamma,) = self.reader.begin()
+        total, weight = np.zeros(len(c)), np.ones(len(c))
+        for _ in range(self.horizon):
+            action = self.act(observation, self.rng)
+            following, reward, terminated, truncated, info = env.step(action)
+            self.reader.read(observation, action, float(reward), following, info, c, gamma)
+            total += weight * c
+            weight *= gamma
+            np.maximum(self.top, np.abs(c), out=self.top)
+            np.maximum(self.slowest, gamma, out=self.slowest)
+            if terminated:
+                return total, np.zeros(len(c))
+            if truncated or weight.max() < NEGLIGIBLE:
+                break
+            observation = following
+        return total, weight
+
+    @property
+    def error(self) -> np.ndarray:
+        return np.sqrt(self.squares / max(1, self.count - 1) / self.count)
+
+    @property
+    def residual(self) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound = self.left / self.count * self.top / (1 - self.slowest)
+        return np.where(self.left * self.top > 0, bound, 0.0)
+
+    def precise(self, precision: float | None, relative: float | None) -> np.ndarray:
+        """Whether each question's standard error is small enough; equal returns are believed after many episodes only."""
+        error = self.error
+        enough = np.zeros(len(error), bool)
+        if precision is not None:
+            enough |= error <= precision
+        if relative is not None:
+            enough |= error <= relative * np.abs(self.mean)
+        return enough & (self.count >= np.where(self.squares > 0, FEW, MANY))
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where episodes begin: begin(env, rng) gives an environment ready to be stepped and its observation."""
+
+    point: Any
+    begin: Callable[[Any, np.random.Generator], tuple[Any, Any]]
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))
+
+
+def _starts(
+    env: Any, points: int | Sequence[Any] | None, reset_to: Callable[[Any, Any], Any] | None, rng: np.random.Generator
+) -> list[_Start]:
+    if points is None:
+        return [_Start("start", lambda env, rng: (env, env.reset(seed=_seed(rng))[0]))]
+    if isinstance(points, int):
+        if points < 1:
+            raise InputError(f"points: {points} is too few; give at least 1.")
+        return _recorded(env, points, rng)
+    if reset_to is None:
+        raise InputError("reset_to: points need a function reset_to(env, point) that puts the environment there.")
+
+    def at(point: Any) -> Callable[[Any, np.random.Generator], tuple[Any, Any]]:
+        def begin(env: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+            env.reset(seed=_seed(rng))
+            return env, reset_to(env, point)
+
+        return begin
+
+    return [_Start(point, at(point)) for point in points]
+
+
+def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:
+    """States of a random walk, one per episode at a random age of up to twenty steps."""
+    starts = []
+    for _ in range(count):
+        seed, depth = _seed(rng), int(rng.integers(20))
+        path: list[Any] = []
+        observation, _ = env.reset(seed=seed)
+        before = copy.deepcopy(observation)
+        while len(path) < depth:
+            action = random_action(env.action_space, rng)
+            following, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                break
+            path.append(action)
+            before = copy.deepcopy(following)
+        starts.append(_Start(before, _again(env, seed, path, before)))
+    return starts
+
+
+def _again(env: Any, seed: int, path: list[Any], point: Any) -> Callable[[Any, np.random.Generator], tuple[Any, Any]]:
+    """Back to a recorded state by replaying its walk; from there on chance is drawn anew."""
+
+    def replay(env: Any) -> Any:
+        observation, _ = env.reset(seed=seed)
+        for action in path:
+            observation = env.step(action)[0]
+        return observation
+
+    def fresh(env: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        env.unwrapped.np_random = np.random.default_rng(_seed(rng))
+        return env, point
+
+    if np.array_equal(np.asarray(replay(env)), np.asarray(point)):
+        return lambda env, rng: (replay(env), fresh(env, rng))[1]
+    raise InputError(f"points: {environment_name(env)} does not come back under its seed; give points and reset_to instead.")
+
+
+@contextmanager
+def _no_time_limit(env: Any) -> Iterator[None]:
+    """The environment without its TimeLimit, which is put back afterwards."""
+    limits = [layer for layer in layers(env) if type(layer).__name__ == "TimeLimit"]
+    kept = [layer._max_episode_steps for layer in limits]
+    for layer in limits:
+        layer._max_episode_steps = sys.maxsize
+    try:
+        yield
+    finally:
+        for layer, steps in zip(limits, kept, strict=True):
+            layer._max_episode_steps = steps
