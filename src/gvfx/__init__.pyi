@@ -17,7 +17,11 @@ from gvfx.behaviours.wrappers import Blend as Blend
 from gvfx.behaviours.wrappers import Epsilon as Epsilon
 from gvfx.behaviours.wrappers import Floor as Floor
 from gvfx.behaviours.wrappers import Hold as Hold
+from gvfx.errors import EnvironmentFailed as EnvironmentFailed
+from gvfx.errors import GvfxError as GvfxError
 from gvfx.errors import InputError as InputError
+from gvfx.errors import RunError as RunError
+from gvfx.errors import StoreError as StoreError
 from gvfx.evidence.uncertainty import error_below as error_below
 from gvfx.experiments.settings.tabular import paper as paper
 from gvfx.learners.certainty import CertaintyEquivalence as CertaintyEquivalence
@@ -49,8 +53,9 @@ from gvfx.questions.target_policies import Target as Target
 from gvfx.running.check import Finding as Finding
 from gvfx.running.check import check as check
 from gvfx.running.evaluate import evaluate as evaluate
-from gvfx.running.gym_stepper import EnvironmentFailed as EnvironmentFailed
+from gvfx.running.interrupt import Interrupted as Interrupted
 from gvfx.running.logs import Log as Log
+from gvfx.running.logs import evaluate_log as evaluate_log
 from gvfx.running.planning import plan as plan
 from gvfx.running.result import Result as Result
 from gvfx.running.saved import load as load

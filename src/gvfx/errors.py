@@ -1,10 +1,44 @@
-"""Errors that a user can cause; each says in one sentence which field is wrong and how to mend it."""
+"""Errors: bad input, runs that fail on the way, and files that cannot be read or written; each is one clear sentence."""
 
+from __future__ import annotations
+
+import difflib
 from importlib.util import find_spec
+from typing import Any
 
 
-class InputError(ValueError):
-    """Bad input: one sentence that names the field and the fix."""
+class GvfxError(Exception):
+    """The root of all errors that gvfx raises on purpose."""
+
+
+class InputError(GvfxError, ValueError):
+    """Bad input: one sentence that names the field, what was given and what to do."""
+
+
+class RunError(GvfxError, RuntimeError):
+    """A run that could not go on; `result` is what was learned so far (None before the first step)."""
+
+    result: Any = None
+    parts: Any = None  # of the seeds that were running: what `result` is made of
+
+
+class Diverged(RunError):
+    """A run in which a number became infinite or NaN."""
+
+
+class EnvironmentFailed(RunError):
+    """An environment that raised, or returned something invalid, in the middle of a run.
+
+    Names the environment, the episode and the step.
+    """
+
+    def __init__(self, environment: str, episode: int, step: int, what: str) -> None:
+        super().__init__(f"{environment}: episode {episode}, step {step}: {what}")
+        self.environment, self.episode, self.step = environment, episode, step
+
+
+class StoreError(GvfxError):
+    """A file or folder that cannot be written, or whose contents are damaged or belong to something else."""
 
 
 class UnknownName(InputError, KeyError):
@@ -14,8 +48,6 @@ class UnknownName(InputError, KeyError):
         return str(self.args[0])  # KeyError would show its repr
 
     def __init__(self, kind: str, name: str, choices: list[str] | tuple[str, ...]) -> None:
-        import difflib
-
         near = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(repr(c) for c in near)}?" if near else f"choose from {', '.join(choices)}."
         super().__init__(f"{kind}: {name!r} is unknown; {hint}")

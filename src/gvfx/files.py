@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gvfx.errors import InputError
+
 
 def write_whole(path: Path, raw: bytes) -> None:
     """Write to a temporary name, flush to disk, rename; whatever happens, nothing half-written stays. Makes the folder."""
@@ -18,3 +20,20 @@ def write_whole(path: Path, raw: bytes) -> None:
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def check_writable(path: str | Path, field: str) -> Path:
+    """The path, proven writable before any work is done; the file itself is not touched. Makes its folder."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{field}: {path} is a folder; name a file.")
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.touch()
+        scratch.unlink()
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise InputError(f"{field}: cannot write {path} ({error.strerror}); name another file.") from None
+    return path

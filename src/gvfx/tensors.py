@@ -13,13 +13,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import StoreError
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U64": "<u8", "BOOL": "|b1"}
 NAMES = {np.dtype(text): name for name, text in DTYPES.items()}
 
 
-class CorruptFile(InputError):
+class CorruptFile(StoreError):
     """A result file whose bytes do not match its checksum, or that is cut short."""
 
 

@@ -15,24 +15,19 @@ from typing import Any
 
 from gvfx.errors import InputError
 from gvfx.experiments.specification import Experiment
-from gvfx.learners.networks.deep import Deep
-from gvfx.learners.networks.twin_critics import TwinCritics
-from gvfx.running.evaluate import Plan, make_runner
+from gvfx.running.backends import open_backend
+from gvfx.running.checkpoint import Checkpoints
+from gvfx.running.drive import Backend, drive
+from gvfx.running.plan import Plan
 from gvfx.tensors import pack
 
 
 def run_task(specification: str, seed: int, checkpoints: str | None = None) -> tuple[bytes, float]:
     """One run, from data to data: the packed result, and the seconds it took (compilation excluded).
 
-    checkpoints: a folder for runs that keep them (those on networks).
+    checkpoints: a folder from which a run that was cut off continues.
     """
-    experiment = Experiment.from_json(specification)
-    run = _runner(specification)
-    if isinstance(experiment.learner, Deep | TwinCritics):
-        part = run(seed, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
-    else:
-        part = run(seed)
-    return pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds
+    return _run(specification, (seed,), checkpoints)[0]
 
 
 def run_together(
@@ -41,13 +36,26 @@ def run_together(
     """Several seeds of one experiment on networks in one compiled loop on a device, as `run_task` gives them."""
     import jax
 
-    experiment = Experiment.from_json(specification)
     with jax.default_device(find_device(device)):
-        parts = _runner(specification).together(seeds, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
+        return _run(specification, seeds, checkpoints)
+
+
+def _run(specification: str, seeds: Sequence[int], folder: str | None) -> list[tuple[bytes, float]]:
+    """Seeds of one experiment, one by one or together as the backend takes them."""
+    experiment, backend = Experiment.from_json(specification), _backend(specification)
+    keep = checkpoints_of(Path(folder), experiment.hash, seeds) if folder else None
+    stream = backend.begin(*seeds)
+    parts = drive(backend, stream, until=experiment.until, checkpoints=keep, keep_last=False)
     return [
         (pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds)
         for seed, part in zip(seeds, parts, strict=True)
     ]
+
+
+def checkpoints_of(folder: Path, experiment: str, seeds: Sequence[int]) -> Checkpoints:
+    """The checkpoints of seeds that run together."""
+    name = f"seed-{seeds[0]:04d}" if len(seeds) == 1 else f"seeds-{'-'.join(map(str, seeds))}"
+    return Checkpoints(folder / experiment, name, f"{experiment}/{','.join(map(str, seeds))}")
 
 
 def find_device(name: str) -> Any:
@@ -66,11 +74,11 @@ def find_device(name: str) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _runner(specification: str) -> Any:
-    """The shared part of an experiment's seeds, kept for the next seed."""
+def _backend(specification: str) -> Backend:
+    """What the seeds of an experiment share, kept for the next seed."""
     e = Experiment.from_json(specification)
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
-    return make_runner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash, e.until)
+    return open_backend(e.world, e.questions, e.behaviour, e.learner, plan=plan, until=e.until)
 
 
 class Serial(Executor):

@@ -29,7 +29,7 @@ from gvfx.learners.networks import deep
 from gvfx.learners.networks import twin_critics as continuous
 from gvfx.questions import cumulants, policies, target_policies
 from gvfx.questions.gvf import GVF
-from gvfx.running.evaluate import AnyLearner, World
+from gvfx.running.backends import World
 from gvfx.worlds import continuous_grid, control, gridworld
 from gvfx.worlds.mdp import MDP
 
@@ -52,7 +52,7 @@ class Experiment:
     world: World
     questions: tuple[GVF, ...]
     behaviour: Behaviour
-    learner: AnyLearner
+    learner: Any
     steps: int
     evaluate_every: int
     snapshots: tuple[int, ...] = ()

@@ -13,15 +13,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gvfx.errors import InputError
+from gvfx.errors import StoreError
 from gvfx.experiments.specification import Experiment
 from gvfx.files import write_whole
-from gvfx.running.evaluate import Part
+from gvfx.running.record import Part
 from gvfx.tensors import CorruptFile, unpack
-
-
-class StorageError(InputError):
-    """The results folder cannot be written: no space, or no permission."""
 
 
 class Claim:
@@ -96,8 +92,8 @@ class Store:
         except OSError as error:
             raise self._sentence(error) from None
 
-    def _sentence(self, error: OSError) -> StorageError:
-        return StorageError(
+    def _sentence(self, error: OSError) -> StoreError:
+        return StoreError(
             f"results: cannot write to {self.folder} ({error.strerror}); free some space or choose another folder. "
             "Every finished result is kept, and running again does only what is missing."
         )

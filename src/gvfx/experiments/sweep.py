@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Claim, Store
 from gvfx.learners.networks.deep import Deep
 from gvfx.questions.gvf import question_names
-from gvfx.running.evaluate import checked_seeds, gather
-from gvfx.running.result import Result
+from gvfx.running.plan import checked_seeds
+from gvfx.running.result import Result, gather
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ class _Work:
 
     def _keep(self, experiment: Experiment, seed: int, raw: bytes, seconds: float) -> None:
         self.store.save(experiment, seed, raw)
+        if self.checkpoints:
+            checkpoints_of(Path(self.checkpoints), experiment.hash, (seed,)).clear()
         self.done += 1
         self.steps += experiment.steps
         self._log(experiment, seed, seconds)

@@ -54,7 +54,7 @@ class Reader:
         self.names = question_names(self.questions)
         self.cumulants = np.zeros(len(self.names))  # the constant part
         self.discounts = np.ones(len(self.names))
-        self._noise = np.random.default_rng([seed, 0x6E6F6973])
+        self.noise = np.random.default_rng([seed, 0x6E6F6973])
         signals: dict[Any, tuple[TransitionFunction, dict[int | None, _Wanted]]] = {}
         ends: dict[Any, _Wanted] = {}
         for i, (name, q) in enumerate(zip(self.names, self.questions, strict=True)):
@@ -85,7 +85,7 @@ class Reader:
             )
         shape = (spec.skeleton.states, spec.skeleton.actions)
         mean, sd = (np.broadcast_to(t[:, :, 0], shape).tolist() for t in q.cumulant.tables(spec.skeleton)[:2])
-        first, first_action, draw = spec.first_state, spec.first_action, self._noise.standard_normal
+        first, first_action, draw = spec.first_state, spec.first_action, self.noise.standard_normal
 
         def read(observation: Any, action: int, reward: float, following: Any, info: dict) -> float:
             s, a = observation - first, action - first_action

@@ -99,7 +99,7 @@ def _questions(result: Result, origin: Provenance) -> DataTable:
 
 def _label(result: Result, s: int) -> str:
     if result.points is None:
-        return str(s + result.first_state)
+        return str(result.predictor.label(s))
     shown = ", ".join(f"{x:.3g}" for x in result.points[s][:6])
     return f"({shown}{', ...' if result.points.shape[1] > 6 else ''})"
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a run on networks: everything it needs to go on, so that a resumed run gives the same bytes.
+"""Checkpoints of a run: everything it needs to continue.
 
 Two files take turns, so that a damaged newest one leaves the one before it.
 """
@@ -6,16 +6,18 @@ Two files take turns, so that a damaged newest one leaves the one before it.
 from __future__ import annotations
 
 import contextlib
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, StoreError
 from gvfx.files import write_whole
 from gvfx.tensors import CorruptFile, pack, unpack
 
-FORMAT = "3"
+FORMAT = "4"
 
 
 class Checkpoints:
@@ -23,6 +25,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, name: str, identity: str) -> None:
         """identity: what the checkpoint belongs to; one of anything else is refused."""
+        self.folder = folder
         self.paths = [folder / f"{name}.{turn}.checkpoint" for turn in "ab"]
         self.identity = identity
         self._turn = 0
@@ -40,9 +43,9 @@ class Checkpoints:
             with contextlib.suppress(FileNotFoundError, CorruptFile):
                 arrays, metadata = unpack(path.read_bytes(), str(path))
                 if metadata.get("format") != FORMAT:
-                    raise InputError(f"checkpoint: {path} was written by another version of gvfx; delete it to start again.")
+                    raise StoreError(f"checkpoint: {path} was written by another version of gvfx; delete it to start again.")
                 if metadata.get("identity") != self.identity:
-                    raise InputError(f"checkpoint: {path} belongs to another experiment; delete it or choose another folder.")
+                    raise StoreError(f"checkpoint: {path} belongs to another experiment; delete it or choose another folder.")
                 found.append((int(metadata["step"]), turn, arrays))
         if not found:
             return None
@@ -51,14 +54,56 @@ class Checkpoints:
         return arrays
 
     def clear(self) -> None:
-        """Delete them: the run is finished."""
+        """Delete them: the run is finished and its result stored."""
         for path in self.paths:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
 
 
+# --- states as named arrays ------------------------------------------------------------------------------------------
+
+
+def prefixed(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays with a name before theirs; `unprefixed` undoes it."""
+    return {f"{name}:{key}": array for key, array in arrays.items()}
+
+
+def unprefixed(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a name, without it."""
+    return {key[len(name) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{name}:")}
+
+
+def tables(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of nested tuples by path; numbers beside them are constants of the run and left out."""
+    if isinstance(tree, np.ndarray):
+        yield name, tree
+    elif isinstance(tree, tuple | list):
+        fields = getattr(tree, "_fields", range(len(tree)))
+        for field, value in zip(fields, tree, strict=True):
+            yield from tables(value, f"{name}.{field}" if name else str(field))
+
+
+def fill(tree: Any, stored: Mapping[str, np.ndarray]) -> None:
+    """Write what `tables` gave back into the arrays of a tree of the same shape, in place."""
+    for name, array in tables(tree):
+        if name not in stored or stored[name].shape != array.shape:
+            raise StoreError(f"checkpoint: {name} does not fit this run; delete the checkpoint to start again.")
+        if array.flags.writeable:
+            array[...] = stored[name]
+
+
+def generator_state(generator: np.random.Generator) -> np.ndarray:
+    """A generator's state as bytes."""
+    return np.frombuffer(json.dumps(generator.bit_generator.state).encode(), np.uint8).astype(np.int32)
+
+
+def set_generator(generator: np.random.Generator, state: np.ndarray) -> None:
+    """Continue a generator from its state."""
+    generator.bit_generator.state = json.loads(state.astype(np.uint8).tobytes())
+
+
 def flatten(tree: Any) -> dict[str, np.ndarray]:
-    """A pytree's leaves by path, as arrays (random keys as their words)."""
+    """A JAX pytree's leaves by path, as arrays (random keys as their words)."""
     import jax
 
     def plain(leaf: Any) -> np.ndarray:
@@ -68,7 +113,7 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path): plain(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def unflatten(like: Any, arrays: dict[str, np.ndarray]) -> Any:
+def unflatten(like: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """The pytree shaped like `like` with the leaves that `flatten` gave; arrays of another shape are refused."""
     import jax
     import jax.numpy as jnp
@@ -77,7 +122,7 @@ def unflatten(like: Any, arrays: dict[str, np.ndarray]) -> Any:
         name, words = jax.tree_util.keystr(path), _words(old)
         array = arrays.get(name)
         if array is None or array.shape != words.shape:
-            raise InputError(f"checkpoint: {name} does not fit this version of gvfx; delete the checkpoint to start again.")
+            raise StoreError(f"checkpoint: {name} does not fit this version of gvfx; delete the checkpoint to start again.")
         if words is not old:
             return jax.random.wrap_key_data(jnp.asarray(array.astype(np.uint32)))
         return jnp.asarray(array, dtype=old.dtype)
@@ -90,3 +135,15 @@ def _words(leaf: Any) -> Any:
     import jax
 
     return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def folder_for(checkpoint: str | Path) -> Path:
+    """A folder for checkpoints, proven writable."""
+    folder = Path(checkpoint)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / ".writable", b"")
+        (folder / ".writable").unlink()
+    except OSError as error:
+        raise InputError(f"checkpoint: cannot write to {folder} ({error.strerror}); name another folder.") from None
+    return folder

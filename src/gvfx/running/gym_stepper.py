@@ -1,8 +1,8 @@
 """Stepping an environment from Python: resets, signals, endings, and failures that name where they happened.
 
 Steppers write what they see into an agent: an object with arrays state, action, following, alive, ended, counts, fresh,
-c and gamma, each beginning with [lane], the environments that are stepped together.  What `state` holds is the matter of
-the environment's outline (`gvfx.questions.reader`): a number for tables, a vector for networks.
+c and gamma, each beginning with [lane], the environments that are stepped together.  The environment's spec
+(`gvfx.worlds.spec`) decides what `state` holds: a number for tables, a vector for networks.
 """
 
 from __future__ import annotations
@@ -12,23 +12,35 @@ from typing import Any
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import EnvironmentFailed
 from gvfx.questions.reader import Reader
 from gvfx.questions.signals import SignalFailed
 from gvfx.worlds.spec import BadObservation
 
+NEW_EPISODE = "the environment itself is not stored, so it begins a new episode."
 
-class EnvironmentFailed(InputError):
-    """An environment that raised, or returned what it must not, in the middle of a run.
 
-    Names the environment, the episode and the step.  `result` is what was learned so far (None before the first step).
-    """
+def stepper(spec: Any, reader: Reader) -> SingleStepper | VectorStepper:
+    """The stepper of an environment, plain or vector."""
+    return SingleStepper(spec, reader) if spec.single else VectorStepper(spec, reader)
 
-    def __init__(self, environment: str, episode: int, step: int, what: str) -> None:
-        super().__init__(f"{environment}: episode {episode}, step {step}: {what}")
-        self.environment, self.episode, self.step = environment, episode, step
-        self.result: Any = None
-        self.part: Any = None  # of the seed that failed
+
+def reset_seed(seed: int, t: int) -> int:
+    """The seed of the first reset; of a run that continues at step t, one that no earlier episode had."""
+    return seed if t == 0 else int(np.random.SeedSequence([seed, t]).generate_state(1)[0] >> 1)
+
+
+class Lanes:
+    """What steppers write, for agents that keep observations as vectors; [lane] is one of the environments stepped together."""
+
+    def __init__(self, lanes: int, size: int, action: np.ndarray, c: np.ndarray, gamma: np.ndarray) -> None:
+        """size: numbers in an observation; action [lane, ...], cumulants c and discounts gamma [lane, gvf]."""
+        self.state, self.following = np.zeros((2, lanes, size), np.float32)
+        self.action, self.c, self.gamma = action, c, gamma
+        self.alive = np.ones(lanes)  # 0 where the episode terminated
+        self.ended = np.zeros(lanes, bool)  # terminated or truncated
+        self.fresh = np.zeros(lanes, bool)  # an episode begins here
+        self.counts = np.ones(lanes, bool)  # False: this was a reset, not a transition
 
 
 class SingleStepper:
@@ -50,15 +62,16 @@ class SingleStepper:
         """Those that the last step led to, before any reset."""
         return [self.following]
 
-    def begin(self, agent: Any, seed: int) -> None:
-        self._reset(agent, {"seed": seed})
+    def begin(self, agent: Any, seed: int, t: int = 0) -> None:
+        """The first reset, at step t of the run."""
+        self._reset(agent, {"seed": reset_seed(seed, t)})
 
     def _reset(self, agent: Any, options: dict[str, Any]) -> None:
         self.age = 0
         try:
             self.observation, _ = self.spec.env.reset(**options)
         except Exception as error:
-            raise self.failed(f"reset raised {type(error).__name__}: {error}") from error
+            raise self.failed(_why_reset(error)) from error
         agent.state[0] = self.seen(self.observation)
         agent.fresh[0] = True
 
@@ -114,11 +127,12 @@ class VectorStepper:
         self.seen_now: list[Any] = []  # the present observations, one by one
         self.seen_next: list[Any] = []  # those that the last step led to, before any reset
 
-    def begin(self, agent: Any, seed: int) -> None:
+    def begin(self, agent: Any, seed: int, t: int = 0) -> None:
+        """The first reset, at step t of the run."""
         try:
-            given, _ = self.spec.env.reset(seed=seed)
+            given, _ = self.spec.env.reset(seed=reset_seed(seed, t))
         except Exception as error:
-            raise self.failed(f"reset raised {type(error).__name__}: {error}") from error
+            raise self.failed(_why_reset(error)) from error
         self.seen_now = self.split(given)
         self.see(agent.state, self.seen_now)
         agent.fresh[:] = True
@@ -181,10 +195,19 @@ class VectorStepper:
         return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
 
 
+def _why_reset(error: Exception) -> str:
+    """What went wrong in a reset."""
+    if isinstance(error, ValueError | TypeError) and ("unpack" in str(error) or "'seed'" in str(error)):
+        return (
+            "reset(seed=...) did not return (observation, info), as Gymnasium's API asks; wrap or update an environment of Gym."
+        )
+    return f"reset raised {type(error).__name__}: {error}"
+
+
 def _why(error: Exception) -> str:
     """What went wrong in a step."""
     if isinstance(error, ValueError | TypeError) and "unpack" in str(error):
-        return "step did not return (observation, reward, terminated, truncated, info)."
+        return "step did not return (observation, reward, terminated, truncated, info); wrap or update an environment of Gym."
     return f"step raised {type(error).__name__}: {error}"
 
 

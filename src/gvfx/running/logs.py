@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.outcomes import empirical, no_outcomes, widened
 from gvfx.evidence.uncertainty import standard_errors
+from gvfx.files import check_writable
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.reader import Reader, asked_of
 from gvfx.running.result import Result, Snapshot
@@ -77,9 +79,17 @@ def as_log(table: Any) -> Log:
     return Log(**columns)
 
 
-def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
-    """Answer questions from a log alone."""
-    log = as_log(table)
+def evaluate_log(log: Any, questions: Sequence[GVF], *, save: str | Path | None = None) -> Result:
+    """Answer questions from a log of transitions alone (`gvfx.Log`, or a mapping of its columns); `save` names a file."""
+    if save is not None:
+        check_writable(save, "save")
+    result = _answered(as_log(log), questions)
+    if save is not None:
+        result.save(save)
+    return result
+
+
+def _answered(log: Log, questions: Sequence[GVF]) -> Result:
     spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
     asked = stack(asked_of(questions, spec), spec.skeleton)
     reader = Reader(questions, spec)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
-from gvfx.running.environments import known_world, make_online_runner
-from gvfx.running.evaluate import Plan, checked_seeds, make_runner
+from gvfx.running.backends import as_world, known_world, open_backend
+from gvfx.running.drive import drive
+from gvfx.running.plan import Plan, checked_seeds
 from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.worlds.mdp import MDP
@@ -70,7 +71,7 @@ class Costs:
         return "\n".join([f"for a mean squared error of {self.error:g}", *rows, f"at least: {self.bound:,.0f} steps"])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what never ends is None."""
+        """Plain data; infinite values become None."""
         names = ("steps", "low", "high")
         rows = {c.name: {n: getattr(c, n) if math.isfinite(getattr(c, n)) else None for n in names} for c in self.costs}
         return {"error": self.error, "bound": self.bound, "pilot": self.pilot, "unseen": self.unseen, "costs": rows}
@@ -84,19 +85,20 @@ def plan(
     pilot: int = 0,
     seed: int = 0,
     draws: int = 200,
-    weights: Literal["calibrated"] | None = None,
+    calibrate: bool = False,
 ) -> Costs:
     """How many steps each behaviour needs until the mean squared error is `error`, from a known world or after a pilot.
 
     world: an MDP, or a Gymnasium environment with Discrete observations; one that does not show its table needs a pilot.
     pilot: steps of OptimalDesign from which to estimate the world; 0 takes `world` as known.
     draws: runs drawn for the interval.
-    weights: "calibrated" asks for the mean of the questions' relative errors, each in units of its mean square value.
+    calibrate: ask for the mean of the questions' relative errors, each in units of its mean square value.
     RoundRobin is planned as the mixture.  Cumulants that drift are taken as standing still.
     """
     steps_needed(1.0, error)  # refuses an error of 0 or less
     if pilot < 0:
         raise InputError(f"pilot: {pilot} steps cannot be made; give a number above 0, or 0 to take the world as known.")
+    world = as_world(world)
     if is_environment(world):
         world = known_world(world, questions) or world
         if is_environment(world) and not pilot:
@@ -105,17 +107,19 @@ def plan(
         raise InputError(f"world: {type(world).__name__} cannot be planned for; give a finite world or an environment.")
     unseen = 0
     if pilot:
-        known = run_pilot(world, questions, pilot, seed, weights)
+        known = run_pilot(world, questions, pilot, seed, calibrate)
         known = replace(known, asked=known.asked._replace(calibrated=False))  # calibrated below, in the estimated world
         counted = known.world.feature[known.world.live]
         world, questions = estimated(known)
         unseen = int((~world.live[counted]).sum())
     wanted = error
-    if weights is not None:
-        asked = stack(questions, world, weights)
+    if calibrate:
+        asked = stack(questions, world, "calibrated")
         squares = exact.values(world, questions) ** 2 @ evaluation(world)
         if not (squares > 0).all():
-            raise InputError(f"weights: {asked.names[int(squares.argmin())]} is 0 everywhere and has no scale to be relative to.")
+            raise InputError(
+                f"calibrate: {asked.names[int(squares.argmin())]} is 0 everywhere and has no scale to be relative to."
+            )
         questions = [replace(q, weight=float(w)) for q, w in zip(expand(questions), asked.weights / squares, strict=True)]
         wanted = error * asked.weights.sum() / sum(q.weight for q in questions)  # as a mean with these weights
     best = optimal(world, questions)
@@ -128,18 +132,11 @@ def plan(
     return Costs(float(error), tuple(costs), steps_needed(best.bound, wanted), pilot, unseen)
 
 
-def run_pilot(
-    world: MDP | Any, questions: Sequence[GVF], steps: int, seed: int = 0, weights: Literal["calibrated"] | None = None
-) -> Empirical:
-    """What OptimalDesign knows of the world after so many steps."""
-    behaviour, learner, once = OptimalDesign(), CertaintyEquivalence(), Plan.checked(steps, steps, ())
-    if isinstance(world, MDP):
-        run = make_runner(world, questions, behaviour, learner, once, weights=weights)
-    elif weights is not None:
-        raise InputError("weights: calibrated weights need a world whose table is known; give each question its own weight.")
-    else:
-        run = make_online_runner(world, questions, behaviour, learner, once)
-    known = run(checked_seeds([seed])[0]).model
-    if known is None:
+def run_pilot(world: MDP | Any, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False) -> Empirical:
+    """What OptimalDesign knows of the world after a number of steps."""
+    method, once = (OptimalDesign(), CertaintyEquivalence()), Plan.checked(steps, steps, ())
+    backend = open_backend(world, questions, *method, plan=once, calibrate=calibrate)
+    (part,) = drive(backend, backend.begin(checked_seeds(1, seed)[0]))
+    if part.model is None:
         raise InputError("world: only environments with Discrete observations can be planned for.")
-    return known
+    return part.model

@@ -1,12 +1,17 @@
-"""What a run on networks leaves behind to answer with: a Q network and how its inputs and outputs were scaled."""
+"""Predictors: how a result answers at observations, from its tables or from the networks that its seeds learned."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.questions.reader import Gaussians, Targets
+from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
 LIMIT = 10.0  # scaled observations are cut here, so that one never met in the beginning does no harm
 
@@ -44,7 +49,7 @@ class Scales:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class QNetwork:
     """One seed's Q network: one head per GVF that answers, and bootstrapped ones."""
 
     scales: Scales
@@ -71,12 +76,12 @@ class Answers:
         return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), **own}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Answers:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> QNetwork:
         return cls(_scales(arrays), *_layers(arrays), arrays["frequencies"], int(arrays["actions"]))
 
 
 @dataclass(frozen=True, eq=False)
-class CriticAnswers:
+class TwinQNetworks:
     """One seed's twin critics of Box actions, one head per GVF; layers of the one twin, then of the other."""
 
     scales: Scales
@@ -103,13 +108,13 @@ class CriticAnswers:
         return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), "least": np.array(self.least)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> CriticAnswers:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TwinQNetworks:
         return cls(_scales(arrays), *_layers(arrays), bool(arrays["least"]))
 
 
-def from_arrays(arrays: Mapping[str, np.ndarray]) -> Answers | CriticAnswers:
-    """Whichever answers the arrays hold."""
-    return CriticAnswers.from_arrays(arrays) if "least" in arrays else Answers.from_arrays(arrays)
+def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks:
+    """Whichever networks the arrays hold."""
+    return TwinQNetworks.from_arrays(arrays) if "least" in arrays else QNetwork.from_arrays(arrays)
 
 
 def _heads(weights: Sequence[Any], biases: Sequence[Any], shape: tuple[int, ...] | None = None, frequencies: Any = None) -> Any:
@@ -140,3 +145,102 @@ def _of_scales(scales: Scales) -> dict[str, np.ndarray]:
 
 def _scales(arrays: Mapping[str, np.ndarray]) -> Scales:
     return Scales(**{f.name: arrays[f.name] for f in fields(Scales)})
+
+
+# --- predictors ------------------------------------------------------------------------------------------------------
+
+
+class Predictor(ABC):
+    """Answers at observations: predictions [seed, gvf, ...] and their standard errors (empty where there are none)."""
+
+    points: np.ndarray | None = None  # [point, o] observations at which a result's tables are given; None: at all states
+    first_state: int = 0  # what the environment calls the first state
+    no_intervals: str  # what to say where standard errors are missing
+
+    @abstractmethod
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions and standard errors at an observation or a batch of them; values and errors [seed, gvf, state] are
+        the result's tables."""
+
+    def action_values(self, observation: Any, action: Any) -> np.ndarray:
+        """Predictions [gvf, ...] where an action comes first and the questions' policies after it."""
+        raise InputError("action: only results with Box actions have values of actions; leave it out.")
+
+    def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
+        """What the last axis of `visits` counts."""
+        return tuple(str(a) for a in range(actions))
+
+    def label(self, s: int) -> Any:
+        """The s-th state or point as the environment shows it."""
+        return s + self.first_state if self.points is None else self.points[s].tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class TablePredictor(Predictor):
+    """Tables: an observation is a state's number."""
+
+    first_state: int = 0
+    no_intervals = "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence()."
+
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        states = np.asarray(_without_info(observation))
+        states = states - self.first_state if states.dtype.kind in "iu" else states
+        if states.dtype.kind not in "iu" or (states < 0).any() or (states >= values.shape[2]).any():
+            last = self.first_state + values.shape[2] - 1
+            raise InputError(
+                f"observation: {observation!r:.40} is not a state; give a whole number, {self.first_state} to {last}."
+            )
+        return values[:, :, states], errors[:, :, states] if errors.size else errors
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPredictor(Predictor):
+    """Networks: one per seed."""
+
+    networks: tuple[Any, ...]  # QNetwork or TwinQNetworks
+    points: np.ndarray | None = None
+    spec: BoxSpec | None = None  # of the environment; not stored
+    targets: Targets | Gaussians | None = None  # the questions' policies; not stored
+    no_intervals = "intervals: these networks have no bootstrapped heads; use gvfx.Deep(heads=10)."
+
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.spec is None or self.targets is None:
+            raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
+        batch, vectors, alone = self.spec.batch(_without_info(observation))
+        pi = self.targets(batch)  # or draws of Box actions
+        both = [network.values(vectors, pi) for network in self.networks]
+        values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
+        return (values[..., 0], errors[..., 0] if errors.size else errors) if alone else (values, errors)
+
+
+@dataclass(frozen=True, eq=False)
+class CriticPredictor(NetworkPredictor):
+    """Twin critics of Box actions: one pair per seed."""
+
+    no_intervals = "intervals: are not offered with Box actions; give several seeds, and see rows() for their spread."
+
+    def action_values(self, observation: Any, action: Any) -> np.ndarray:
+        if not isinstance(self.spec, BoxActionSpec):
+            raise InputError("env: a stored result does not know its environment; give load(path, env, questions) it to predict.")
+        _, vectors, alone = self.spec.batch(_without_info(observation))
+        own = self.spec.given(action, len(vectors))
+        values = np.mean([network.at(vectors, own) for network in self.networks], axis=0).T
+        return values[:, 0] if alone else values
+
+    def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
+        """Whose policy was followed."""
+        return (*(f"as {name}" for name in names), "of its own")
+
+
+def network_predictor(
+    networks: Sequence[Any], points: np.ndarray | None, spec: BoxSpec | None, targets: Targets | Gaussians | None
+) -> NetworkPredictor:
+    """The predictor that fits the networks."""
+    kind = CriticPredictor if isinstance(networks[0], TwinQNetworks) else NetworkPredictor
+    return kind(tuple(networks), points, spec, targets)
+
+
+def _without_info(observation: Any) -> Any:
+    """The observation of what `env.reset()` returned, or what was given."""
+    is_reset = isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict)
+    return observation[0] if is_reset else observation

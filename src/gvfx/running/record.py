@@ -1,83 +1,167 @@
-"""What a run measures on its way."""
+"""What a run measures on its way, and one seed's share of a result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.errors import InputError
-from gvfx.running.evaluate import Part, Plan
+from gvfx.evidence.counts import Empirical
 
 EMPTY = np.empty(0)
 
 
-class Diverged(InputError):
-    """A run met a number that is not finite."""
+class Measurement(NamedTuple):
+    """One look at a seed.  Curves need the error or its estimate; snapshots need the tables; EMPTY where not measured.
+
+    A state is a state of a table, or a point at which networks are shown.
+    """
+
+    mse: np.ndarray = EMPTY  # [gvf] where the truth is known
+    mse_outside: np.ndarray = EMPTY  # [gvf] continuous grid: goals' discs left out
+    expected: np.ndarray = EMPTY  # [gvf] estimated squared error where the truth is not known
+    levels: np.ndarray = EMPTY  # [gvf] drifting cumulants
+    values: np.ndarray = EMPTY  # [gvf, state]
+    variances: np.ndarray = EMPTY  # [gvf, state]
+    visits: np.ndarray = EMPTY  # [state, action]
+    behaviour: np.ndarray = EMPTY  # [state, action]
+    standard_errors: np.ndarray = EMPTY  # [gvf, state]
+    policies: np.ndarray = EMPTY  # [gvf, state, action] where some were found on the way
 
 
-def measured(plan: Plan, record: Mapping[str, Sequence], truth: np.ndarray, seconds: float, **more: Any) -> Part:
-    """One seed's share of a result whose truth [gvf, point] is known, from what was recorded by the names of `Part`."""
-    tables: dict[str, Any] = {name: np.array(values) for name, values in record.items()}
-    return Part(
-        steps=np.array(plan.evaluations),
-        levels=np.zeros((len(plan.evaluations), len(truth))),
-        snapshot_steps=np.array(plan.snapshots),
-        snapshot_levels=np.zeros((len(plan.snapshots), len(truth))),
-        truth=truth,
-        seconds=seconds,
-        **tables,
-        **more,
-    )
+CURVES = ("mse", "mse_outside", "expected", "levels")
+TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
+
+
+def expected_error(errors: np.ndarray, gvfs: int) -> np.ndarray:
+    """The mean squared standard error per GVF [gvf], of errors [gvf, state] where they are finite; NaN without any."""
+    if not errors.size:
+        return np.full(gvfs, np.nan)
+    sure = np.isfinite(errors)
+    return (np.where(sure, errors, 0.0) ** 2).sum(axis=-1) / np.maximum(sure.sum(axis=-1), 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One seed's share of a result, as plain arrays."""
+
+    steps: np.ndarray  # [t] evaluation times
+    mse: np.ndarray  # [t, gvf]
+    levels: np.ndarray  # [t, gvf]
+    episodes: np.ndarray  # [t]
+    snapshot_steps: np.ndarray  # [k]
+    values: np.ndarray  # [k, gvf, state]
+    variances: np.ndarray  # [k, gvf, state], or empty where the learner kept none
+    visits: np.ndarray  # [k, state, action]
+    behaviour: np.ndarray  # [k, state, action]
+    snapshot_levels: np.ndarray  # [k, gvf]
+    truth: np.ndarray  # [gvf, state] at the end
+    mse_outside: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] continuous grid: goals' discs left out
+    standard_errors: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state] where the learner has them
+    policies: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state, action] where some were found
+    expected: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] estimated squared error, truth unknown
+    actor: np.ndarray = field(default_factory=lambda: EMPTY)  # [weight] continuous actions: the actor at the end
+    seconds: float = 0.0
+    network: Any = None  # of networks in an environment: the Q network at the end (`gvfx.running.predictor`)
+    model: Empirical | None = None  # the evidence at the end, where the run kept it
+    stopped: int = 0  # steps done, with a rule to stop; 0 without
+    bound: float = np.inf  # the rule's upper bound of the error at the end
+    reached: bool = False  # whether it was below the target
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is stored: the arrays; tables in single precision."""
+        small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
+        tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
+        kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
+        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor"):
+            if not kept[name].size:
+                del kept[name]
+        return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Part:
+        return cls(**arrays)
+
+    def cut(self, measurements: int) -> Part:
+        """The first measurements and the last snapshot alone."""
+        curves = ("steps", "mse", "levels", "episodes", "expected", "mse_outside")
+        tables = (
+            "snapshot_steps",
+            "values",
+            "variances",
+            "visits",
+            "behaviour",
+            "snapshot_levels",
+            "standard_errors",
+            "policies",
+        )
+        first = {name: getattr(self, name)[:measurements] for name in curves}
+        return replace(self, **first, **{name: getattr(self, name)[-1:] for name in tables})
+
+
+def alike(parts: Sequence[Part]) -> list[Part]:
+    """Parts of which the last stopped early, cut to what all of them have: the measurements it reached, and each one's end."""
+    reached = min(len(part.steps) for part in parts)
+    return [part.cut(reached) for part in parts]
 
 
 class Record:
-    """A seed's measurements so far, in an environment whose truth is not known."""
+    """A seed's measurements so far."""
 
-    def __init__(self, gvfs: int, seed: int, progress: Callable[[int, int, float], None] | None, weights: np.ndarray) -> None:
-        self.gvfs, self.seed, self.progress, self.weights = gvfs, seed, progress, weights / weights.sum()
-        self.steps: list[int] = []
-        self.episodes: list[int] = []
-        self.expected: list[np.ndarray] = []
-        self.snapshots: list[tuple] = []
+    def __init__(self, gvfs: int) -> None:
+        self.gvfs = gvfs
+        self.columns: dict[str, list[Any]] = {name: [] for name in ("steps", "episodes", *CURVES)}
+        self.tables: dict[str, list[Any]] = {name: [] for name in ("steps", *TABLES)}
 
-    def evaluated(self, times: Sequence[int], episodes: int, errors: np.ndarray) -> None:
-        """Measurements at these times; errors [gvf, state or point] are the answers' standard errors, or empty."""
-        sure = np.isfinite(errors)
-        n = np.maximum(sure.sum(axis=-1), 1)
-        expected = (np.where(sure, errors, 0.0) ** 2).sum(axis=-1) / n if errors.size else np.full(self.gvfs, np.nan)
+    def measured(self, times: Sequence[int], episodes: int, m: Measurement) -> None:
+        """A measurement that counts for these times (several where a run ended early)."""
         for t in times:
-            self.steps.append(t)
-            self.episodes.append(episodes)
-            self.expected.append(expected)
-            if self.progress:
-                self.progress(self.seed, t, float(expected @ self.weights))
+            self.columns["steps"].append(t)
+            self.columns["episodes"].append(episodes)
+            for name in CURVES:
+                self.columns[name].append(getattr(m, name))
 
-    def shown(self, times: Sequence[int], tables: tuple[np.ndarray, ...], policies: np.ndarray = EMPTY) -> None:
-        """Snapshots at these times: values, variances, visits, behaviour and standard errors, and policies found."""
-        self.snapshots += [(t, *tables, policies) for t in times]
+    def shown(self, times: Sequence[int], m: Measurement) -> None:
+        """A snapshot that counts for these times."""
+        for t in times:
+            self.tables["steps"].append(t)
+            for name in TABLES:
+                self.tables[name].append(getattr(m, name))
 
-    def part(self, seconds: float, answers: Any = None) -> Part:
-        """One seed's share of the result."""
-        columns = (np.stack(column) for column in zip(*self.snapshots, strict=True))
-        steps, values, variances, visits, behaviour, errors, policies = columns
-        shape = (len(self.steps), self.gvfs)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it for a checkpoint; columns that hold nothing are left out."""
+        both = {"curve": self.columns, "table": self.tables}
+        return {f"{kind}.{name}": np.array(rows) for kind, part in both.items() for name, rows in part.items() if rows}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `arrays` gave."""
+        for kind, part in (("curve", self.columns), ("table", self.tables)):
+            for name in part:
+                part[name] = list(arrays.get(f"{kind}.{name}", ()))
+
+    def part(self, truth: np.ndarray | None, seconds: float, **more: Any) -> Part:
+        """One seed's share of the result; truth [gvf, state], or None where it is not known."""
+        c, shape = self.columns, (len(self.columns["steps"]), self.gvfs)
+        tables: dict[str, Any] = {name: np.array(rows) for name, rows in self.tables.items()}
+        nothing, levels = np.zeros(shape), tables.pop("levels")
+
+        def curve(name: str, default: np.ndarray) -> np.ndarray:
+            rows = np.array(c[name])
+            return rows.reshape(shape) if rows.size else default
+
         return Part(
-            steps=np.array(self.steps, dtype=np.int64),
-            mse=np.full(shape, np.nan),
-            levels=np.zeros(shape),
-            episodes=np.array(self.episodes, dtype=np.int64),
-            snapshot_steps=steps,
-            values=values,
-            variances=variances,
-            visits=visits,
-            behaviour=behaviour,
-            snapshot_levels=np.zeros((len(steps), self.gvfs)),
-            truth=np.full(values.shape[1:], np.nan),
-            standard_errors=errors,
-            policies=policies,
-            expected=np.array(self.expected).reshape(shape),
+            steps=np.array(c["steps"], dtype=np.int64),
+            mse=curve("mse", np.full(shape, np.nan)),
+            levels=curve("levels", nothing),
+            episodes=np.array(c["episodes"], dtype=np.int64),
+            snapshot_steps=tables.pop("steps").astype(np.int64),
+            snapshot_levels=levels if levels.size else np.zeros((len(levels), self.gvfs)),
+            truth=np.full(tables["values"].shape[1:], np.nan) if truth is None else truth,
+            mse_outside=curve("mse_outside", EMPTY),
+            expected=curve("expected", EMPTY) if truth is None else EMPTY,
             seconds=seconds,
-            answers=answers,
+            **tables,
+            **more,
         )

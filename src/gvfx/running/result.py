@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,9 +14,14 @@ from scipy.special import ndtri
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
-from gvfx.questions.reader import Gaussians, Targets
-from gvfx.running.predictor import Answers, CriticAnswers
-from gvfx.worlds.spec import BoxActionSpec, BoxSpec
+from gvfx.files import write_whole
+from gvfx.running.predictor import Predictor, TablePredictor
+from gvfx.running.record import Part
+from gvfx.tensors import pack
+
+FORMAT, VERSION = "gvfx result", "1"  # of saved files
+CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
+TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +59,12 @@ class Result:
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, where the loop kept it (not stored)
     stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound of the error at the end
-    first_state: int = 0  # what the environment calls the first state
-    answers: tuple[
-        Answers | CriticAnswers, ...
-    ] = ()  # networks in an environment: one per seed; then "state" above is one of the points
-    points: np.ndarray | None = None  # [point, o] some observations met, flattened
-    spec: BoxSpec | None = None  # that environment (not stored)
-    targets: Targets | Gaussians | None = None  # its questions' policies (not stored)
+    predictor: Predictor = field(default_factory=TablePredictor)  # answers at observations
+
+    @property
+    def points(self) -> np.ndarray | None:
+        """Of networks: the observations [point, o] at which the tables are given, where a "state" is one of them."""
+        return self.predictor.points
 
     @property
     def values(self) -> np.ndarray:
@@ -98,16 +104,9 @@ class Result:
         return self.mse @ (self.weights / self.weights.sum())
 
     @property
-    def _boxed(self) -> bool:
-        """Whether it is of Box actions."""
-        return bool(self.answers) and isinstance(self.answers[0], CriticAnswers)
-
-    @property
     def choices(self) -> tuple[str, ...]:
         """What the last axis of `visits` counts: actions, or with Box actions whose policy was followed."""
-        if self._boxed:
-            return (*(f"as {name}" for name in self.names), "of its own")
-        return tuple(str(a) for a in range(self.visits.shape[2]))
+        return self.predictor.choices(self.names, self.visits.shape[2])
 
     def predict(self, observation: Any, action: Any = None) -> np.ndarray:
         """Predictions [gvf] at an observation (or batch of them, [gvf, ...]), averaged over seeds.
@@ -115,39 +114,8 @@ class Result:
         action: of Box actions, an action to begin with (or one per observation); the questions' policies come after it.
         """
         if action is not None:
-            return self._from(observation, action)
-        if self.answers:
-            return self.each(observation)[0].mean(axis=0)
-        return self.values[:, :, self._states(observation)].mean(axis=0)
-
-    def each(self, observation: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Of networks: every seed's predictions at an observation or a batch, [seed, gvf, ...], and their standard errors."""
-        if self.spec is None or self.targets is None:
-            raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
-        batch, vectors, alone = self.spec.batch(observation)
-        pi = self.targets(batch)  # or draws of Box actions
-        both = [answers.values(vectors, pi) for answers in self.answers]
-        values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
-        return (values[..., 0], errors[..., 0] if errors.size else errors) if alone else (values, errors)
-
-    def _from(self, observation: Any, action: Any) -> np.ndarray:
-        """Predictions where an action is given."""
-        if not self._boxed:
-            raise InputError("action: values of actions are told with Box actions only; leave it out.")
-        if not isinstance(self.spec, BoxActionSpec):
-            raise InputError("env: a stored result does not know its environment; give load(path, env, questions) it to predict.")
-        _, vectors, alone = self.spec.batch(observation)
-        own = self.spec.given(action, len(vectors))
-        values = np.mean([answers.at(vectors, own) for answers in self.answers if isinstance(answers, CriticAnswers)], axis=0).T
-        return values[:, 0] if alone else values
-
-    def _states(self, observation: Any) -> np.ndarray:
-        """Observations as states counted from 0."""
-        states = np.asarray(observation) - self.first_state
-        if states.dtype.kind not in "iu" or (states < 0).any() or (states >= self.values.shape[2]).any():
-            last = self.first_state + self.values.shape[2] - 1
-            raise InputError(f"observation: {observation!r:.40} is no state; give a whole number, {self.first_state} to {last}.")
-        return states
+            return self.predictor.action_values(observation, action)
+        return self.predictor.at(observation, self.values, np.empty(0))[0].mean(axis=0)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits."""
@@ -157,7 +125,7 @@ class Result:
         return [
             {
                 "question": name,
-                "observation": s + self.first_state if self.points is None else self.points[s].tolist(),
+                "observation": self.predictor.label(s),
                 "prediction": float(predicted[i, s]),
                 "standard_error": float(error[i, s]) if len(self.seeds) > 1 else None,
                 "low": float(between[i, s, 0]) if np.isfinite(between[i, s, 0]) else None,
@@ -211,9 +179,9 @@ class Result:
         return "\n".join(lines)
 
     def _spent(self, shares: np.ndarray) -> str:
-        if self._boxed:
-            return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(self.choices, shares, strict=True))
-        return "actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(shares))
+        if all(choice.isdigit() for choice in self.choices):
+            return "actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(shares))
+        return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(self.choices, shares, strict=True))
 
     def _where(self, visits: np.ndarray) -> str:
         if self.points is not None:
@@ -221,10 +189,23 @@ class Result:
         return f"{(visits > 0).sum()} of {len(visits)} states visited"
 
     def save(self, path: str | Path) -> None:
-        """Write the result to a file (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
-        from gvfx.running.saved import save
-
-        save(self, Path(path))
+        """Write the result to a file, whole or not at all (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
+        arrays = {name: getattr(self, name) for name in CURVES if getattr(self, name) is not None}
+        for k, snapshot in enumerate(self.snapshots):
+            arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
+        if self.points is not None:
+            arrays["points"] = self.points
+        for k, network in enumerate(getattr(self.predictor, "networks", ())):
+            arrays |= {f"answers.{k}.{name}": array for name, array in network.arrays().items()}
+        described = {
+            "names": self.names,
+            "seeds": self.seeds,
+            "snapshots": [snapshot.step for snapshot in self.snapshots],
+            "experiment": self.experiment,
+            "first_state": self.predictor.first_state,
+        }
+        metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
+        write_whole(Path(path), pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
 
     def intervals(
         self,
@@ -243,39 +224,34 @@ class Result:
         if not 0 < level < 1:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
         tail = (1 - level) / 2
-        if self.answers and observation is not None:
-            values, errors = self.each(observation)
-        else:
-            values, errors = self.values, self._standard_errors()
+        values, errors = self.values, self._standard_errors()
+        if observation is not None and (errors.size or self.points is not None):
+            values, errors = self.predictor.at(observation, values, errors)
         centre = values.mean(axis=0)
         if not errors.size:
-            if self._boxed:
-                raise InputError(
-                    "intervals: are not offered with Box actions; give several seeds, and see rows() for their spread."
-                )
-            raise InputError("intervals: these networks have no bootstrapped heads; use gvfx.Deep(heads=10).")
+            raise InputError(self.predictor.no_intervals)
         if method == "asymptotic":
             half = -ndtri(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
             out = np.stack([centre - half, centre + half], axis=-1)
         elif method == "bootstrap":
             if not self.models:
                 raise InputError("method: the bootstrap needs the counts of a run with CertaintyEquivalence that was not stored.")
-            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)[..., : centre.shape[1]]
+            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)[..., : self.values.shape[2]]
+            if observation is not None:
+                drawn = self.predictor.at(observation, drawn, np.empty(0))[0]
             out = 2 * centre[..., None] - np.moveaxis(np.quantile(drawn, [1 - tail, tail], axis=0), 0, -1)
             unknown = ~np.isfinite(errors).all(axis=0)
             out[unknown] = [-np.inf, np.inf]
         else:
             raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
-        return out if observation is None or self.answers else out[:, self._states(observation)]
+        return out
 
     def _standard_errors(self) -> np.ndarray:
         kept = self.snapshots[-1].standard_errors
         if kept is not None:
             return kept
-        if self.answers:
-            return np.empty(0)
         if not self.models:
-            raise InputError("intervals: this learner does not know how sure it is; use gvfx.CertaintyEquivalence().")
+            return np.empty(0)
         return np.stack([standard_errors(m) for m in self.models])[..., : self.values.shape[2]]
 
     def to_json(self) -> dict[str, Any]:
@@ -304,3 +280,51 @@ def standard_error(samples: np.ndarray) -> Any:
     if len(samples) < 2:
         return np.zeros(samples.shape[1:])[()]
     return samples.std(axis=0, ddof=1) / len(samples) ** 0.5
+
+
+def gather(
+    names: tuple[str, ...],
+    weights: np.ndarray,
+    seeds: tuple[int, ...],
+    parts: Sequence[Part],
+    described: dict[str, Any],
+    predictor: Predictor | None = None,
+) -> Result:
+    """One result from the parts of its seeds."""
+
+    def stacked(field: str, k: int) -> np.ndarray:
+        return np.stack([getattr(part, field)[k] for part in parts])
+
+    first = parts[0]
+    return Result(
+        names=names,
+        weights=weights,
+        seeds=seeds,
+        steps=first.steps,
+        mse=np.stack([part.mse for part in parts]),
+        levels=np.stack([part.levels for part in parts]),
+        episodes=np.stack([part.episodes for part in parts]),
+        snapshots=tuple(
+            Snapshot(
+                step=int(step),
+                values=stacked("values", k),
+                variances=stacked("variances", k) if first.variances.size else None,
+                visits=stacked("visits", k),
+                behaviour=stacked("behaviour", k),
+                levels=stacked("snapshot_levels", k),
+                standard_errors=stacked("standard_errors", k) if first.standard_errors.size else None,
+                policies=stacked("policies", k) if first.policies.size else None,
+            )
+            for k, step in enumerate(first.snapshot_steps)
+        ),
+        truth=np.stack([part.truth for part in parts]),
+        seconds=np.array([part.seconds for part in parts]),
+        mse_outside=np.stack([part.mse_outside for part in parts]) if first.mse_outside.size else None,
+        actors=np.stack([part.actor for part in parts]) if first.actor.size else None,
+        expected=np.stack([part.expected for part in parts]) if first.expected.size else None,
+        experiment=described,
+        predictor=predictor or TablePredictor(),
+        models=tuple(part.model for part in parts if part.model is not None),
+        stopped=np.array([part.stopped for part in parts]) if first.stopped else None,
+        bounds=np.array([part.bound for part in parts]) if first.stopped else None,
+    )

@@ -1,4 +1,4 @@
-"""Results as files: named arrays with a checksum, and plain JSON for the rest; nothing is ever unpickled."""
+"""Reading results that `Result.save` wrote; nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -10,37 +10,12 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.files import write_whole
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians, Targets
-from gvfx.running.predictor import Answers, CriticAnswers, from_arrays
-from gvfx.running.result import Result, Snapshot
-from gvfx.tensors import pack, unpack
+from gvfx.running.predictor import Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
+from gvfx.running.result import CURVES, FORMAT, TABLES, VERSION, Result, Snapshot
+from gvfx.tensors import unpack
 from gvfx.worlds.spec import BoxActionSpec, network_spec
-
-FORMAT, VERSION = "gvfx result", "1"
-CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
-TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
-
-
-def save(result: Result, path: Path) -> None:
-    """Write a result whole or not at all."""
-    arrays = {name: getattr(result, name) for name in CURVES if getattr(result, name) is not None}
-    for k, snapshot in enumerate(result.snapshots):
-        arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
-    if result.points is not None:
-        arrays["points"] = result.points
-    for k, answers in enumerate(result.answers):
-        arrays |= {f"answers.{k}.{name}": array for name, array in answers.arrays().items()}
-    described = {
-        "names": result.names,
-        "seeds": result.seeds,
-        "snapshots": [snapshot.step for snapshot in result.snapshots],
-        "experiment": result.experiment,
-        "first_state": result.first_state,
-    }
-    metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
-    write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
 
 
 def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Result:
@@ -61,15 +36,6 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
             f"path: {path} has version {metadata['version']}, this gvfx reads {VERSION}; use the gvfx that wrote it."
         )
     described = json.loads(metadata["result"])
-    spec = network_spec(env) if env is not None else None
-    targets: Targets | Gaussians | None = None
-    if spec is not None and questions:
-        targets = Gaussians(questions, spec) if isinstance(spec, BoxActionSpec) else Targets(questions, spec.actions)
-    if targets is not None and targets.names != tuple(described["names"]):
-        raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
-    answers = _answers(arrays)
-    if spec is not None and answers and isinstance(spec, BoxActionSpec) != isinstance(answers[0], CriticAnswers):
-        raise InputError(f"env: {spec.name} has other actions than {path} was learnt with; give the same environment.")
     return Result(
         names=tuple(described["names"]),
         seeds=tuple(described["seeds"]),
@@ -78,20 +44,29 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
             for k, step in enumerate(described["snapshots"])
         ),
         experiment=described["experiment"],
-        first_state=described["first_state"],
-        answers=answers,
-        points=arrays.get("points"),
-        spec=spec,
-        targets=targets,
+        predictor=_predictor(arrays, described, str(path), env, questions),
         **{name: arrays.get(name) for name in CURVES},  # type: ignore[arg-type]
     )
 
 
-def _answers(arrays: dict[str, np.ndarray]) -> tuple[Answers | CriticAnswers, ...]:
-    """Every seed's network."""
+def _predictor(
+    arrays: dict[str, np.ndarray], described: dict[str, Any], path: str, env: Any, questions: Sequence[GVF]
+) -> Predictor:
+    """Tables, or every seed's network with the environment and questions it answers for, where they are given."""
+    spec = network_spec(env) if env is not None else None
+    targets: Targets | Gaussians | None = None
+    if spec is not None and questions:
+        targets = Gaussians(questions, spec) if isinstance(spec, BoxActionSpec) else Targets(questions, spec.actions)
+    if targets is not None and targets.names != tuple(described["names"]):
+        raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
     seeds: dict[int, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith("answers."):
             _, k, own = name.split(".")
             seeds.setdefault(int(k), {})[own] = array
-    return tuple(from_arrays(seeds[k]) for k in sorted(seeds))
+    networks = [from_arrays(seeds[k]) for k in sorted(seeds)]
+    if not networks:
+        return TablePredictor(described["first_state"])
+    if spec is not None and isinstance(spec, BoxActionSpec) != isinstance(networks[0], TwinQNetworks):
+        raise InputError(f"env: {spec.name} has other actions than {path} was learned with; give the same environment.")
+    return network_predictor(networks, arrays.get("points"), spec, targets)

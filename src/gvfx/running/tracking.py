@@ -18,7 +18,6 @@ from typing import Any
 from gvfx.errors import InputError
 from gvfx.running.result import Result
 
-Report = Callable[[int, int, float], None]
 Log = Callable[[dict[str, Any]], None]
 
 
@@ -27,7 +26,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def begin(self) -> tuple[Log, Callable[[], None]]:
-        """What takes a record {"seed", "step", "error", ...}, and what closes it; a missing package is told here."""
+        """What takes a record {"seed", "step", "error", ...}, and what closes it; a missing package is refused here."""
 
 
 @dataclass(frozen=True)
@@ -103,31 +102,39 @@ def as_trackers(track: Any) -> tuple[Tracker, ...]:
     made = tuple(JsonLines(t) if isinstance(t, str | Path) else t for t in several)
     for t in made:
         if not isinstance(t, Tracker):
-            raise InputError(f"track: {t!r:.40} is no tracker; give a file name, gvfx.TensorBoard or gvfx.WeightsAndBiases.")
+            raise InputError(f"track: {t!r:.40} is not a tracker; give a file name, gvfx.TensorBoard or gvfx.WeightsAndBiases.")
     return made
 
 
-def tracked(track: Any, progress: Report | None, run: Callable[[Report], Result]) -> Result:
-    """Run with every measurement told to the trackers, and to `progress` as well; the error is the estimated one where
-    the truth is not known, and left out where there is neither."""
-    open_: list[tuple[Log, Callable[[], None]]] = []
-    begun = time.perf_counter()
+class Tracking:
+    """A listener that passes every measurement to trackers; the error is the estimated one where the truth is not known,
+    and left out where there is neither."""
 
-    def tell(record: dict[str, Any]) -> None:
-        for log, _ in open_:
+    def __init__(self, track: Any) -> None:
+        self.begun = time.perf_counter()
+        self.open: list[tuple[Log, Callable[[], None]]] = []
+        try:
+            for tracker in as_trackers(track) if track is not None else ():
+                self.open.append(tracker.begin())
+        except BaseException:
+            self.close()
+            raise
+
+    def began(self, seed: int) -> None: ...
+    def stepped(self, seed: int, t: int) -> None: ...
+
+    def _tell(self, record: dict[str, Any]) -> None:
+        for log, _ in self.open:
             log({k: v for k, v in record.items() if not (isinstance(v, float) and not math.isfinite(v))})
 
-    def report(seed: int, step: int, error: float) -> None:
-        tell({"seed": seed, "step": step, "error": float(error), "seconds": round(time.perf_counter() - begun, 3)})
-        if progress:
-            progress(seed, step, error)
+    def measured(self, seed: int, t: int, error: float) -> None:
+        self._tell({"seed": seed, "step": t, "error": float(error), "seconds": round(time.perf_counter() - self.begun, 3)})
 
-    try:
-        open_ += [tracker.begin() for tracker in as_trackers(track)]
-        result = run(report)
+    def finish(self, result: Result) -> None:
+        """The last record: the values, and what was run."""
         last = {f"value: {name}": float(v) for name, v in zip(result.names, result.values.mean(axis=(0, 2)), strict=True)}
-        tell({"seed": "all", "step": result.snapshots[-1].step, **last, "experiment": result.experiment})
-        return result
-    finally:
-        for _, close in open_:
+        self._tell({"seed": "all", "step": result.snapshots[-1].step, **last, "experiment": result.experiment})
+
+    def close(self) -> None:
+        for _, close in self.open:
             close()

@@ -9,13 +9,11 @@ its discounts (0 where it terminated).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
-from gvfx.running.streams.lockstep_loop import learn_from  # first: it sets how JAX runs
-
-import jax  # isort: skip
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,21 +23,24 @@ from gvfx.learners.networks.critic_updates import Question
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
-from gvfx.running.evaluate import Plan
-from gvfx.running.predictor import CriticAnswers
+from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
+from gvfx.running.gym_stepper import Lanes
+from gvfx.running.plan import Plan
+from gvfx.running.predictor import TwinQNetworks
 from gvfx.running.streams.critic_agent import GVFAgent, Learning, Sizes
-from gvfx.running.streams.gym_networks import Runner, UnderWay
+from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
+from gvfx.running.streams.lockstep_loop import learn_from
 from gvfx.worlds.spec import BoxActionSpec
 
 LOOKS = 32  # choices by which the behaviour is judged at a point
 
 
-class BoxRunner(Runner):
-    """Everything that seeds share; calling it with a seed runs that seed in the environment."""
+class CriticsGym(GymNetworks):
+    """What seeds share: the agent's compiled functions and the target policies."""
 
     spec: BoxActionSpec
     learner: TwinCritics
-    tells_errors = False
+    has_errors = False
 
     def __init__(
         self, spec: BoxActionSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: TwinCritics, plan: Plan
@@ -53,18 +54,18 @@ class BoxRunner(Runner):
         self.columns = self.agent.columns
         self.width, self.counted = self.columns.width + 1, self.columns.width  # the last column is whom a lane followed
         self.block = learner.worlds
-        self.told = list(accumulate((1, spec.size, gvfs * spec.actions, self.agent.act_draws), initial=0))
+        self.inputs = list(accumulate((1, spec.size, gvfs * spec.actions, self.agent.act_draws), initial=0))
         self.choose = jax.jit(self._choose)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
         self.look = jax.jit(self._look)
         self.points_middles = np.empty(0)  # [point, gvf, action]
         self.points_draws = np.empty(0)  # [point, draw, gvf, action]
 
-    def _choose(self, learning: Learning, acting: Any, weights: jax.Array, told: jax.Array) -> tuple[Any, jax.Array]:
-        """What acting remembers, and actions with whom each lane follows [lane, action + 1]; told [lane, ...] is what
-        `Going.ask` puts together: one array, because each one that is handed over costs time."""
-        a, b, c, d = (told[:, low:high] for low, high in zip(self.told[:-1], self.told[1:], strict=True))
-        middles = c.reshape(len(told), len(self.names), -1)
+    def _choose(self, learning: Learning, acting: Any, weights: jax.Array, given: jax.Array) -> tuple[Any, jax.Array]:
+        """What acting remembers, and actions with whom each lane follows [lane, action + 1]; given [lane, ...] is what
+        `SteppedCritics.act` puts together: one array, because each one that is handed over costs time."""
+        a, b, c, d = (given[:, low:high] for low, high in pairwise(self.inputs))
+        middles = c.reshape(len(given), len(self.names), -1)
         acting, action, which = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
         return acting, jnp.concatenate([action, which[:, None]], axis=1)
 
@@ -86,23 +87,23 @@ class BoxRunner(Runner):
 
         return jax.vmap(one)(seen, middles, chance)
 
-    def begin(self, seed: int) -> Going:
-        return Going(self, seed)
+    def begin(self, seed: int) -> SteppedCritics:
+        return SteppedCritics(self, seed)
 
-    def ask(self, observations: list[Any]) -> None:
+    def note_targets(self, observations: list[Any]) -> None:
         batch = self.spec.together(observations)
         self.points_middles, self.points_draws = self.targets.each(batch)[:, self.targets.member], self.targets(batch)
 
 
-class Going(UnderWay):
-    """One seed under way."""
+class SteppedCritics(SteppedNetworks):
+    """One seed."""
 
-    run: BoxRunner
+    run: CriticsGym
 
-    def __init__(self, run: BoxRunner, seed: int) -> None:
+    def __init__(self, run: CriticsGym, seed: int) -> None:
         lanes = run.spec.lanes
-        super().__init__(run, seed, run.learner.worlds, False)
-        self.action = np.zeros((lanes, run.spec.actions), np.float32)  # within [-1, 1]
+        action = np.zeros((lanes, run.spec.actions), np.float32)  # within [-1, 1]
+        super().__init__(run, seed, run.learner.worlds, False, action)
         self.followed = np.zeros(lanes, np.float32)
         self.middles: np.ndarray | None = None  # [lane, policy, action] at `state`, where they are known already
         self.chance, self.updates, networks = (
@@ -121,18 +122,26 @@ class Going(UnderWay):
         actor = actor._replace(adam=nothing, adam_alpha=nothing) if actor is not None else None
         self.eyes = Learning(lean._replace(updates=nothing, seen=nothing), actor)
 
+    def advance(self, to: int) -> None:
+        step, lanes, learn = self.stepper.step, self.lanes, self.learn
+        while self.t < to:
+            self.act()
+            self.done += step(lanes, learn)
+
     def act(self) -> None:
-        if self.middles is None or self.fresh.any():
+        """Choose an action in every lane."""
+        at, run = self.lanes, self.run
+        if self.middles is None or at.fresh.any():
             self.middles = self.at(self.stepper.seen_now)
-            self.fresh[:] = False
-        lanes, run = len(self.state), self.run
+            at.fresh[:] = False
+        lanes = len(at.state)
         chance = uniforms(self.chance, (lanes, run.agent.act_draws))
         middles = self.middles[:, run.targets.member].reshape(lanes, -1)
-        parts = (self.over[:, None], self.scales.scaled(self.state), middles, chance)
-        told = np.concatenate(parts, axis=1, dtype=np.float32, casting="same_kind")
-        self.acting, chosen = run.choose(self.eyes, self.acting, self.weights, told)
+        parts = (self.over[:, None], self.scales.scaled(at.state), middles, chance)
+        given = np.concatenate(parts, axis=1, dtype=np.float32, casting="same_kind")
+        self.acting, chosen = run.choose(self.eyes, self.acting, self.weights, given)
         chosen = np.asarray(chosen)
-        self.action[:], self.followed[:] = chosen[:, :-1], chosen[:, -1]
+        at.action[:], self.followed[:] = chosen[:, :-1], chosen[:, -1]
         self.over[:] = False
 
     def at(self, observations: list[Any]) -> np.ndarray:
@@ -144,16 +153,17 @@ class Going(UnderWay):
         """Of the GVFs' variances in the critics' units."""
         return (self.run.weights * self.scales.unit**2).astype(np.float32)
 
-    def learn(self) -> None:
-        lanes = len(self.state)
+    def learn(self, at: Lanes) -> None:
+        """Keep every lane's transition; with enough of them, learn."""
+        lanes = len(at.state)
         self.middles = self.at(self.stepper.seen_next)
-        discounts = self.gamma * self.alive[:, None]
-        parts = (self.state, self.action, self.following, self.c, self.middles.reshape(lanes, -1), discounts)
+        discounts = at.gamma * at.alive[:, None]
+        parts = (at.state, at.action, at.following, at.c, self.middles.reshape(lanes, -1), discounts)
         rows = np.concatenate([*parts, self.followed[:, None]], axis=1, dtype=np.float32, casting="same_kind")
-        if not self.counts.all():
-            rows = rows[self.counts]
+        if not at.counts.all():
+            rows = rows[at.counts]
         self.t += len(rows)
-        self.over |= self.ended
+        self.over |= at.ended
         if not self.learns:
             self.set_aside(rows)
             return
@@ -167,26 +177,36 @@ class Going(UnderWay):
         many = uniforms(self.updates, (run.learner.updates, run.learner.batch, 1 + run.agent.learn_draws))
         self.learning, self.replay, self.losses = run.absorb(self.learning, self.replay, rows, self.weights, many)
 
-    def answers(self) -> CriticAnswers:
+    def network(self) -> TwinQNetworks:
         twins = self.learning.critics.q
         weights, biases = (tuple(np.asarray(a) for twin in twins for a in getattr(twin, n)) for n in ("weights", "biases"))
-        return CriticAnswers(self.scales, weights, biases, self.run.learner.aggregate == "min")
+        return TwinQNetworks(self.scales, weights, biases, self.run.learner.aggregate == "min")
 
-    def told(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
+    def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         run, draws = self.run, self.run.points_draws
-        values, errors = self.answers().values(points, draws)
+        values, errors = self.network().values(points, draws)
         chance = uniforms(np.random.default_rng([self.seed, 8]), (len(points), LOOKS, run.agent.act_draws))
         behaviour = run.look(self.eyes, self.weights, self.scales.scaled(points), run.points_middles, chance)
         return values, self.variances(points, draws), np.asarray(behaviour, float), errors
 
     def variances(self, points: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """The returns' estimated variances [gvf, point], or nothing where M is not learnt."""
+        """The returns' estimated variances [gvf, point], or nothing where M is not learned."""
         m = self.learning.critics.m
         if m is None:
             return np.empty(0)
         around = np.broadcast_to(self.scales.scaled(points)[:, None, None], (*draws.shape[:3], points.shape[1]))
         said = np.asarray(self.run.agent.predict(m, jnp.asarray(around), jnp.asarray(draws)))  # [point, draw, gvf, gvf]
         return said.diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
+
+    def generators(self) -> tuple[np.random.Generator, ...]:
+        return (self.chance, self.updates)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return super().state() | prefixed("acting", flatten(self.acting))
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().restore(arrays)
+        self.acting = unflatten(self.acting, unprefixed("acting", arrays))
 
 
 def uniforms(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

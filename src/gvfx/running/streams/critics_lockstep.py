@@ -1,29 +1,29 @@
-"""Runs with continuous actions: a seed's whole run with measurements, snapshots and checkpoints."""
+"""Twin critics in MuJoCo: many worlds in lockstep, one compiled call per vector step."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import jax
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.errors import InputError
+from gvfx.errors import Diverged, InputError
+from gvfx.learners.networks.actor_critic import squashed_mean
+from gvfx.learners.networks.critic_updates import Question
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.cumulants import Signal
 from gvfx.questions.gvf import GVF, question_names
 from gvfx.questions.target_policies import Target
-from gvfx.running.checkpoint import Checkpoints
-from gvfx.running.evaluate import Part, Plan
-from gvfx.running.record import Diverged, measured
+from gvfx.running.drive import Backend, Stream
+from gvfx.running.plan import Plan
+from gvfx.running.record import EMPTY, Measurement
+from gvfx.running.streams.critic_agent import GVFAgent
+from gvfx.running.streams.lockstep_loop import Staggered
+from gvfx.truths.control import control_truth
 from gvfx.worlds.control import Domain
-
-if TYPE_CHECKING:
-    from gvfx.running.streams.lockstep_loop import Staggered
-
-RECORDED = ("mse", "episodes", "values", "variances", "behaviour")
 
 
 class Truth(Protocol):
@@ -37,8 +37,8 @@ class Truth(Protocol):
     def values(self) -> np.ndarray: ...  # [point, gvf]
 
 
-class LockstepRunner:
-    """Everything that seeds share; calling it with a seed runs that seed."""
+class CriticsLockstep(Backend):
+    """What seeds share: the agent's compiled functions and the truth."""
 
     def __init__(
         self,
@@ -47,16 +47,10 @@ class LockstepRunner:
         behaviour: Behaviour,
         learner: TwinCritics,
         plan: Plan,
-        identity: str = "",
         truth: Truth | None = None,
     ) -> None:
         """truth: by default the domain's own, see `gvfx.truths.control`."""
-        import jax
-
-        from gvfx.learners.networks.critic_updates import Question
-        from gvfx.running.streams.critic_agent import GVFAgent
-
-        self.world, self.learner, self.plan, self.identity = world, learner, plan, identity
+        self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
         self.names = question_names(questions)
         self.weights = np.array([q.weight for q in questions], dtype=float)
         targets, discounts, signals = ask(world, questions)
@@ -68,94 +62,84 @@ class LockstepRunner:
         self.agent = GVFAgent(world, targets, asked, _single(self.weights), behaviour, learner, plan.steps)
         self.predict = jax.jit(self.agent.predict)
 
-    def __call__(
-        self,
-        seed: int,
-        progress: Callable[[int, int, float], None] | None = None,
-        checkpoints: Path | None = None,
-        checkpoint_every: float = 60.0,
-    ) -> Part:
-        """Run a seed; with a folder for checkpoints, go on from the newest one there."""
-        from gvfx.running.streams.lockstep_loop import Staggered
+    def begin(self, seed: int) -> LockstepCritics:
+        return LockstepCritics(self, seed)
 
-        stream = Staggered(self.world, self.agent, seed)
-        record: dict[str, list] = {name: [] for name in RECORDED}
-        keeper = Checkpoints(checkpoints, f"seed-{seed:04d}", f"{self.identity}/{seed}") if checkpoints else None
-        stored = keeper.load() if keeper else None
-        if stored:
-            stream.restore(stored)
-            record = {name: list(stored[f"record:{name}"]) for name in RECORDED}
-        seconds, saved = 0.0, time.monotonic()
-        for stop in [s for s in self.plan.stops if s > stream.t]:
-            begun = time.perf_counter()
-            while stream.t < stop:
-                rows = stream.advance()
-                self._check(stream, rows, seed)
-            seconds += time.perf_counter() - begun
-            self._measure(stream, stop, record)
-            if progress and stop in self.plan.evaluations:
-                progress(seed, stop, float(record["mse"][-1] @ self.weights / self.weights.sum()))
-            if keeper and time.monotonic() - saved >= checkpoint_every and stop < self.plan.steps:
-                tables = {f"record:{name}": np.array(values) for name, values in record.items()}
-                keeper.save(stop, stream.arrays() | tables)
-                saved = time.monotonic()
-        if keeper:
-            keeper.clear()
-        return self._part(stream, record, seconds)
 
-    def _check(self, stream: Staggered, rows: np.ndarray, seed: int) -> None:
-        """Stop at the first number that is not finite."""
-        columns = self.agent.columns
-        kinds: list[tuple[str, Any, tuple[str, ...]]] = [("transition", rows.sum(), ())]
-        if stream.losses is not None:
-            losses = stream.losses
-            kinds += [
-                ("loss of Q", losses.q, self.names),
-                ("loss of M", losses.m, self.names),
-                ("actor's loss", losses.actor, ()),
-            ]
-        for what, values, names in kinds:
+class LockstepCritics(Stream):
+    """One seed: the worlds and the agent that acts in them."""
+
+    def __init__(self, run: CriticsLockstep, seed: int) -> None:
+        self.run, self.seeds, self.grain = run, (seed,), run.learner.worlds
+        self.worlds = Staggered(run.world, run.agent, seed)
+        self.rows = np.zeros((1, run.agent.columns.width), np.float32)  # the last transitions
+
+    def start(self) -> None: ...
+
+    def advance(self, to: int) -> None:
+        while self.worlds.t < to:
+            self.rows = self.worlds.advance()
+            self.t = self.worlds.t
+            self.check()
+
+    def check(self) -> None:
+        names = self.run.names
+        kinds: list[tuple[str, Any, tuple[str, ...]]] = [("transition", self.rows.sum(), ())]
+        if self.worlds.losses is not None:
+            losses = self.worlds.losses
+            kinds += [("loss of Q", losses.q, names), ("loss of M", losses.m, names), ("actor's loss", losses.actor, ())]
+        for what, values, of in kinds:
             values = np.atleast_1d(values)
             if np.isfinite(values).all():
                 continue
             k = int(np.argmin(np.isfinite(values)))
-            whose = f" of {names[k]!r}" if names else ""
+            whose = f" of {of[k]!r}" if of else ""
             if what == "transition":
-                seen = rows[:, columns.observation]
+                seen = self.rows[:, self.run.agent.columns.observation]
                 what = "cumulant" if np.isfinite(seen).all() else "observation"
             raise Diverged(
-                f"run: the {what}{whose} became {float(values[k])} at step {stream.t} (seed {seed}); "
+                f"run: the {what}{whose} became {float(values[k])} at step {self.t} (seed {self.seeds[0]}); "
                 "lower the learning rate or look at the signal. The last good checkpoint is kept."
             )
 
-    def _measure(self, stream: Staggered, stop: int, record: dict[str, list]) -> None:
-        learning = stream.state.learning
-        observations, actions = _single(self.truth.observations), _single(self.truth.actions)
-        values = np.asarray(self.predict(learning.critics.q, observations, actions)).astype(float)
-        if stop in self.plan.evaluations:
-            record["mse"].append(((values - self.truth.values) ** 2).mean(axis=0))
-            record["episodes"].append(stream.episodes)
-        if stop in self.plan.snapshots:
-            record["values"].append(values.T)
-            keeps = learning.critics.m is not None
-            variances = self.predict(learning.critics.m, observations, actions).T if keeps else np.empty(0)
-            record["variances"].append(np.asarray(variances, float))
-            record["behaviour"].append(self._middle_actions(learning, observations))
+    def episodes(self) -> list[int]:
+        return [self.worlds.episodes]
+
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        run, learning = self.run, self.worlds.state.learning
+        observations, actions = _single(run.truth.observations), _single(run.truth.actions)
+        values = np.asarray(run.predict(learning.critics.q, observations, actions)).astype(float)
+        mse = ((values - run.truth.values) ** 2).mean(axis=0) if curve else EMPTY
+        if not tables:
+            return [Measurement(mse=mse)]
+        m = learning.critics.m
+        return [
+            Measurement(
+                mse=mse,
+                values=values.T,
+                variances=EMPTY if m is None else np.asarray(run.predict(m, observations, actions).T, float),
+                visits=np.zeros((len(values), 0), np.int64),
+                behaviour=self._middle_actions(learning, observations),
+            )
+        ]
 
     def _middle_actions(self, learning: Any, observations: Any) -> np.ndarray:
         """Where the behaviour's own actor would act at the truth's points, [point, action]; nothing without one."""
-        from gvfx.learners.networks.actor_critic import squashed_mean
-
         if learning.actor is None:
             return np.empty((len(observations), 0))
         return np.asarray(squashed_mean(learning.actor.actor, observations)).astype(float)
 
-    def _part(self, stream: Staggered, record: dict[str, list], seconds: float) -> Part:
-        visits = np.zeros((len(self.plan.snapshots), len(self.truth.values), 0), np.int64)
-        truth, actor = np.asarray(self.truth.values, float).T, stream.state.learning.actor
-        return measured(
-            self.plan, record, truth, seconds, visits=visits, actor=np.empty(0) if actor is None else flat(actor.actor)
-        )
+    def state(self) -> dict[str, np.ndarray]:
+        return self.worlds.arrays()
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.worlds.restore(dict(arrays))
+        self.t = self.worlds.t
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        actor = self.worlds.state.learning.actor
+        own = EMPTY if actor is None else flat(actor.actor)
+        return {"truth": np.asarray(self.run.truth.values, float).T, "actor": own}
 
 
 def _single(numbers: Any) -> Any:
@@ -188,8 +172,6 @@ def ask(world: Domain, questions: Sequence[GVF]) -> tuple[tuple[Target, ...], tu
 
 def truth_of(world: Domain, targets: tuple[Target, ...], discounts: tuple[float, ...], signals: tuple[int, ...]) -> Truth:
     """Shipped with gvfx where it has it, else by Monte Carlo (kept in the user's cache folder)."""
-    from gvfx.truths.control import control_truth
-
     if signals != tuple(range(len(world.tasks))) or len(set(discounts)) > 1:
         raise InputError("questions: ask one question per task, in the tasks' order, with one discount.")
     return control_truth(world, targets, discount=discounts[0], cache=Path.home() / ".cache" / "gvfx")

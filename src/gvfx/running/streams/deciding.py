@@ -8,16 +8,19 @@ intrinsic value of their own on networks (SuccessorRepresentation).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.kernel import BehaviourRule, Sizes, piece, whole
 from gvfx.rng import BEHAVIOUR, choose, uniform
+from gvfx.running.checkpoint import fill, flatten, prefixed, tables, unflatten, unprefixed
 from gvfx.running.predictor import LIMIT, Scales
 from gvfx.worlds.spec import skeleton_mdp
 
@@ -40,7 +43,7 @@ class Net(NamedTuple):
     frequencies: np.ndarray  # [o, wave]
     scales: np.ndarray  # [2, o] centre and spread
     square: np.ndarray  # [gvf] the squares of the units, by which variances are told
-    room: np.ndarray  # [2, width] for what the layers say
+    layers: np.ndarray  # [2, width] what the layers say, in turn
 
 
 def as_net(network: Any, scales: Scales) -> Net:
@@ -50,20 +53,20 @@ def as_net(network: Any, scales: Scales) -> Net:
         frequencies=np.array(network.frequencies),
         scales=np.stack([scales.centre, scales.spread]),
         square=scales.unit**2,
-        room=np.zeros((2, max(Shape.of(network).widths)), np.float32),
+        layers=np.zeros((2, max(Shape.of(network).widths)), np.float32),
     )
 
 
 @cache
 def _forward(shape: Shape) -> Callable[..., Any]:
-    """The network at an observation; the last of its `depth` layers speaks into room[depth % 2]."""
+    """The network at an observation; the last of its `depth` layers speaks into layers[depth % 2]."""
     widths, waves = shape
     size, depth = widths[0] - 2 * waves, len(widths) - 1
     ends = np.cumsum([(widths[k] + 1) * widths[k + 1] for k in range(depth)])
 
     @piece
     def forward(net, observation):
-        x, y = net.room[0], net.room[1]
+        x, y = net.layers[0], net.layers[1]
         for i in range(size):
             x[i] = min(max((observation[i] - net.scales[0, i]) / net.scales[1, i], -LIMIT), LIMIT)
         for k in range(waves):
@@ -105,7 +108,7 @@ def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[C
                 pi[a, i] = distinct[a, member[i]]
         if forward is not None:
             forward(net, observation)
-            y = net.room[depth % 2]
+            y = net.layers[depth % 2]
             for a in range(actions):
                 for i in range(gvfs):
                     z = y[a * gvfs + i]
@@ -131,6 +134,14 @@ class Decider:
         self.member, self.rng, self.mu = member, rng, np.zeros(actions)
         self.given = np.zeros((2, actions, len(weights)))  # pi and M at an observation
         self.net: Net | None = None
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What the future depends on, as named arrays."""
+        return dict(tables((self.states, self.rng)))
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `state` gave."""
+        fill((self.states, self.rng), arrays)
 
     def learned(self, learning: Any, scales: Scales) -> None:
         """Look at the networks as they are now."""
@@ -159,9 +170,6 @@ class TracedDecider:
     """The same through JAX, with the intrinsic value."""
 
     def __init__(self, behaviour: Behaviour, weights: np.ndarray, actions: int, member: np.ndarray, rng: np.ndarray, lanes: int):
-        import jax
-        import jax.numpy as jnp
-
         self.rng, self.member, self.actions = rng, member, actions
         rule, needs_variance = behaviour.network_rule(), behaviour.needs_variance
         begun = rule.begin(jnp.asarray(weights, jnp.float32))
@@ -174,6 +182,13 @@ class TracedDecider:
             return acting, rule.probabilities(acting, t, pi, variance, value(seen)[..., 0])
 
         self.ask = jax.jit(jax.vmap(one, in_axes=(None, None, None, None, 0, 0, 0, 0)))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return prefixed("acting", flatten(self.acting)) | {"rng": self.rng}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.acting = unflatten(self.acting, unprefixed("acting", arrays))
+        self.rng[...] = arrays["rng"]
 
     def learned(self, learning: Any, scales: Scales) -> None:
         self.learning, self.scales = learning, scales
@@ -189,7 +204,5 @@ class TracedDecider:
         action[:] = [choose(row, self.actions, uniform(self.rng, BEHAVIOUR)) for row in mu]
 
     def probabilities(self, t: int, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
-        import jax
-
         acting = jax.tree.map(lambda leaf: leaf[:1].repeat(len(pi), axis=0), self.acting)
         return self._asked(t, acting, observations, pi, np.zeros(len(pi), bool))[1]

@@ -6,38 +6,45 @@ Transitions are rows.  The first `learning_starts` are kept aside; from them obs
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.errors import Diverged
 from gvfx.learners.networks import replay as memory
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
-from gvfx.running.evaluate import Part, Plan
-from gvfx.running.gym_stepper import EnvironmentFailed, SingleStepper, VectorStepper
-from gvfx.running.predictor import Answers, CriticAnswers, Scales
-from gvfx.running.record import EMPTY, Diverged, Record
+from gvfx.running.checkpoint import flatten, generator_state, prefixed, set_generator, unflatten, unprefixed
+from gvfx.running.drive import Backend, Stream
+from gvfx.running.gym_stepper import NEW_EPISODE, Lanes, stepper
+from gvfx.running.plan import Plan
+from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
+from gvfx.running.record import EMPTY, Measurement, Part, expected_error
+from gvfx.running.streams.xla import single_threaded
 from gvfx.worlds.spec import BoxSpec
 
 POINTS = 64  # observations at which answers are shown and errors estimated
 LOSSES = ("Q", "M", "actor")
 
 
-class Runner(ABC):
-    """Everything that seeds share; calling it with a seed runs that seed in the environment."""
+class GymNetworks(Backend):
+    """What seeds share: the environment, the questions, the layout of a row, compiled functions."""
 
+    one_environment = True
     columns: Any  # where a transition's parts lie in a row
     width: int  # of a row
     block: int  # transitions that are stored together
     counted: int  # the column by which visits are told apart
-    tells_errors: bool  # whether answers come with standard errors
+    has_errors: bool  # whether answers come with standard errors
+    targets: Any  # the questions' policies
 
     def __init__(self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Any, plan: Plan) -> None:
+        single_threaded()
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
         reader = Reader(questions)
         self.names = reader.names
@@ -46,51 +53,34 @@ class Runner(ABC):
         self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first measurement
 
     @abstractmethod
-    def begin(self, seed: int) -> UnderWay: ...
+    def note_targets(self, observations: list[Any]) -> None:
+        """Ask the target policies at the points, once."""
 
-    @abstractmethod
-    def ask(self, observations: list[Any]) -> None:
-        """Note the target policies at the points."""
+    def show_at(self, points: np.ndarray) -> None:
+        """Choose the points at which answers are shown."""
+        self.note_targets([unflatten_space(self.spec.space, point) for point in points])
+        self.points = points
 
-    def __call__(self, seed: int, progress: Callable[[int, int, float], None] | None = None) -> Part:
-        """Run a seed; where the environment fails, EnvironmentFailed carries the part so far."""
-        going, seconds = self.begin(seed), 0.0
-        record = Record(len(self.names), seed, progress, self.weights)
-        try:
-            going.stepper.begin(going, seed)
-            for stop in self.plan.stops:
-                begun = time.perf_counter()
-                going.until(stop)
-                seconds += time.perf_counter() - begun
-                going.check()
-                shows = stop in self.plan.snapshots
-                tables = going.tables() if shows or self.tells_errors else (EMPTY,)
-                record.evaluated([stop] * (stop in self.plan.evaluations), going.episodes, tables[-1])
-                record.shown([stop] * shows, tables)
-        except EnvironmentFailed as error:
-            if going.t:
-                record.shown([going.t], going.tables())
-                error.part = record.part(seconds, going.answers())
-            raise
-        return record.part(seconds, going.answers())
+    def described(self) -> dict[str, Any]:
+        return {"environment": self.spec.name, **super().described()}
+
+    def predictor(self, parts: list[Part]) -> NetworkPredictor:
+        return network_predictor([part.network for part in parts], self.points, self.spec, self.targets)
 
 
-class UnderWay(ABC):
-    """One seed under way; the agent into which steppers write (see `gvfx.running.gym_stepper`)."""
+class SteppedNetworks(Stream):
+    """One seed: the environment's lanes, the networks, the replay and the rows on their way into it."""
 
-    run: Runner
-    action: np.ndarray  # [lane, ...]
+    run: GymNetworks
+    learning: Any  # the networks, a pytree
 
-    def __init__(self, run: Runner, seed: int, together: int, prioritised: bool) -> None:
-        """together: rows that are learnt from in one call."""
+    def __init__(self, run: GymNetworks, seed: int, together: int, prioritised: bool, action: np.ndarray) -> None:
+        """together: rows that are learned from in one call; action [lane, ...]: where choices are written."""
         spec, lanes = run.spec, run.spec.lanes
-        self.run, self.seed, self.t, self.episodes, self.together = run, seed, 0, 0, together
-        reader = Reader(run.questions, None, seed)
-        self.stepper: SingleStepper | VectorStepper = SingleStepper(spec, reader) if spec.single else VectorStepper(spec, reader)
-        self.state, self.following = np.zeros((2, lanes, spec.size), np.float32)
-        self.c, self.gamma = reader.begin(lanes)
-        self.alive = np.ones(lanes)
-        self.ended, self.fresh, self.counts = np.zeros(lanes, bool), np.zeros(lanes, bool), np.ones(lanes, bool)
+        self.run, self.seeds, self.seed, self.done, self.together = run, (seed,), seed, 0, together
+        self.reader = Reader(run.questions, None, seed)
+        self.stepper = stepper(spec, self.reader)
+        self.lanes = Lanes(lanes, spec.size, action, *self.reader.begin(lanes))
         self.over = np.zeros(lanes, bool)  # episodes that ended since the behaviour was last asked
         self.replay = memory.empty(run.learner.capacity, run.width, prioritised)
         self.scales = Scales.none(spec.size, len(run.names))
@@ -100,24 +90,13 @@ class UnderWay(ABC):
         self.pending = 0  # rows that wait until there are enough
         self.losses: Any = None
 
-    def until(self, stop: int) -> None:
-        """Steps, until so many transitions were made."""
-        step, learn = self.stepper.step, type(self).learn
-        while self.t < stop:
-            self.act()
-            self.episodes += step(self, learn)
-
-    @abstractmethod
-    def act(self) -> None:
-        """Choose an action in every lane."""
-
-    @abstractmethod
-    def learn(self) -> None:
-        """Keep every lane's transition; with enough of them, learn."""
+    def start(self) -> None:
+        self.over[:] = self.t > 0  # continued from a checkpoint: the episodes before it are over
+        self.stepper.begin(self.lanes, self.seed, self.t)
 
     @abstractmethod
     def absorb_rows(self, rows: np.ndarray) -> None:
-        """Store scaled rows, as many as are learnt from together, and learn."""
+        """Store scaled rows, as many as are learned from together, and learn."""
 
     @abstractmethod
     def renew(self) -> None:
@@ -157,10 +136,9 @@ class UnderWay(ABC):
         self.rows[: self.pending] = self.rows[self.together : self.together + self.pending]
         self.renew()
 
-    # --- looking ---------------------------------------------------------------------------------------------------------
+    # --- measuring ---------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Stop at a loss that is not finite."""
         for what, losses in zip(LOSSES, self.losses or (), strict=False):
             each = np.atleast_1d(losses)
             bad = np.flatnonzero(~np.isfinite(each))
@@ -171,9 +149,16 @@ class UnderWay(ABC):
                     "lower the learning rate or look at the signal."
                 )
 
+    def episodes(self) -> list[int]:
+        return [self.done]
+
     @abstractmethod
-    def answers(self) -> Answers | CriticAnswers:
+    def network(self) -> QNetwork | TwinQNetworks:
         """The Q networks as they are now."""
+
+    @abstractmethod
+    def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Values, variances, behaviour and standard errors at the points."""
 
     def kept(self) -> np.ndarray:
         """The transitions in the replay and before it, their observations not scaled."""
@@ -185,28 +170,63 @@ class UnderWay(ABC):
         rows[:, part] = rows[:, part] * self.scales.spread + self.scales.centre
         return np.concatenate([rows, self.rows[: self.pending]])
 
-    def tables(self) -> tuple[np.ndarray, ...]:
-        """Values, variances, visits, behaviour and standard errors at the points now; visits are counted at the nearest."""
-        run, kept = self.run, self.kept()
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        run, gvfs = self.run, len(self.run.names)
+        if not (tables or run.has_errors):
+            return [Measurement(expected=expected_error(EMPTY, gvfs))]
+        kept = self.kept()
         seen = kept[:, run.columns.observation]
-        points = self.points(seen)
-        values, variances, behaviour, errors = self.told(points)
-        visits = np.zeros(behaviour.shape, np.int64)
-        np.add.at(visits, (self.scales.nearest(seen, points), kept[:, run.counted].astype(int)), 1)
-        return values, variances, visits, behaviour, errors
+        if run.points is None:
+            chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
+            run.show_at(seen[np.sort(chosen)])
+        assert run.points is not None
+        values, variances, behaviour, errors = self.answers(run.points)
+        visits = np.zeros(behaviour.shape, np.int64)  # counted at the nearest point
+        np.add.at(visits, (self.scales.nearest(seen, run.points), kept[:, run.counted].astype(int)), 1)
+        return [
+            Measurement(
+                expected=expected_error(errors, gvfs),
+                values=values,
+                variances=variances,
+                visits=visits,
+                behaviour=behaviour,
+                standard_errors=errors,
+            )
+        ]
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        return {"network": self.network()}
+
+    def resumed(self) -> str:
+        return NEW_EPISODE
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def told(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Values, variances, behaviour and standard errors at the points."""
+    def generators(self) -> tuple[np.random.Generator, ...]:
+        """The seed's own random generators."""
 
-    def points(self, seen: np.ndarray) -> np.ndarray:
-        """Where answers are shown: some observations met so far."""
-        run = self.run
-        if run.points is None:
-            from gymnasium.spaces.utils import unflatten
+    def state(self) -> dict[str, np.ndarray]:
+        run, scales = self.run, self.scales
+        arrays = prefixed("learning", flatten(self.learning)) | prefixed("replay", flatten(self.replay))
+        for k, generator in enumerate((*self.generators(), self.reader.noise)):
+            arrays[f"generator:{k}"] = generator_state(generator)
+        arrays["counts"] = np.array([self.t, self.done, self.stepper.episode, self.learns, self.pending], np.int64)
+        arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
+        arrays["rows"] = self.rows[: self.pending]
+        arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)
+        return arrays if run.points is None else arrays | {"points": run.points}
 
-            chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
-            points = seen[np.sort(chosen)]
-            run.ask([unflatten(run.spec.space, point) for point in points])
-            run.points = points
-        return run.points
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.learning = unflatten(self.learning, unprefixed("learning", arrays))
+        self.replay = unflatten(self.replay, unprefixed("replay", arrays))
+        for k, generator in enumerate((*self.generators(), self.reader.noise)):
+            set_generator(generator, arrays[f"generator:{k}"])
+        self.t, self.done, self.stepper.episode, learns, self.pending = (int(n) for n in arrays["counts"])
+        self.learns = bool(learns)
+        self.scales = Scales(arrays["centre"].copy(), arrays["spread"].copy(), arrays["unit"].copy())
+        self.rows[: self.pending] = arrays["rows"]
+        self.early = [arrays["early"].copy()] if len(arrays["early"]) else []
+        if self.run.points is None and "points" in arrays:
+            self.run.show_at(arrays["points"].copy())
+        self.renew()

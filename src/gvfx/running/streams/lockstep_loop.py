@@ -8,12 +8,9 @@ chooses the next actions.
 
 from __future__ import annotations
 
-import os
 import zlib
 from functools import partial
 from typing import Any, NamedTuple, Protocol
-
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +19,7 @@ import numpy as np
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.actor_critic import normals
 from gvfx.running.checkpoint import flatten, unflatten
+from gvfx.running.streams.xla import single_threaded
 from gvfx.worlds.control import Domain, Lockstep
 
 STREAMS = ("behaviour", "updates")  # besides "environment" and "networks", which NumPy draws
@@ -81,6 +79,7 @@ class Staggered:
     """One seed's stream of experience and what is learnt from it."""
 
     def __init__(self, domain: Domain, agent: Agent, seed: int) -> None:
+        single_threaded()
         self.domain, self.agent, self.seed = domain, agent, seed
         described: Described = agent.described
         self.worlds = described.worlds

@@ -8,13 +8,11 @@ are asked once per observation, and what they said is stored with the transition
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from gvfx.running.streams.scanned_loop import named_keys  # first: it sets how JAX runs
-
-import jax  # isort: skip
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -27,13 +25,16 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Targets
 from gvfx.rng import seed_streams
-from gvfx.running.evaluate import Plan
-from gvfx.running.predictor import Answers
+from gvfx.running.checkpoint import prefixed, unprefixed
+from gvfx.running.gym_stepper import Lanes
+from gvfx.running.plan import Plan
+from gvfx.running.predictor import QNetwork
 from gvfx.running.streams.deciding import Decider, TracedDecider
-from gvfx.running.streams.gym_networks import Runner, UnderWay
+from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
+from gvfx.running.streams.scanned_loop import named_keys
 from gvfx.worlds.spec import BoxSpec
 
-TOGETHER = 8  # blocks that are learnt from in one call, which costs as much as learning from one
+TOGETHER = 8  # blocks that are learned from in one call, which costs as much as learning from one
 
 
 class Columns(NamedTuple):
@@ -82,16 +83,16 @@ def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts,
     return made
 
 
-class SteppedRunner(Runner):
-    """Everything that seeds share; calling it with a seed runs that seed in the environment."""
+class NetworkGym(GymNetworks):
+    """What seeds share: the layout of a row, the updates, the target policies."""
 
     learner: Deep
-    tells_errors = True
+    has_errors = True
 
     def __init__(self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan) -> None:
         super().__init__(spec, questions, behaviour, learner, plan)
         self.targets = Targets(questions, spec.actions)
-        rule = behaviour.network_rule()  # or a sentence, if it has none
+        rule = behaviour.network_rule()
         sizes = (spec.size, spec.actions, len(self.names))
         self.columns = columns(*sizes, len(self.targets.distinct), learner.heads)
         self.width, self.counted, self.block = self.columns.width, self.columns.action.start, learner.block
@@ -125,8 +126,8 @@ class SteppedRunner(Runner):
         (learning, replay), losses = jax.lax.scan(one, (learning, replay), (blocks, ends))
         return learning, replay, jax.tree.map(lambda each: each.sum(axis=0), losses)
 
-    def begin(self, seed: int) -> Going:
-        return Going(self, seed)
+    def begin(self, seed: int) -> SteppedNetwork:
+        return SteppedNetwork(self, seed)
 
     def policies(self, observations: list[Any]) -> np.ndarray:
         """The distinct target policies at observations, [observation, action, policy]."""
@@ -134,19 +135,18 @@ class SteppedRunner(Runner):
             return self.constant
         return np.stack(self.targets.each(self.spec.together(observations)), axis=-1).astype(np.float32)
 
-    def ask(self, observations: list[Any]) -> None:
+    def note_targets(self, observations: list[Any]) -> None:
         self.points_pi = self.policies(observations)
 
 
-class Going(UnderWay):
-    """One seed under way."""
+class SteppedNetwork(SteppedNetworks):
+    """One seed."""
 
-    run: SteppedRunner
+    run: NetworkGym
 
-    def __init__(self, run: SteppedRunner, seed: int) -> None:
+    def __init__(self, run: NetworkGym, seed: int) -> None:
         spec, lanes = run.spec, run.spec.lanes
-        super().__init__(run, seed, TOGETHER * run.learner.block, run.updates.prioritised)
-        self.action = np.zeros(lanes, np.int64)
+        super().__init__(run, seed, TOGETHER * run.learner.block, run.updates.prioritised, np.zeros(lanes, np.int64))
         self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, where it is known already
         self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
         keys = named_keys(seed)
@@ -159,17 +159,26 @@ class Going(UnderWay):
     def renew(self) -> None:
         self.decider.learned(self.learning, self.scales)
 
+    def advance(self, to: int) -> None:
+        step, lanes, learn = self.stepper.step, self.lanes, self.learn
+        while self.t < to:
+            self.act()
+            self.done += step(lanes, learn)
+
     def act(self) -> None:
-        if self.pi is None or np.count_nonzero(self.fresh):
+        """Choose an action in every lane."""
+        at = self.lanes
+        if self.pi is None or np.count_nonzero(at.fresh):
             self.pi = self.run.policies(self.stepper.seen_now)
-            self.fresh[:] = False
-        self.decider.act(self.t, self.state, self.pi, self.over, self.action)
+            at.fresh[:] = False
+        self.decider.act(self.t, at.state, self.pi, self.over, at.action)
         self.over[:] = False
 
-    def learn(self) -> None:
+    def learn(self, at: Lanes) -> None:
+        """Keep every lane's transition; with enough of them, learn."""
         self.pi = self.run.policies(self.stepper.seen_next)
-        seen, signals = (self.state, self.action, self.following), (self.c, self.gamma, self.alive)
-        made = keep(self.rows, self.pending, *seen, *signals, self.pi, self.ended, self.counts, self.over)
+        seen, signals = (at.state, at.action, at.following), (at.c, at.gamma, at.alive)
+        made = keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over)
         self.t += made
         if not self.learns:
             self.set_aside(self.rows[:made].copy())
@@ -189,17 +198,27 @@ class Going(UnderWay):
         blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.t - self.pending
         self.learning, self.replay, self.losses = self.run.absorb(self.learning, self.replay, blocks, self.replay_key, done)
 
-    def answers(self) -> Answers:
+    def network(self) -> QNetwork:
         q = self.learning.q
         weights, biases = (tuple(np.asarray(a) for a in part) for part in (q.weights, q.biases))
-        return Answers(self.scales, weights, biases, np.asarray(q.frequencies), self.run.spec.actions)
+        return QNetwork(self.scales, weights, biases, np.asarray(q.frequencies), self.run.spec.actions)
 
-    def told(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
+    def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         run = self.run
         pi = run.points_pi[:, :, run.targets.member]
-        values, errors = self.answers().values(points, pi)
+        values, errors = self.network().values(points, pi)
         variances = np.empty(0)
         if run.behaviour.needs_variance:
             m = np.asarray(self.learning.m(jnp.asarray(self.scales.scaled(points)))).astype(float) * self.scales.unit**2
             variances = np.einsum("nai,nai->in", pi, m)
         return values, variances, self.decider.probabilities(self.t, points, run.points_pi), errors
+
+    def generators(self) -> tuple[np.random.Generator, ...]:
+        return (self.bootstrap,)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return super().state() | prefixed("decider", self.decider.state())
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().restore(arrays)
+        self.decider.restore(unprefixed("decider", arrays))

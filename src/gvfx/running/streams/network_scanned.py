@@ -1,132 +1,111 @@
-"""Runs on networks: a seed's whole run with measurements, snapshots and checkpoints."""
+"""Networks on the continuous grid: the whole loop is one compiled scan."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.errors import InputError
+from gvfx.errors import Diverged, InputError
 from gvfx.learners.networks.deep import Deep
 from gvfx.questions.cumulants import Signal
 from gvfx.questions.gvf import GVF, question_names
 from gvfx.questions.policies import ConstantPolicy
-from gvfx.running.checkpoint import Checkpoints, flatten, unflatten
-from gvfx.running.evaluate import Part, Plan
-from gvfx.running.record import Diverged, measured
+from gvfx.running.checkpoint import flatten, unflatten
+from gvfx.running.drive import Backend, Stream
+from gvfx.running.plan import Plan
+from gvfx.running.record import EMPTY, Measurement
+from gvfx.running.streams.scanned_loop import Engine, State
 from gvfx.truths.lattice import LatticeTruth, continuous_truth, shipped_truth
 from gvfx.worlds.continuous_grid import ContinuousGrid
 
 KINDS = ("observation", "cumulant", "loss of Q", "loss of M")
 TRUTH_EPISODES = 20_000  # where no truth is shipped
-RECORDED = ("mse", "mse_outside", "episodes", "values", "variances", "visits", "behaviour")
-Record = dict[str, list]  # what was measured so far, by name
 
 
-class NetworkRunner:
-    """Everything that seeds share; calling it with a seed runs that seed."""
+class NetworkScanned(Backend):
+    """What seeds share: the compiled loop and the truth."""
 
-    def __init__(
-        self, world: ContinuousGrid, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan, identity: str = ""
-    ) -> None:
-        from gvfx.running.streams.scanned_loop import Engine
-
-        self.world, self.learner, self.plan, self.identity = world, learner, plan, identity
+    def __init__(self, world: ContinuousGrid, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan) -> None:
+        self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
         self.names = question_names(questions)
         self.weights = np.array([q.weight for q in questions], dtype=float)
         policies, discounts, signals = ask(world, questions)
-        self.truth = truth_of(world, policies, discounts, signals)
         for stop in plan.stops:
             if stop % learner.block:
                 raise InputError(
-                    f"steps, evaluate_every: measurements must fall on multiples of {learner.block} steps; {stop} is none."
+                    f"steps, evaluate_every: measurements must fall on multiples of {learner.block} steps; {stop} is not one."
                 )
         if learner.heads:
-            raise InputError("heads: intervals from bootstrapped heads are for Gymnasium environments; give heads=0 here.")
+            raise InputError("heads: bootstrapped heads are for Gymnasium environments; give heads=0 here.")
+        self.truth = truth_of(world, policies, discounts, signals)
         self.engine = Engine(world, policies, discounts, self.weights, signals, behaviour, learner, plan.steps)
 
-    def __call__(
-        self,
-        seed: int,
-        progress: Callable[[int, int, float], None] | None = None,
-        checkpoints: Path | None = None,
-        checkpoint_every: float = 60.0,
-    ) -> Part:
-        """Run a seed; with a folder for checkpoints, go on from the newest one there."""
-        return self.together((seed,), progress, checkpoints, checkpoint_every)[0]
+    def begin(self, *seeds: int) -> ScannedNetwork:
+        """Several seeds run side by side in one compiled loop (`vmap`): for accelerators; on a CPU it gains nothing."""
+        return ScannedNetwork(self, seeds)
 
-    def together(
-        self,
-        seeds: Sequence[int],
-        progress: Callable[[int, int, float], None] | None = None,
-        checkpoints: Path | None = None,
-        checkpoint_every: float = 60.0,
-    ) -> list[Part]:
-        """Run seeds side by side in one compiled loop (`vmap`): for accelerators; on a CPU it gains nothing."""
-        import jax
 
-        states = self.engine.compile(self.engine.begin(*seeds))
-        records: list[Record] = [{name: [] for name in RECORDED} for _ in seeds]
-        name = f"seed-{seeds[0]:04d}" if len(seeds) == 1 else f"seeds-{'-'.join(map(str, seeds))}"
-        keeper = Checkpoints(checkpoints, name, f"{self.identity}/{','.join(map(str, seeds))}") if checkpoints else None
-        stored = keeper.load() if keeper else None
-        if stored:
-            states = unflatten(states, {k[6:]: v for k, v in stored.items() if k.startswith("state:")})
-            records = [{name: list(stored[f"record:{k}:{name}"]) for name in RECORDED} for k in range(len(seeds))]
-        seconds, saved = 0.0, time.monotonic()
-        done = int(self.engine.row(states, 0).t)
-        for stop in [s for s in self.plan.stops if s > done]:
-            begun = time.perf_counter()
-            states = jax.block_until_ready(self.engine.advance(states, (stop - done) // self.learner.block))
-            seconds += time.perf_counter() - begun
-            done = stop
-            for k, (seed, record) in enumerate(zip(seeds, records, strict=True)):
-                state = self.engine.row(states, k)
-                self._check(state, seed)
-                self._measure(state, stop, record)
-                if progress and stop in self.plan.evaluations:
-                    progress(seed, done, float(record["mse"][-1] @ self.weights / self.weights.sum()))
-            if keeper and time.monotonic() - saved >= checkpoint_every and stop < self.plan.steps:
-                tables = {f"record:{k}:{name}": np.array(v) for k, record in enumerate(records) for name, v in record.items()}
-                keeper.save(stop, {**{f"state:{k}": v for k, v in flatten(states).items()}, **tables})
-                saved = time.monotonic()
-        if keeper:
-            keeper.clear()
-        return [measured(self.plan, record, self.truth.values, seconds / len(seeds)) for record in records]
+class ScannedNetwork(Stream):
+    """One seed, or several side by side: the state of the compiled loop."""
 
-    def _check(self, state: Any, seed: int) -> None:
-        step = int(state.trouble.step)
-        if step >= 0:
-            gvf = int(state.trouble.gvf)
-            whose = f" of {self.names[gvf]!r}" if gvf >= 0 else ""
-            raise Diverged(
-                f"run: the {KINDS[int(state.trouble.kind)]}{whose} became {float(state.trouble.value)} at step {step} "
-                f"(seed {seed}); lower the learning rate or look at the signal. The last good checkpoint is kept."
-            )
+    def __init__(self, run: NetworkScanned, seeds: Sequence[int]) -> None:
+        self.run, self.seeds, self.grain = run, tuple(seeds), run.learner.block
+        self.now: State = run.engine.begin(*seeds)
 
-    def _measure(self, state: Any, stop: int, record: Record) -> None:
-        import jax
+    def start(self) -> None:
+        self.now = self.run.engine.compile(self.now)
 
-        engine = self.engine
-        points = np.asarray(self.truth.points, dtype=np.float32)
+    def advance(self, to: int) -> None:
+        self.now = jax.block_until_ready(self.run.engine.advance(self.now, (to - self.t) // self.grain))
+        self.t = to
+
+    def _each(self) -> list[State]:
+        return [self.run.engine.row(self.now, k) for k in range(len(self.seeds))]
+
+    def check(self) -> None:
+        for seed, state in zip(self.seeds, self._each(), strict=True):
+            step, gvf = int(state.trouble.step), int(state.trouble.gvf)
+            if step >= 0:
+                whose = f" of {self.run.names[gvf]!r}" if gvf >= 0 else ""
+                raise Diverged(
+                    f"run: the {KINDS[int(state.trouble.kind)]}{whose} became {float(state.trouble.value)} at step {step} "
+                    f"(seed {seed}); lower the learning rate or look at the signal. The last good checkpoint is kept."
+                )
+
+    def episodes(self) -> list[int]:
+        return [int(state.episodes) for state in self._each()]
+
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        return [self._measured(state, curve, tables) for state in self._each()]
+
+    def _measured(self, state: State, curve: bool, tables: bool) -> Measurement:
+        engine, truth = self.run.engine, self.run.truth
+        points: Any = np.asarray(truth.points, dtype=np.float32)
         values = np.asarray((engine.pi * state.learning.q(points)).sum(axis=1)).T.astype(float)
-        if stop in self.plan.evaluations:
-            record["mse"].append(self.truth.mse(values))
-            record["mse_outside"].append(self.truth.mse(values, outside_only=True))
-            record["episodes"].append(int(state.episodes))
-        if stop in self.plan.snapshots:
-            record["values"].append(values)
-            keeps = engine.behaviour.needs_variance
-            record["variances"].append(
-                np.asarray((engine.pi * state.learning.m(points)).sum(axis=1)).T.astype(float) if keeps else np.empty(0)
-            )
-            record["visits"].append(np.asarray(state.visits).astype(np.int64))
-            mu = jax.vmap(lambda o: engine.probabilities(state.acting, state.learning, state.t, o))(points)
-            record["behaviour"].append(np.asarray(mu).astype(float))
+        errors = {"mse": truth.mse(values), "mse_outside": truth.mse(values, outside_only=True)} if curve else {}
+        if not tables:
+            return Measurement(**errors)
+        variances = EMPTY
+        if engine.behaviour.needs_variance:
+            variances = np.asarray((engine.pi * state.learning.m(points)).sum(axis=1)).T.astype(float)
+        mu = jax.vmap(lambda o: engine.probabilities(state.acting, state.learning, state.t, o))(points)
+        visits = np.asarray(state.visits).astype(np.int64)
+        return Measurement(**errors, values=values, variances=variances, visits=visits, behaviour=np.asarray(mu).astype(float))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return flatten(self.now)
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.now = unflatten(self.now, arrays)
+        self.t = int(self.run.engine.row(self.now, 0).t)
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        return {"truth": self.run.truth.values}
 
 
 def ask(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,12 +9,9 @@ the end of the block in which a multiple of `target_every` falls.
 
 from __future__ import annotations
 
-import os
 import zlib
 from functools import partial
 from typing import Any, NamedTuple
-
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +21,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.deep_updates import Batch, DeepUpdates, Learning
+from gvfx.running.streams.xla import single_threaded
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import ContinuousGrid
 
@@ -91,6 +89,7 @@ class Engine:
         cells: int = 20,
     ) -> None:
         """policies [gvf, action] constant target policies, signals [gvf] the index of each GVF's cumulant."""
+        single_threaded()
         self.world, self.learner, self.behaviour, self.cells = world, learner, behaviour, cells
         self.pi = jnp.asarray(policies.T)  # [action, gvf]
         self.discounts = jnp.asarray(discounts)

@@ -1,4 +1,4 @@
-"""The online loop: any Gymnasium environment with Discrete spaces, stepped from Python, learning by the compiled rules.
+"""Tables in any Gymnasium environment with Discrete spaces, stepped from Python, learning by the compiled rules.
 
 Behaviours and learners are those of the compiled loop: their functions are wrapped into two, `act` and `learn`, each
 called once per step for all environments that are stepped together (a plain environment is one of them).  Where the
@@ -7,9 +7,7 @@ behaviour or the learner reads evidence, outcomes are counted as they are met (`
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -21,17 +19,20 @@ from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.evidence.outcomes import FIRST, Outcomes, empirical, grown, no_outcomes, remembering, widened
-from gvfx.evidence.uncertainty import ErrorBelow, standard_errors
+from gvfx.evidence.uncertainty import standard_errors
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.reader import Reader, asked_of
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
-from gvfx.running.evaluate import Part, Plan, Watch, check_until
-from gvfx.running.gym_stepper import EnvironmentFailed, SingleStepper, VectorStepper
+from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
+from gvfx.running.drive import Backend, Stream
+from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.improving import Improvement
-from gvfx.running.record import Record
+from gvfx.running.plan import Plan
+from gvfx.running.predictor import TablePredictor
+from gvfx.running.record import EMPTY, Measurement, Part, expected_error
 from gvfx.running.streams.compiled_loop import dynamics, make_table
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.truths.exact import predicted_values
@@ -58,14 +59,15 @@ class Agent(NamedTuple):
     fresh: np.ndarray  # bool [lane] an episode begins here
     c: np.ndarray  # [lane, gvf]
     gamma: np.ndarray  # [lane, gvf]
-    outcomes: Outcomes  # with no room where nobody reads them
+    outcomes: Outcomes  # of size 0 where nobody reads them
 
 
 @cache
 def make_agent(
     sizes: Sizes, behaviour: BehaviourRule, learner: LearnerRule, needs_next_action: bool, counted: bool
-) -> tuple[Callable[[Agent], None], Callable[[Agent], None]]:
-    """act(agent) chooses an action in every lane; learn(agent) learns from every lane's transition."""
+) -> tuple[Callable[[Agent], None], Callable[[Agent], None], Callable[[Agent], None]]:
+    """act(agent) chooses an action in every lane; learn(agent) learns from every lane's transition; end(agent) ends the
+    episodes of all lanes without a transition, for a run that continues in new ones."""
     actions = sizes.actions
     probabilities, observe, behaviour_end = behaviour.probabilities, behaviour.observe, behaviour.episode_end
     update, learner_end = learner.update, learner.episode_end
@@ -116,7 +118,14 @@ def make_agent(
                 behaviour_end(agent.behaviour, t + 1, agent.rng)
                 agent.action[k] = -1
 
-    return act, learn
+    @whole
+    def end(agent):
+        for k in range(agent.state.shape[0]):
+            learner_end(agent.learner, agent.t[0], agent.rng, agent.pi, agent.gamma)
+            behaviour_end(agent.behaviour, agent.t[0], agent.rng)
+            agent.action[k] = -1
+
+    return act, learn, end
 
 
 def bound(function: Any, agent: Agent) -> Callable[[Agent], None]:
@@ -129,37 +138,12 @@ def bound(function: Any, agent: Agent) -> Callable[[Agent], None]:
 # --- a run -------------------------------------------------------------------------------------------------------
 
 
-class Going:
-    """One seed under way."""
+class TableGym(Backend):
+    """What seeds share: the questions, the compiled functions."""
 
-    def __init__(self, agent: Agent, stepper: SingleStepper | VectorStepper, act: Any, learn: Any) -> None:
-        self.agent, self.stepper, self.act, self.learn = agent, stepper, act, learn
-        self.ended = 0  # episodes
+    one_environment = True
 
-    def until(self, stop: int) -> None:
-        """Steps, until so many were made."""
-        agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
-        full = len(agent.outcomes.pair) - len(agent.state) or -1  # outcomes that leave no room for another step
-        while agent.t[0] < stop:
-            act(agent)
-            self.ended += step(agent, learn)
-            if agent.outcomes.used[0] > full >= 0:
-                self.agent = agent = agent._replace(outcomes=grown(agent.outcomes))
-                full = len(agent.outcomes.pair) - len(agent.state)
-
-
-class OnlineRunner:
-    """Everything that seeds share; calling it with a seed runs that seed in the environment."""
-
-    def __init__(
-        self,
-        spec: DiscreteSpec,
-        questions: Sequence[GVF],
-        behaviour: Behaviour,
-        learner: Learner,
-        plan: Plan,
-        until: ErrorBelow | None = None,
-    ) -> None:
+    def __init__(self, spec: DiscreteSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
         if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
             raise InputError("learner: EpisodicExpectedSarsa keeps one episode at a time; give a plain environment.")
@@ -170,15 +154,14 @@ class OnlineRunner:
         if isinstance(learner, EpisodicExpectedSarsa) and self.varying:
             raise InputError("discount: EpisodicExpectedSarsa learns when changing discounts are gone; use ExpectedSarsa.")
         skeleton = spec.skeleton
-        check_until(until, questions, learner)
-        self.until = until
+        self.pairs = skeleton.states * skeleton.actions
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.counted = learner.needs_evidence or bool(self.replans)
         self.asked: Stacked = stack(asked_of(questions, spec), skeleton)
-        self.room = skeleton
-        if self.counted:  # tables have a row for the end
-            self.asked, self.room = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
+        self.tables = skeleton  # the sizes of the learner's tables
+        if self.counted:  # they have a row for the end
+            self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
         self.certain = learner.needs_evidence and not learner.forgetting_rates and skeleton.states < DENSE_BELOW
         self.names, self.weights = self.asked.names, self.asked.weights
@@ -187,16 +170,30 @@ class OnlineRunner:
         rule = learner.rule(self.sizes, behaviour.needs_variance)
         self.compiled = make_agent(self.sizes, self.rule, rule, learner.needs_next_action, self.counted)
 
-    def begin(self, seed: int) -> Going:
-        """A seed's run, ready for its first step."""
-        skeleton, lanes, gvfs = self.spec.skeleton, self.spec.lanes, len(self.names)
-        reader = Reader(self.questions, self.spec, seed)
-        c, gamma = reader.begin(lanes)
-        rates, space = self.learner.forgetting_rates, max(FIRST, 2 * lanes) if self.counted else 0
-        asked = self.improvement.begin(self.asked)
-        agent = Agent(
-            behaviour=self.behaviour.begin(asked, self.room),
-            learner=self.learner.begin(asked, self.room),
+    def begin(self, seed: int) -> SteppedTable:
+        return SteppedTable(self, seed)
+
+    def described(self) -> dict[str, Any]:
+        return {"environment": self.spec.name, **super().described()}
+
+    def predictor(self, parts: list[Part]) -> TablePredictor:
+        return TablePredictor(self.spec.first_state)
+
+
+class SteppedTable(Stream):
+    """One seed: the agent's arrays, and the environment in which it acts."""
+
+    def __init__(self, run: TableGym, seed: int) -> None:
+        self.run, self.seeds = run, (seed,)
+        self.stops = run.replans | run.refreshes | run.improvement.times
+        skeleton, lanes, gvfs = run.spec.skeleton, run.spec.lanes, len(run.names)
+        self.reader = Reader(run.questions, run.spec, seed)
+        c, gamma = self.reader.begin(lanes)
+        rates, capacity = run.learner.forgetting_rates, max(FIRST, 2 * lanes) if run.counted else 0
+        asked = run.improvement.begin(run.asked)
+        self.agent = Agent(
+            behaviour=run.behaviour.begin(asked, run.tables),
+            learner=run.learner.begin(asked, run.tables),
             pi=asked.pi,
             pi_stride=asked.pi_stride,
             rng=seed_streams(seed),
@@ -212,69 +209,94 @@ class OnlineRunner:
             fresh=np.zeros(lanes, bool),
             c=c,
             gamma=gamma,
-            outcomes=no_outcomes(skeleton.states, skeleton.actions, gvfs, rates, space),
+            outcomes=no_outcomes(skeleton.states, skeleton.actions, gvfs, rates, capacity),
         )
-        stepper = SingleStepper(self.spec, reader) if self.spec.single else VectorStepper(self.spec, reader)
-        return Going(agent, stepper, *(bound(function, agent) for function in self.compiled))
+        self.stepper = stepper(run.spec, self.reader)
+        self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
+        self.ended = 0  # episodes
+        self._known: Empirical | None = None
 
-    def __call__(self, seed: int, progress: Callable[[int, int, float], None] | None = None) -> Part:
-        """Run a seed; where the environment fails, EnvironmentFailed carries the part so far."""
-        going, seconds = self.begin(seed), 0.0
-        watch = Watch(self.until, self.plan.steps, self.spec.skeleton.states * self.spec.skeleton.actions)
-        record = Record(len(self.names), seed, progress, self.weights)
+    def start(self) -> None:
+        if self.t:  # continued from a checkpoint
+            self.run.compiled[2](self.agent)
+        self.stepper.begin(self.agent, self.seeds[0], self.t)
+
+    def advance(self, to: int) -> None:
+        agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
+        full = len(agent.outcomes.pair) - len(agent.state) or -1  # outcomes that leave no space for another step
         try:
-            going.stepper.begin(going.agent, seed)
-            for stop in sorted({*self.plan.stops, *self.replans, *self.refreshes, *self.improvement.times, *watch.times}):
-                begun = time.perf_counter()
-                going.until(stop)
-                known = self.known(going.agent, stop)
-                if stop in self.refreshes:
-                    self.learner.refresh(going.agent.learner, known)
-                if stop in self.replans:
-                    self.behaviour.refresh(going.agent.behaviour, known)
-                watch.look(stop, known)
-                seconds += time.perf_counter() - begun
-                if stop in self.plan.stops or watch.reached:
-                    tables = self.tables(going.agent, known)
-                    times = self.plan.onward(stop) if watch.reached else [stop]
-                    record.evaluated([t for t in times if t in self.plan.evaluations], going.ended, tables[-1])
-                    record.shown([t for t in times if t in self.plan.snapshots], tables, self._policies(known))
-                if watch.reached:
-                    break
-        except EnvironmentFailed as error:
-            t = int(going.agent.t[0])
-            if t:
-                known = self.known(going.agent)
-                record.shown([t], self.tables(going.agent, known), self._policies(known))
-                error.part = record.part(seconds)
-            raise
-        model = known if self.learner.needs_evidence else None
-        return replace(record.part(seconds), model=model, **watch.outcome(int(going.agent.t[0])))
+            while agent.t[0] < to:
+                act(agent)
+                self.ended += step(agent, learn)
+                if agent.outcomes.used[0] > full >= 0:
+                    self.agent = agent = agent._replace(outcomes=grown(agent.outcomes))
+                    full = len(agent.outcomes.pair) - len(agent.state)
+        finally:
+            self.t, self._known = int(agent.t[0]), None
 
-    def known(self, agent: Agent, stop: int = 0) -> Empirical:
-        """What was learned of the environment so far; without evidence, its outline."""
-        asked = self.asked._replace(pi=agent.pi)
-        if self.counted:
-            known = empirical(agent.outcomes, self.spec.skeleton, asked, self.varying)
+    @property
+    def known(self) -> Empirical:
+        if self._known is None:
+            self._known = self._improved(0)
+        return self._known
+
+    def _improved(self, stop: int) -> Empirical:
+        """The evidence so far (without any, the tables' sizes), with the policies it calls for."""
+        run, agent = self.run, self.agent
+        asked = run.asked._replace(pi=agent.pi)
+        if run.counted:
+            known = empirical(agent.outcomes, run.spec.skeleton, asked, run.varying)
         else:
-            known = Empirical(self.room, asked, no_evidence(self.room, asked, kept=False))
-        return self.improvement(stop, known, agent.behaviour, agent.learner, agent.visits)
+            known = Empirical(run.tables, asked, no_evidence(run.tables, asked, kept=False))
+        return run.improvement(stop, known, agent.behaviour, agent.learner, agent.visits)
 
-    def _policies(self, known: Empirical) -> np.ndarray:
-        return self.improvement.policies(known, self.spec.skeleton.states)
+    def pause(self, stop: int) -> None:
+        self._known = known = self._improved(stop)
+        if stop in self.run.refreshes:
+            self.run.learner.refresh(self.agent.learner, known)
+        if stop in self.run.replans:
+            self.run.behaviour.refresh(self.agent.behaviour, known)
 
-    def tables(self, agent: Agent, known: Empirical) -> tuple[np.ndarray, ...]:
-        """Values, variances, visits, behaviour and standard errors now."""
-        states = self.spec.skeleton.states
-        mu = np.empty((self.room.states, self.room.actions))
-        moving = dynamics(self.room, self.asked._replace(pi=agent.pi))
-        make_table(self.sizes, self.rule)(moving, agent.behaviour, agent.learner, int(agent.t[0]), mu)
-        variances = predicted_values(self.room, known.asked, agent.learner.m) if self.behaviour.needs_variance else None
-        errors = standard_errors(known)[:, :states] if self.certain else np.empty(0)
-        return (
-            self.learner.values(agent.learner, known)[:, :states],
-            np.empty(0) if variances is None else variances[:, :states],
-            agent.visits.copy(),
-            mu[:states],
-            errors,
-        )
+    def episodes(self) -> list[int]:
+        return [self.ended]
+
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        run, agent, known = self.run, self.agent, self.known
+        states = run.spec.skeleton.states
+        errors = standard_errors(known)[:, :states] if run.certain else EMPTY
+        expected = expected_error(errors, len(run.names))
+        if not tables:
+            return [Measurement(expected=expected)]
+        mu = np.empty((run.tables.states, run.tables.actions))
+        moving = dynamics(run.tables, run.asked._replace(pi=agent.pi))
+        make_table(run.sizes, run.rule)(moving, agent.behaviour, agent.learner, int(agent.t[0]), mu)
+        needs_variance = run.behaviour.needs_variance
+        return [
+            Measurement(
+                expected=expected,
+                values=run.learner.values(agent.learner, known)[:, :states],
+                variances=predicted_values(run.tables, known.asked, agent.learner.m)[:, :states] if needs_variance else EMPTY,
+                visits=agent.visits.copy(),
+                behaviour=mu[:states],
+                standard_errors=errors,
+                policies=run.improvement.policies(known, states),
+            )
+        ]
+
+    def state(self) -> dict[str, np.ndarray]:
+        own = {"noise": generator_state(self.reader.noise), "episodes": np.array([self.ended, self.stepper.episode])}
+        return dict(tables(self.agent)) | own
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        while len(self.agent.outcomes.pair) < len(arrays["outcomes.pair"]):
+            self.agent = self.agent._replace(outcomes=grown(self.agent.outcomes))
+        fill(self.agent, arrays)
+        set_generator(self.reader.noise, arrays["noise"])
+        self.ended, self.stepper.episode = (int(n) for n in arrays["episodes"])
+        self.t, self._known = int(self.agent.t[0]), None
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        return {"model": self.known if self.run.learner.needs_evidence else None}
+
+    def resumed(self) -> str:
+        return NEW_EPISODE

@@ -1,0 +1,147 @@
+"""From a world, questions, a behaviour and a learner to the backend that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.errors import InputError, require
+from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.learners.certainty import CertaintyEquivalence
+from gvfx.questions.gvf import GVF, expand, stack
+from gvfx.questions.policies import OwnPolicy
+from gvfx.questions.signals import SignalFailed
+from gvfx.running.drive import Backend
+from gvfx.running.method import choose_method
+from gvfx.running.plan import Plan
+from gvfx.running.streams.table_compiled import TableCompiled
+from gvfx.running.streams.table_gym import TableGym
+from gvfx.worlds.continuous_grid import ContinuousGrid
+from gvfx.worlds.control import Domain
+from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment
+from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
+
+World = MDP | ContinuousGrid | Domain
+
+
+def as_world(world: Any) -> Any:
+    """What `evaluate` can run in: a world of gvfx, or a Gymnasium environment; a name of the latter is made into one."""
+    if isinstance(world, str):
+        try:
+            return gymnasium.make(world)
+        except (gymnasium.error.Error, ImportError) as error:
+            raise InputError(
+                f"world: Gymnasium cannot make {world!r} ({error}); give an environment or a registered name."
+            ) from None
+    if isinstance(world, MDP | ContinuousGrid | Domain) or is_environment(world):
+        return world
+    if isinstance(world, Mapping) or hasattr(world, "next_observation"):
+        raise InputError("world: this is a log of transitions; use gvfx.evaluate_log(log, questions).")
+    if isinstance(world, type):
+        raise InputError(f"world: {world.__name__} is a class; give an instance, {world.__name__}(...).")
+    raise InputError(
+        f"world: {type(world).__name__} is not a supported world; give gvfx.gridworld(...), gvfx.MDP or a Gymnasium environment."
+    )
+
+
+def open_backend(
+    world: Any,
+    questions: Sequence[GVF],
+    behaviour: Behaviour | None = None,
+    learner: Any = None,
+    *,
+    plan: Plan,
+    until: ErrorBelow | None = None,
+    calibrate: bool = False,
+) -> Backend:
+    """The backend for a world; a method that does not fit it is refused before anything is compiled."""
+    if is_environment(world):
+        world = known_world(world, questions) or world
+    if calibrate and not isinstance(world, MDP):
+        raise InputError(
+            "calibrate: scales are only known in a finite world whose table is known; give each question its weight."
+        )
+    if isinstance(world, MDP):
+        behaviour, learner = choose_method("tables", questions, behaviour, learner, plan.steps)
+        check_until(until, questions, learner)
+        return TableCompiled(world, stack(questions, world, "calibrated" if calibrate else None), behaviour, learner, plan)
+    if isinstance(world, ContinuousGrid):
+        behaviour, learner = choose_method("grid", questions, behaviour, learner, plan.steps)
+        check_until(until, questions, learner)
+        require("jax", "deep")
+        from gvfx.running.streams.network_scanned import NetworkScanned
+
+        return NetworkScanned(world, questions, behaviour, learner, plan)
+    if isinstance(world, Domain):
+        behaviour, learner = choose_method("mujoco", questions, behaviour, learner, plan.steps)
+        check_until(until, questions, learner)
+        require("jax", "mujoco")
+        from gvfx.running.streams.critics_lockstep import CriticsLockstep
+
+        return CriticsLockstep(world, questions, behaviour, learner, plan)
+    return _stepped(world, questions, behaviour, learner, plan, until)
+
+
+def _stepped(
+    env: Any, questions: Sequence[GVF], behaviour: Behaviour | None, learner: Any, plan: Plan, until: ErrorBelow | None
+) -> Backend:
+    """An environment that is stepped from Python: tables, networks or twin critics, by its spaces."""
+    if plan.average_episodes:
+        raise InputError("average_episodes: the truth of an environment is not known, so there is no error to average; give 0.")
+    space = getattr(env, "single_observation_space", None) or env.observation_space
+    if has_box_actions(env):
+        kind = "box_actions"
+    else:
+        kind = "tables" if type(space).__name__ == "Discrete" else "networks"
+    behaviour, learner = choose_method(kind, questions, behaviour, learner, plan.steps)
+    check_until(until, questions, learner)
+    if kind == "tables":
+        return TableGym(discrete_spec(env), questions, behaviour, learner, plan)
+    if has_own(questions):
+        raise InputError("policy: networks do not find policies by their own values; give known ones, or Discrete observations.")
+    require("jax", "deep")
+    if kind == "box_actions":
+        from gvfx.running.streams.critics_gym import CriticsGym
+
+        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan)
+    from gvfx.running.streams.network_gym import NetworkGym
+
+    return NetworkGym(box_spec(env), questions, behaviour, learner, plan)
+
+
+def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:
+    """The environment as an MDP, where it shows its transition table and the questions need nothing else."""
+    if not is_toy_text(env):
+        return None
+    try:
+        world = from_gymnasium(env)
+    except InputError:
+        return None  # a table that an MDP cannot hold
+    try:
+        stack(questions, world)
+    except SignalFailed:
+        return None  # a signal that the table does not tell
+    return world
+
+
+def has_own(questions: Sequence[GVF]) -> bool:
+    """Whether a question's policy is by its own values."""
+    return any(isinstance(q.policy, OwnPolicy) for q in expand(questions))
+
+
+def check_until(until: Any, questions: Sequence[GVF], learner: Any) -> None:
+    """Refuse a rule to stop where it would not hold."""
+    if until is None:
+        return
+    if not isinstance(until, ErrorBelow):
+        raise InputError(
+            f"until: {until!r:.40} is not a rule to stop; give gvfx.error_below(...), such as gvfx.error_below(0.01)."
+        )
+    if not isinstance(learner, CertaintyEquivalence):
+        raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
+    if has_own(questions):
+        raise InputError("until: the bound does not hold for policies that are found on the way; give steps alone.")

@@ -1,0 +1,302 @@
+"""The one outer loop: every kind of run is driven by it.
+
+A *backend* holds what the seeds of a run share (questions, behaviour, learner, compiled functions, truth); `begin(seed)`
+gives a *stream*, one seed's experience and what is learned from it.  `drive` advances a stream from stop to stop and does
+at each what is due: behaviours plan again, the rule to end early looks, measurements and snapshots are taken, checkpoints
+are written, listeners are told.  When an environment fails, a number diverges or the user interrupts, what was learned so
+far goes with the exception.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.errors import RunError
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.running.checkpoint import Checkpoints
+from gvfx.running.interrupt import Interrupted, Interruption
+from gvfx.running.plan import Plan
+from gvfx.running.progress import Listeners
+from gvfx.running.record import Measurement, Part, Record
+
+PACE = 0.2  # seconds between two looks at interruptions and the clock
+CHECKPOINT_EVERY = 60.0  # seconds
+
+
+class Stream(ABC):
+    """One seed's experience (or several seeds', advanced together) and what is learned from it."""
+
+    seeds: tuple[int, ...]
+    t: int = 0  # environment steps done
+    grain: int = 1  # steps are made in multiples of this
+    stops: frozenset[int] = frozenset()  # times at which the stream itself must pause
+
+    @abstractmethod
+    def start(self) -> None:
+        """Make ready for the first step, or after `restore` for the next one; everything slow that is not learning."""
+
+    @abstractmethod
+    def advance(self, to: int) -> None:
+        """Make steps and learn, until at least `to` steps are done."""
+
+    def pause(self, stop: int) -> None:  # noqa: B027 (most have nothing to do)
+        """What is due at a stop: plans, refreshed tables, improved policies."""
+
+    def check(self) -> None:  # noqa: B027
+        """Raise Diverged where a number is no longer finite."""
+
+    @property
+    def known(self) -> Empirical:
+        """The evidence so far, where the run keeps it."""
+        raise AttributeError("this stream keeps no evidence")
+
+    @abstractmethod
+    def episodes(self) -> list[int]:
+        """Episodes done, of each seed."""
+
+    @abstractmethod
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        """What each seed has learned: the error for a curve, or the tables of a snapshot, or both."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything the future depends on, as named arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `state` gave."""
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        """What else the k-th seed's part holds at the end: truth, model, network, actor."""
+        return {}
+
+    def resumed(self) -> str:
+        """What a user must know about continuing from a checkpoint; nothing where it changes nothing."""
+        return ""
+
+
+class Backend(ABC):
+    """What the seeds of a run share."""
+
+    names: tuple[str, ...]
+    weights: np.ndarray  # [gvf]
+    behaviour: Behaviour
+    learner: Any
+    plan: Plan
+    pairs: int = 0  # states times actions, of tables
+    one_environment: bool = False  # seeds cannot run side by side: they step the caller's environment
+
+    @abstractmethod
+    def begin(self, seed: int) -> Stream:
+        """A seed's run before its first step."""
+
+    def described(self) -> dict[str, Any]:
+        """What a result says about the run."""
+        return {"behaviour": repr(self.behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+
+    def predictor(self, parts: list[Part]) -> Any:
+        """What a result predicts with; None: the tables it holds."""
+        return None
+
+
+class Watch:
+    """A rule to end early, and one run's looks at its error."""
+
+    def __init__(self, until: ErrorBelow | None, steps: int, pairs: int) -> None:
+        self.until = until
+        self.times = frozenset(until.looks(steps, pairs) if until else ())
+        self.looks, self.bound, self.reached = 0, np.inf, False
+
+    def look(self, stop: int, stream: Stream) -> bool:
+        """Whether the run may end here."""
+        if self.until and stop in self.times:
+            self.bound, counts = self.until.bound(stream.known, self.looks)
+            self.reached = bool(self.bound < self.until.target)
+            self.looks += counts
+        return self.reached
+
+    def outcome(self, done: int) -> dict[str, Any]:
+        """What a part says about it, after `done` steps."""
+        return {"stopped": done if self.until else 0, "bound": self.bound, "reached": self.reached}
+
+
+def drive(
+    backend: Backend,
+    stream: Stream,
+    *,
+    until: ErrorBelow | None = None,
+    listeners: Listeners | None = None,
+    checkpoints: Checkpoints | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    keep_last: bool = True,
+    interruption: Interruption | None = None,
+) -> list[Part]:
+    """Run a stream to the end of the backend's plan, or to where `until` lets it end; one part per seed.
+
+    checkpoints: the run continues from the newest of them; they are written every `checkpoint_every` seconds, when the run
+                 is interrupted and, with `keep_last`, at its end (a finished run that is driven again gives its parts
+                 at once).
+    interruption: looked at several times a second.
+    """
+    run = _Drive(backend, stream, until, listeners or Listeners(), checkpoints, checkpoint_every, interruption)
+    parts = run.to_the_end()
+    if keep_last:
+        run.save()
+    return parts
+
+
+class _Drive:
+    """A run on its way."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        stream: Stream,
+        until: ErrorBelow | None,
+        listeners: Listeners,
+        checkpoints: Checkpoints | None,
+        checkpoint_every: float,
+        interruption: Interruption | None,
+    ) -> None:
+        self.backend, self.stream, self.plan, self.listeners = backend, stream, backend.plan, listeners
+        self.checkpoints, self.checkpoint_every, self.interruption = checkpoints, checkpoint_every, interruption
+        self.watch = Watch(until, self.plan.steps, backend.pairs)
+        self.records = [Record(len(backend.names)) for _ in stream.seeds]
+        self.share = backend.weights / backend.weights.sum()
+        self.passed, self.seconds, self.chunk = 0, 0.0, 1024  # the last stop, time spent, steps between two looks
+
+    def to_the_end(self) -> list[Part]:
+        self._restore()
+        stops = sorted({*self.plan.stops, *self.stream.stops, *self.watch.times})
+        left = [stop for stop in stops if stop > self.passed and not self.watch.reached]
+        try:
+            if left:
+                self.stream.start()
+                for seed in self.stream.seeds:
+                    self.listeners.began(seed)
+            saved = time.monotonic()
+            for stop in left:
+                self._advance(stop)
+                self._look(stop)
+                self.passed = stop
+                if self.watch.reached:
+                    break
+                if time.monotonic() - saved >= self.checkpoint_every and stop < self.plan.steps:
+                    self.save()
+                    saved = time.monotonic()
+        except (RunError, Interrupted) as error:
+            error.parts = self._partial()
+            if isinstance(error, RunError) and self._finite():
+                self.save()
+            raise
+        return self._parts()
+
+    def _advance(self, stop: int) -> None:
+        """Steps up to a stop, in pieces short enough to be interrupted."""
+        stream = self.stream
+        while stream.t < stop:
+            begun, before = time.perf_counter(), stream.t
+            stream.advance(min(stop, before + -(-self.chunk // stream.grain) * stream.grain))
+            spent = time.perf_counter() - begun
+            self.seconds += spent
+            wanted = (stream.t - before) * PACE / max(spent, 1e-9)
+            self.chunk = int(max(1, min(8 * self.chunk, wanted)))
+            for seed in stream.seeds:
+                self.listeners.stepped(seed, stream.t)
+            if self.interruption is not None and self.interruption.signum is not None:
+                self.save()
+                raise Interrupted(self.interruption.signum, stream.t, self._advice())
+
+    def _look(self, stop: int) -> None:
+        """Everything that is due at a stop."""
+        begun = time.perf_counter()
+        self.stream.pause(stop)
+        reached = self.watch.look(stop, self.stream)
+        self.seconds += time.perf_counter() - begun
+        self.stream.check()
+        times = self.plan.onward(stop) if reached else [stop] if stop in self.plan.stops else []
+        curve = [t for t in times if t in self.plan.evaluations]
+        shown = [t for t in times if t in self.plan.snapshots]
+        if times:
+            self._measure(curve, shown)
+
+    def _measure(self, curve: list[int], shown: list[int]) -> None:
+        measurements = self.stream.measure(bool(curve), bool(shown))
+        for seed, record, episodes, m in zip(self.stream.seeds, self.records, self.stream.episodes(), measurements, strict=True):
+            record.measured(curve, episodes, m)
+            record.shown(shown, m)
+            error = float((m.mse if m.mse.size else m.expected) @ self.share) if curve else np.nan
+            for t in curve:
+                self.listeners.measured(seed, t, error)
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def _parts(self) -> list[Part]:
+        outcome = self.watch.outcome(self.stream.t)
+        seconds = self.seconds / len(self.records)
+        return [
+            record.part(seconds=seconds, **outcome, **({"truth": None} | self.stream.outcome(k)))
+            for k, record in enumerate(self.records)
+        ]
+
+    def _partial(self) -> list[Part] | None:
+        """What was learned until now, with a snapshot of it; None before the first step."""
+        if not self.stream.t:
+            return None
+        if not any(t >= self.stream.t for t in self.records[0].tables["steps"]):
+            self._measure([], [self.stream.t])
+        return self._parts()
+
+    def _finite(self) -> bool:
+        """Whether the state may be kept: a run that diverged keeps its last good checkpoint instead."""
+        try:
+            self.stream.check()
+        except RunError:
+            return False
+        return bool(self.stream.t)
+
+    def _advice(self) -> str:
+        if self.checkpoints is not None:
+            return f"the run is kept in {self.checkpoints.folder}; start it again with the same arguments to continue."
+        return "what was learned so far is in the exception's `result`; with checkpoint='folder' a run can be continued."
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write a checkpoint, if they are wanted and a step was made."""
+        if self.checkpoints is None or not self.stream.t:
+            return
+        arrays = {f"stream:{name}": array for name, array in self.stream.state().items()}
+        for k, record in enumerate(self.records):
+            arrays |= {f"record:{k}:{name}": array for name, array in record.arrays().items()}
+        watch = self.watch
+        arrays["drive"] = np.array([self.passed, self.stream.t, watch.looks, watch.reached], np.int64)
+        arrays["measures"] = np.array([self.seconds, watch.bound])
+        try:
+            self.checkpoints.save(self.stream.t, arrays)
+        except OSError as error:  # the run itself can go on
+            where = self.checkpoints.folder
+            warnings.warn(f"checkpoint: cannot write to {where} ({error.strerror}); the run goes on without it.", stacklevel=2)
+
+    def _restore(self) -> None:
+        stored = self.checkpoints.load() if self.checkpoints is not None else None
+        if stored is None:
+            return
+        self.stream.restore({name[7:]: array for name, array in stored.items() if name.startswith("stream:")})
+        for k, record in enumerate(self.records):
+            own = f"record:{k}:"
+            record.restore({name[len(own) :]: array for name, array in stored.items() if name.startswith(own)})
+        self.passed, _, self.watch.looks, reached = (int(n) for n in stored["drive"])
+        self.watch.reached = bool(reached)
+        self.seconds, self.watch.bound = (float(x) for x in stored["measures"])
+        if self.passed < self.plan.steps and not reached and (said := self.stream.resumed()):
+            seeds = ", ".join(map(str, self.stream.seeds))
+            warnings.warn(f"checkpoint: seed {seeds} continues at step {self.stream.t:,}; {said}", stacklevel=2)

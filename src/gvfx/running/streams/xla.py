@@ -1,0 +1,22 @@
+"""How XLA runs on the CPU: one thread per process, because seeds run side by side and results must not depend on threads."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import jax
+
+FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+@cache
+def single_threaded() -> None:
+    """Start JAX with one thread, unless it runs already or XLA_FLAGS says otherwise; the environment stays as it was."""
+    if "XLA_FLAGS" in os.environ:
+        return
+    os.environ["XLA_FLAGS"] = FLAGS
+    try:
+        jax.local_devices()  # XLA reads its flags now, and only once
+    finally:
+        del os.environ["XLA_FLAGS"]
