@@ -14,7 +14,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.experiments.executors import executor as default_executor
-from gvfx.experiments.executors import find_device, run_task, run_together
+from gvfx.experiments.executors import checkpoints_of, find_device, run_task, run_together
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Claim, Store
 from gvfx.learners.networks.deep import Deep
@@ -121,6 +121,8 @@ class _Work:
                 ):
                     self._keep(experiment, seed, raw, seconds)
                     self.queue.remove((experiment, seed))
+                if self.checkpoints:
+                    checkpoints_of(Path(self.checkpoints), experiment.hash, seeds).clear()
         finally:
             for group in groups.values():
                 for _, _, claim in group:
