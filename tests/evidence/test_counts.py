@@ -108,9 +108,10 @@ def test_values_solve_the_empirical_model(steps):
     expected = plain_values(world, asked, counts, means_of(at.evidence, world.next.shape))
     model = Empirical(world, asked, at.evidence)
     np.testing.assert_allclose(model.values, expected, atol=1e-9)
-    untried = counts.sum(axis=(1, 2)) == 0
-    assert untried.any() == (steps < 5000) or untried[world.terminal].all()
-    assert (model.values[:, untried] == 0).all()
+    untried = counts.sum(axis=2) == 0  # [state, action]; nobody acts in a terminal state
+    assert untried[world.terminal].all()
+    assert untried[~world.terminal].any() == (steps < 5000) and untried[~world.terminal].all(axis=1).any() == (steps == 20)
+    assert (model.values[:, untried.all(axis=1)] == 0).all()
 
 
 def test_variance_of_the_model_is_that_of_the_world():

@@ -69,8 +69,11 @@ def test_design_example_runs_as_printed():
     result = gvfx.evaluate(
         world, questions, gvfx.GVFExplorer(), gvfx.ExpectedSarsa(), steps=200_000, seeds=3, evaluate_every=100_000
     )
-    assert result.mse.mean(axis=(0, 2)).shape == (2,)
-    assert gvfx.exact.values(world, questions).shape == (2, 401)
+    truth = gvfx.exact.values(world, questions)
+    assert truth.shape == (2, 401) and truth.mean(axis=1) == pytest.approx([1.3045, 0.4934], abs=0.51e-4)
+    midway, end = result.mse.mean(axis=(0, 2))
+    assert end < midway / 2 and end < 0.1 * (truth[:, world.live] ** 2).mean()  # a tenth of the error of answering 0
+    np.testing.assert_allclose(((result.values - truth)[..., world.live] ** 2).mean(axis=2), result.mse[:, -1])
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,16 @@ def test_new_transitions_get_the_largest_priority():
 
 
 def test_priorities_do_not_drift():
-    """A million updates later the sums are still those of the priorities."""
+    """A million updates later the priorities are those of the last errors, and draws follow them."""
     replay, _ = filled(20, 5)
 
     def body(k, r):
         return memory.set_priorities(r, jnp.array([k % 20]), jnp.array([(k * 7 % 13) * 100.0]), 0.6)
 
-    replay = jax.lax.fori_loop(0, 100_000, body, replay)
+    replay = jax.lax.fori_loop(0, 1_000_000, body, replay)
     index, _ = memory.sample_prioritised(replay, jnp.linspace(0.001, 0.999, 999), 0.4)
     p = np.asarray(replay.priorities[:20], dtype=float)
+    last = np.arange(999_980, 1_000_000)  # the update that each index saw last
+    np.testing.assert_allclose(p[last % 20], ((last * 7 % 13) * 100.0 + 1e-6) ** 0.6, rtol=1e-5)
     counts = np.bincount(index, minlength=20) / 999
     np.testing.assert_allclose(counts, p / p.sum(), atol=0.003)
