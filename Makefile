@@ -18,7 +18,7 @@ test-slow: $(INSTALLED)  ## the statistical checks that take minutes
 	$(BIN)/pytest -m slow
 
 test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of their own (a CPU build of PyTorch)
-	$(VENV)-sb3/bin/pytest -o addopts= tests/sb3
+	$(VENV)-sb3/bin/pytest -o addopts= tests/questions/test_sb3.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check src tests benchmarks examples docs

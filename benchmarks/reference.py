@@ -1,7 +1,7 @@
 """The benchmarked algorithms as they are usually written: a Python loop over environment steps, NumPy within a step.
 
 Vectorised over GVFs and actions inside a step; dynamics by cumulative probabilities and `searchsorted`.  The updates are
-plain functions, so that tests/test_benchmark_reference.py can check that they compute what the compiled rules compute.
+plain functions, so that tests/benchmarks/test_reference.py can check that they compute what the compiled rules compute.
 """
 
 from __future__ import annotations

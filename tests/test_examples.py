@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-
-
 LONG = ("cartpole", "pendulum", "scales", "two_questions")  # learn on networks, or run long
 
 

@@ -1,0 +1,26 @@
+"""Settings and fixtures that several folders share."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gvfx.questions.target_policies import Target, write_target
+
+pytest.register_assert_rewrite("helpers")
+os.environ.setdefault("MUJOCO_GL", "egl")  # before MuJoCo is imported: pictures without a screen
+
+
+@pytest.fixture(scope="session")
+def targets(tmp_path_factory):
+    """Two target policies for the cheetah with random weights."""
+    generator, folder, made = np.random.default_rng(0), tmp_path_factory.mktemp("targets"), []
+    for name, sigma in zip(("walk", "run"), np.float32([0.2, 0.3]), strict=True):
+        sizes = (17, 8, 6)
+        weights = [generator.normal(0, 0.3, (a, b)) for a, b in pairwise(sizes)]
+        write_target(folder / f"{name}.safetensors", weights, [np.zeros(b) for b in sizes[1:]], {"task": name})
+        made.append(Target.load(folder / f"{name}.safetensors", float(sigma)))
+    return tuple(made)

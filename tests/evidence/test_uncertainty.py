@@ -1,0 +1,178 @@
+"""Standard errors, intervals and the rule to stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.runs import compiled_evidence
+from helpers.worlds import chain, random_mdp, random_question, small_world, two_armed_bandit, two_questions
+
+import gvfx
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.uncertainty import bootstrap, standard_errors
+from gvfx.reproduce.limit import covered
+
+
+def run(world, questions, steps=20_000, seeds=1, **options):
+    return gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=steps, seeds=seeds, **options)
+
+
+def test_standard_error_of_a_bandit_by_hand():
+    """V = 1/4 mean of N(1, 2) + 3/4 * 3, each arm joined by one visit of the average arm."""
+    result = run(*two_armed_bandit(), steps=5000)
+    (model,) = result.models
+    n, means, spreads = model.visits[0], np.array([model.means[:-1, 0].min(), 3.0]), np.array([model.spreads[:-1, 0].max(), 0.0])
+    centre = n @ means / n.sum()
+    around = n @ (spreads + (means - centre) ** 2) / n.sum()
+    noise = (n * spreads * n / (n - 1) + around) / (n + 1) + n * (means - centre) ** 2 / (n + 1) ** 2
+    se = np.sqrt((np.array([0.25, 0.75]) ** 2 * noise / n).sum())
+    np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [se, 0])
+    assert se == pytest.approx(0.25 * 2 / n[0] ** 0.5, rel=0.05)  # nearly all of it is the first arm's own noise
+    centre = result.values[0, 0, 0]
+    np.testing.assert_allclose(result.intervals(0), [[centre - 1.959964 * se, centre + 1.959964 * se]], rtol=1e-6)
+
+
+def test_intervals_cover_the_truth():
+    """2 x 40 runs on random worlds: 95 % intervals cover about 95 % of the values."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        world = random_mdp(rng, 5, 2)
+        result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000, seeds=40)
+        se = result.snapshots[-1].standard_errors
+        unsure = se > 0
+        covered = np.abs(result.values - result.truth)[unsure] < 1.96 * se[unsure]
+        assert 0.90 < covered.mean() < 0.985
+
+
+def test_bootstrap_agrees_with_the_delta_method():
+    rng = np.random.default_rng(0)
+    world = random_mdp(rng, 5, 2)
+    result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000)
+    se = result.snapshots[-1].standard_errors[0]
+    drawn = bootstrap(result.models[0], 200)
+    np.testing.assert_allclose(drawn.std(axis=0)[se > 0], se[se > 0], rtol=0.25)
+    wide = np.diff(result.intervals(method="bootstrap", draws=300))
+    np.testing.assert_allclose(wide, np.diff(result.intervals()), rtol=0.3, atol=1e-6)
+
+
+def test_what_was_never_tried_makes_answers_unsure():
+    world, questions = small_world(), two_questions()
+    asked, at = compiled_evidence(world, questions, steps=30)
+    se = standard_errors(Empirical(world, asked, at.evidence))
+    assert np.isinf(se[:, world.live]).any() and not np.isnan(se).any()
+    result = run(world, questions, steps=20_000)
+    assert np.isfinite(result.intervals()).all()
+
+
+@pytest.mark.parametrize("rule", [dict(), dict(each=True), dict(relative=True)])
+def test_stops_when_sure_and_the_error_is_below(rule):
+    world, questions = small_world(), two_questions()
+    result = run(world, questions, steps=200_000, seeds=5, until=gvfx.error_below(0.01, **rule))
+    assert (result.stopped < 200_000).all() and (result.bounds < 0.01).all()
+    error = result.mse[:, -1]
+    scale = (result.truth[:, :, world.live] ** 2).mean(axis=2) if "relative" in rule else 1.0
+    error = error / scale
+    assert ((error.max(axis=1) if "each" in rule else error.mean(axis=1)) < 0.01).all()
+    np.testing.assert_array_equal(result.visits.sum(axis=(1, 2)), result.stopped)
+
+
+def test_says_when_the_steps_do_not_suffice():
+    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs ended before .* best so far; give more steps"):
+        result = run(small_world(), two_questions(), steps=3000, until=gvfx.error_below(1e-6))
+    assert result.stopped[0] == 3000 and result.bounds[0] > 1e-6 and np.isfinite(result.values).all()
+
+
+def test_says_when_a_target_policy_does_what_was_never_tried():
+    world, (question,) = two_armed_bandit()
+    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*some answers rest on actions never tried.* best so far"):
+        result = gvfx.evaluate(
+            world,
+            [question],
+            gvfx.Follow([1.0, 0.0]),
+            gvfx.CertaintyEquivalence(),
+            steps=500,
+            until=gvfx.error_below(0.1),
+        )
+    assert np.isfinite(result.values).all() and result.intervals(0).tolist() == [[-np.inf, np.inf]]
+
+
+def scaled_questions():
+    return [
+        gvfx.GVF([0.4, 0.1, 0.4, 0.1], gvfx.Distractor(1, 0.1, at="left"), 0.9, name="small"),
+        gvfx.GVF([0.1, 0.4, 0.1, 0.4], gvfx.Distractor(1000, 100, at="right"), 0.9, name="large"),
+    ]
+
+
+def relative_errors(weights):
+    world = small_world()
+    result = gvfx.evaluate(
+        world,
+        scaled_questions(),
+        gvfx.OptimalDesign(first=300),
+        gvfx.CertaintyEquivalence(),
+        steps=4000,
+        seeds=20,
+        evaluate_every=4000,
+        weights=weights,
+    )
+    return result, result.mse[:, -1].mean(axis=0) / (result.truth[0][:, world.live] ** 2).mean(axis=1)
+
+
+def test_calibrated_weights_serve_small_cumulants_as_well_as_large_ones():
+    (_, plain), (result, calibrated) = relative_errors(None), relative_errors("calibrated")
+    assert calibrated[0] < plain[0] and max(calibrated[0] / calibrated[1], calibrated[1] / calibrated[0]) < 3
+    assert result.weights[0] / result.weights[1] > 1e4
+
+
+def test_a_relative_rule_to_stop_weighs_relative_errors_alike():
+    options = {"steps": 100_000, "until": gvfx.error_below(0.01, relative=True)}
+    plain, calibrated = (run(small_world(), scaled_questions(), weights=w, **options) for w in (None, "calibrated"))
+    assert plain.stopped[0] == calibrated.stopped[0] < 100_000
+
+
+def test_complaints():
+    with pytest.raises(gvfx.InputError, match=r"^weights: 'clever' is unknown"):
+        run(*chain(), steps=10, weights="clever")
+    with pytest.raises(gvfx.InputError, match=r"^weights: GVFExplorer weighs its questions before"):
+        gvfx.evaluate(*chain(), gvfx.GVFExplorer(), steps=10, weights="calibrated")
+    with pytest.raises(gvfx.InputError, match=r"^target: "):
+        gvfx.error_below(0.0)
+    with pytest.raises(gvfx.InputError, match=r"^until: .*CertaintyEquivalence"):
+        gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), until=gvfx.error_below(0.1))
+    with pytest.raises(gvfx.InputError, match=r"^intervals: .*CertaintyEquivalence"):
+        gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=10).intervals(0)
+    with pytest.raises(gvfx.InputError, match=r"^level: "):
+        run(*chain(), steps=10).intervals(0, level=95)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["same", "distinct", "semi-greedy"])
+def test_intervals_hold_under_adaptive_visits(name):
+    """40 runs of OptimalDesign in a paper setting; `gvfx reproduce coverage` has 400."""
+    s = gvfx.paper[name]
+    result = gvfx.evaluate(
+        s.world,
+        s.questions,
+        gvfx.OptimalDesign(),
+        gvfx.CertaintyEquivalence(),
+        steps=100_000,
+        seeds=range(1000, 1040),
+        evaluate_every=100_000,
+    )
+    assert 0.90 < covered(result)[0].mean() < 0.99
+
+
+@pytest.mark.slow
+def test_stops_keep_their_word():
+    """30 stops: all but a few have an error below the target; `gvfx reproduce stops` has 200."""
+    s = gvfx.paper["distinct"]
+    result = gvfx.evaluate(
+        s.world,
+        s.questions,
+        gvfx.OptimalDesign(),
+        gvfx.CertaintyEquivalence(),
+        steps=1_000_000,
+        seeds=range(1000, 1030),
+        until=gvfx.error_below(0.1),
+    )
+    assert (result.stopped < 1_000_000).all() and (result.error[:, -1] <= 0.1).sum() >= 27

@@ -1,0 +1,17 @@
+"""Comparing behaviours: a missing extra is named."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import gvfx
+from gvfx.experiments.compare import find_setting, run_behaviour
+
+
+@pytest.mark.parametrize(("setting", "extra"), [("continuous", "deep"), ("walker", "mujoco")])
+def test_a_missing_extra_is_named(monkeypatch, setting, extra):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(gvfx.InputError, match=rf"^jax: not installed; run pip install 'gvfx\[{extra}\]'\.$"):
+        run_behaviour(find_setting(setting), "RoundRobin", steps=3200)

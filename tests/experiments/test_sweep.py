@@ -1,0 +1,217 @@
+"""Sweeps: the same bytes whatever happens, and no run is lost or made twice."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.experiments import EXPERIMENTS, RUNS, small
+
+import gvfx
+from gvfx import files
+from gvfx.experiments.store import StorageError, Store
+from gvfx.experiments.sweep import run_all, stored_result
+from gvfx.tensors import CorruptFile
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The bytes of a serial run."""
+    folder = tmp_path_factory.mktemp("serial")
+    tally = run_all(Store(folder), RUNS, workers=1)
+    assert (tally.done, tally.found, tally.total) == (6, 0, 6)
+    return contents(folder)
+
+
+def test_running_again_runs_nothing(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    run_all(store, RUNS[:1], workers=1)
+    tally = run_all(store, RUNS, workers=1)
+    assert (tally.done, tally.found) == (3, 3)
+    assert contents(tmp_path) == undisturbed
+    assert run_all(store, RUNS).done == 0
+    assert not list(tmp_path.rglob("*.claim")) and not list(tmp_path.rglob("*.tmp"))
+
+
+def test_processes_give_the_bytes_of_a_serial_run(tmp_path, undisturbed):
+    run_all(Store(tmp_path), RUNS, workers=2)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_any_executor_will_do(tmp_path, undisturbed):
+    with ThreadPoolExecutor(2) as pool:
+        run_all(Store(tmp_path), RUNS, executor=pool)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_the_stored_result_is_the_result(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    run_all(store, RUNS, workers=1)
+    e = EXPERIMENTS[0]
+    stored = stored_result(store, e, 3)
+    direct = gvfx.evaluate(e.world, e.questions, e.behaviour, e.learner, steps=e.steps, seeds=3, evaluate_every=e.evaluate_every)
+    assert stored.mse.tobytes() == direct.mse.tobytes()
+    np.testing.assert_allclose(stored.values, direct.values, rtol=1e-6)
+    np.testing.assert_array_equal(stored.visits, direct.visits)
+    with pytest.raises(FileNotFoundError):
+        stored_result(store, e, 4)
+
+
+def test_a_damaged_file_is_set_aside_and_run_again(tmp_path, undisturbed):
+    store = Store(tmp_path)
+    run_all(store, RUNS, workers=1)
+    path = store.path(EXPERIMENTS[0], 1)
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 4
+    path.write_bytes(raw)
+    with pytest.raises(CorruptFile, match="seed-0001"):
+        store.load(EXPERIMENTS[0], 1)
+    assert run_all(store, RUNS, workers=1).done == 1
+    assert contents(tmp_path) == undisturbed
+    assert path.with_suffix(".damaged").exists()
+
+
+SWEEP = """
+import sys; sys.path.insert(0, sys.argv[2])
+if __name__ == "__main__":
+    from helpers.experiments import RUNS
+    from gvfx.experiments.store import Store
+    from gvfx.experiments.sweep import run_all
+    print("go", flush=True)
+    tally = run_all(Store(sys.argv[1]), RUNS, workers=int(sys.argv[3]))
+    print(tally.done, flush=True)
+"""
+
+
+def start_sweep(folder, workers, script):
+    script.write_text(SWEEP)
+    arguments = [sys.executable, str(script), str(folder), str(Path(__file__).parents[1]), str(workers)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_kill_9_midway_loses_only_what_was_under_way(tmp_path, undisturbed):
+    folder = tmp_path / "results"
+    child = start_sweep(folder, 2, tmp_path / "sweep.py")
+    deadline = time.time() + 300
+    while not contents(folder) and time.time() < deadline:
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+    kept = contents(folder)
+    assert kept and all(undisturbed[name] == raw for name, raw in kept.items())
+    tally = run_all(Store(folder), RUNS, workers=1)
+    assert tally.found == len(kept)
+    assert contents(folder) == undisturbed
+
+
+def test_two_processes_on_one_folder_share_the_work(tmp_path, undisturbed):
+    folder = tmp_path / "results"
+    children = [start_sweep(folder, 1, tmp_path / f"sweep{k}.py") for k in range(2)]
+    done = [int(child.communicate()[0].split()[-1]) for child in children]
+    assert sum(done) == 6
+    assert contents(folder) == undisturbed
+
+
+@pytest.mark.slow
+def test_workers_leave_with_their_parent(tmp_path):
+    """Only the parent is killed; its workers must not stay behind."""
+    child = start_sweep(tmp_path / "results", 2, tmp_path / "sweep.py")
+    deadline = time.time() + 60
+
+    def workers():
+        """Other living processes of the child's group."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+                if int(group) == child.pid and state != "Z" and path.parent.name != str(child.pid):
+                    found.append(path.parent.name)
+        return found
+
+    while not contents(tmp_path) and time.time() < deadline:
+        time.sleep(0.02)
+    assert workers()
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    while workers() and time.time() < deadline:
+        time.sleep(0.1)
+    assert workers() == []
+
+
+class DyingOnce(ThreadPoolExecutor):
+    """An executor whose worker dies in its third task."""
+
+    tasks = 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        DyingOnce.tasks += 1
+        if DyingOnce.tasks == 3:
+            raise BrokenProcessPool("a worker died")
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_a_dead_worker_is_replaced(tmp_path, undisturbed):
+    with DyingOnce(1) as pool:
+        run_all(Store(tmp_path), RUNS, executor=pool)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(tmp_path, undisturbed, monkeypatch):
+    store = Store(tmp_path)
+    run_all(store, RUNS[:1], workers=1)
+    real = os.fsync
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        run_all(store, RUNS, workers=1)
+    monkeypatch.setattr(files.os, "fsync", real)
+    assert not list(tmp_path.rglob("*.tmp")) and not list(tmp_path.rglob("*.claim"))
+    assert run_all(store, RUNS, workers=1).found == 3
+    assert contents(tmp_path) == undisturbed
+
+
+def test_an_error_in_a_run_is_raised_and_releases_its_claim(tmp_path):
+    world = gvfx.gridworld(3, {"left": (0, 0)}, horizon=None)
+    broken = small(world=world, behaviour=gvfx.BehaviourPolicySearch())
+    with pytest.raises(gvfx.InputError, match="horizon"):
+        run_all(Store(tmp_path), [(broken, 1)], workers=1)
+    assert not list(tmp_path.rglob("*.claim"))
+
+
+def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bytes(tmp_path, undisturbed):
+    """Two real worker processes; one is killed while the sweep runs."""
+    from distributed import LocalCluster
+
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(**options) as cluster:
+        pids = [worker.process.pid for worker in cluster.workers.values()]
+
+        def kill_one(tally):
+            if tally.done == 1 and pids:
+                os.kill(pids.pop(), signal.SIGKILL)
+
+        tally = run_all(Store(tmp_path), RUNS, cluster=cluster.scheduler_address, report=kill_one)
+    assert tally.done == 6 and len(pids) == 1
+    assert contents(tmp_path) == undisturbed
+
+
+def test_no_scheduler_at_the_address_is_one_sentence(tmp_path):
+    with pytest.raises(gvfx.InputError, match="cluster: no Dask scheduler answers"):
+        run_all(Store(tmp_path), RUNS, cluster="tcp://127.0.0.1:9")

@@ -1,0 +1,108 @@
+"""Gymnasium environments: sound ones, broken ones, and a log of FrozenLake."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+
+import gvfx
+
+
+class Clock(gym.Env):
+    """Four ticks, each pays 1; an observation of any kind tells the time; ends by termination or truncation.
+
+    Its actions are the matter of those who use it, and do nothing.
+    """
+
+    def __init__(self, terminates=True, kind="box"):
+        self.terminates, self.kind = terminates, kind
+        place = gym.spaces.Box(0, 1, (1,), np.float32)
+        self.observation_space = place if kind == "box" else gym.spaces.Dict({"a": place, "b": gym.spaces.Discrete(4)})
+
+    def look(self):
+        place = np.array([self.t / 4], np.float32)
+        return place if self.kind == "box" else {"a": place, "b": min(self.t, 3)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.look(), {}
+
+    def step(self, action):
+        self.t += 1
+        done = self.t == 4
+        return self.look(), 1.0, done and self.terminates, done and not self.terminates, {"t": self.t}
+
+
+def broken(kind, after, change):
+    """An environment of a kind; what its steps return is changed after so many of them."""
+
+    class Broken(kind):
+        count = 0
+
+        def step(self, action):
+            self.count += 1
+            return change(*super().step(action)) if self.count > after else super().step(action)
+
+    return Broken()
+
+
+def break_down(*values):
+    raise RuntimeError("out of oil")
+
+
+def not_a_number(observation, *rest):
+    return np.array([np.nan], np.float32), *rest
+
+
+BREAKS = [(break_down, "step raised RuntimeError: out of oil"), (not_a_number, "holds nan or infinity")]
+
+
+class Sound(gym.Env):
+    """A walk on a ring of five states that ends at 4; breaking one method breaks one promise."""
+
+    observation_space: gym.Space = gym.spaces.Discrete(5)
+    action_space: gym.Space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.s = 0
+        return self.show(), {}
+
+    def step(self, action):
+        self.s = (self.s + action + int(self.np_random.random() < 0.3)) % 5
+        return self.show(), float(self.s == 3), self.s == 4, False, {"force": np.array([1.0, self.s])}
+
+    def show(self):
+        return self.s
+
+
+class Vectors(Sound):
+    observation_space = gym.spaces.Box(0, 5, (2,), np.float32)
+
+    def show(self):
+        return np.array([self.s, 1], np.float32)
+
+
+def changed(base=Sound, **members):
+    """An environment class with some members replaced."""
+    return type("Broken", (base,), members)
+
+
+def stepped(change):
+    """`Sound` whose step's five values are passed through a function."""
+    return changed(step=lambda self, action: change(self, *Sound.step(self, action)))
+
+
+class Veiled(gym.Wrapper):
+    """The same environment, its transition table out of reach."""
+
+
+def lake_log():
+    """A log in which every outcome of FrozenLake's table appears as often as it is likely: answers are exact."""
+    env = gym.make("FrozenLake-v1")
+    world, P = gvfx.from_gymnasium(env), env.unwrapped.P
+    outcomes = [(s, a, s2, end, r, 0.25) for s in np.flatnonzero(world.live) for a in range(4) for _, s2, r, end in P[s][a]]
+    names = ("observation", "action", "next_observation", "terminated", "reward", "behaviour_prob")
+    log = {name: np.array(column) for name, column in zip(names, zip(*outcomes, strict=True), strict=True)}
+    return world, {**log, "force": np.stack([log["reward"], log["observation"]], axis=1)}

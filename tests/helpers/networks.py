@@ -1,0 +1,41 @@
+"""Networks, their gradients and Adam in plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def numpy_network(net):
+    return [(np.asarray(w, float), np.asarray(b, float)) for w, b in zip(net.weights, net.biases, strict=True)]
+
+
+def gradients(layers, kept, z, d_out, positive):
+    d = d_out.reshape(z.shape)
+    if positive:
+        d = d / (1 + np.exp(-z))
+    grads = []
+    for k in range(len(layers) - 1, -1, -1):
+        grads.insert(0, (kept[k].T @ d, d.sum(axis=0)))
+        if k:
+            d = (d @ layers[k][0].T) * (kept[k] > 0)
+    return grads
+
+
+class Adam:
+    def __init__(self, layers, rate):
+        self.m = [[np.zeros_like(p) for p in layer] for layer in layers]
+        self.v = [[np.zeros_like(p) for p in layer] for layer in layers]
+        self.t, self.rate = 0, rate
+
+    def step(self, layers, grads):
+        self.t += 1
+        out = []
+        for k, layer in enumerate(layers):
+            new = []
+            for j, p in enumerate(layer):
+                self.m[k][j] = 0.9 * self.m[k][j] + 0.1 * grads[k][j]
+                self.v[k][j] = 0.999 * self.v[k][j] + 0.001 * grads[k][j] ** 2
+                m, v = self.m[k][j] / (1 - 0.9**self.t), self.v[k][j] / (1 - 0.999**self.t)
+                new.append(p - self.rate * m / (np.sqrt(v) + 1e-8))
+            out.append(tuple(new))
+        return out

@@ -1,0 +1,30 @@
+"""A small run of networks on the continuous grid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gvfx
+from gvfx.learners.networks.deep import Deep
+from gvfx.running.evaluate import Plan
+from gvfx.running.streams import scanned_loop as scanned
+from gvfx.running.streams.network_scanned import NetworkRunner
+from gvfx.worlds.continuous_grid import paper_grid
+
+POLICIES = np.array([[0.175, 0.175, 0.25, 0.4], [0.25, 0.15, 0.25, 0.35]])
+SMALL = Deep(hidden=(16, 16), batch=8, capacity=64, learning_starts=32, target_every=20)
+BEHAVIOUR = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer(), gvfx.Linear(1.0, 0.1, 100)))
+
+
+def engine(learner=SMALL, behaviour=BEHAVIOUR, world=None, steps=10_000):
+    return scanned.Engine(
+        world or paper_grid(), POLICIES, np.array([0.99, 0.9]), np.array([1.0, 2.0]), np.arange(2), behaviour, learner, steps
+    )
+
+
+def questions():
+    return [gvfx.GVF(POLICIES[i], gvfx.Signal(name), 0.99, name=name) for i, name in enumerate(("left", "right"))]
+
+
+def runner(steps=800, learner=SMALL):
+    return NetworkRunner(paper_grid(), questions(), BEHAVIOUR, learner, Plan.checked(steps, 80, (400,)), "test")

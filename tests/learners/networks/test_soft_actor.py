@@ -1,0 +1,83 @@
+"""The actor's loss, gradient and temperature against plain NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.critics import SIGMAS, SMALL, make_agent, make_batch, plain, plain_mu
+
+from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
+from gvfx.behaviours.actor import Actor
+from gvfx.learners.networks.soft_actor import Surroundings
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        PAPER_ACTOR,
+        Actor(direction="raise", kl_to="mixture", kl_weight=2.0),
+        Actor(direction="lower", kl_to="each", kl_weight=0.5, normalised=False),
+        Actor(direction="optimal"),
+    ],
+    ids=["printed", "raise", "lower", "optimal"],
+)
+def test_actor_loss_is_the_plain_one(targets, behaviour):
+    agent = make_agent(targets, behaviour, replace(SMALL, aggregate="min"))
+    learning = agent.begin(np.random.default_rng(3))
+    rows, noise = make_batch(agent)
+    c, alpha = agent.columns, 0.3
+    s, middles, noise = rows[:, c.following], rows[:, c.notes].reshape(-1, 2, 6), noise[:, -6:]
+    around = Surroundings(s, middles, SIGMAS, np.float32([1.0, 2.0]))
+    assert agent.actor is not None
+    value, log_mu = agent.actor.loss(learning.actor.actor, learning.critics.m, jnp.float32(alpha), around, noise)
+
+    action, plain_log_mu = plain_mu(learning.actor.actor, s, noise)
+    m = np.min([plain(net, s, action) for net in learning.critics.m], axis=0)
+    z = (action[:, None] - middles) / SIGMAS[:, None]
+    log_pi = (-0.5 * z**2 - np.log(SIGMAS)[:, None] - 0.5 * np.log(2 * np.pi)).sum(axis=2)
+    score = m @ [1.0, 2.0]
+    if behaviour.normalised:
+        score = score / score.mean()
+    near = np.log(np.exp(log_pi).mean(axis=1)) if behaviour.kl_to == "mixture" else log_pi.mean(axis=1)
+    sign = {"raise": 1, "lower": -1, "optimal": 0}[behaviour.direction]
+    expected = alpha * plain_log_mu - sign * score + behaviour.kl_weight * (plain_log_mu - near)
+    if behaviour.direction == "optimal":
+        expected = plain_log_mu - 0.5 * np.log(np.exp(2 * log_pi) @ np.diag([1.0, 2.0]) * m @ np.ones(2))
+    assert np.allclose(log_mu, plain_log_mu, rtol=1e-4)
+    assert float(value) == pytest.approx(expected.mean(), rel=1e-3)
+
+
+def test_temperature_holds_the_entropy_at_its_target(targets):
+    agent = make_agent(targets, Actor(target_entropy=-3.0), SMALL)
+    learning = agent.begin(np.random.default_rng(3))
+    rows, noise = make_batch(agent)
+    _, log_mu = plain_mu(learning.actor.actor, rows[:, agent.columns.following], noise[:, -6:])
+    acting, _ = agent.update_actor(learning.actor, learning.critics, rows, noise)
+    lower = -log_mu.mean() > -3.0  # too random: alpha falls
+    assert (float(acting.log_alpha) < float(learning.actor.log_alpha)) == lower
+
+
+def test_gradient_of_the_actor_is_that_of_finite_differences(targets):
+    agent = make_agent(targets, Actor(normalised=False), SMALL)  # the mean that normalises counts as a constant
+    assert agent.actor is not None
+    with jax.enable_x64(True):
+        learning = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, float)), agent.begin(np.random.default_rng(3)))
+        rows, noise = (np.float64(x) for x in make_batch(agent))
+        middles = rows[:, agent.columns.notes].reshape(-1, 2, 6)
+        around = Surroundings(rows[:, agent.columns.following], middles, SIGMAS, np.ones(2))
+
+        def loss(bias):
+            net = eqx.tree_at(lambda net: net.biases[-1], learning.actor.actor, bias)
+            return agent.actor.loss(net, learning.critics.m, jnp.float64(0.3), around, noise[:, -6:])[0]
+
+        bias = learning.actor.actor.biases[-1]
+        gradient = jax.grad(loss)(bias)
+        for k in (0, 5, 6, 11):  # means and log standard deviations
+            step = jnp.zeros_like(bias).at[k].set(1e-5)
+            difference = float(loss(bias + step) - loss(bias - step)) / 2e-5
+            assert float(gradient[k]) == pytest.approx(difference, rel=1e-4, abs=1e-6)

@@ -1,0 +1,32 @@
+"""One store of made-up results for all tests of this folder."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from helpers.results import SEEDS, TUNED, made_up_part
+
+from gvfx.experiments.store import Store
+from gvfx.reproduce.items import ITEMS, curves_with_seeds, load_tuned
+from gvfx.reproduce.source import Source
+from gvfx.tensors import pack
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory):
+    """The folder of a store that holds every experiment of every item."""
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "tuned.json").write_text(json.dumps(TUNED))
+    store = Store(folder)
+    tuned = load_tuned(folder)
+    for curve, seeds in curves_with_seeds(list(ITEMS.values()), tuned, SEEDS):
+        for seed in range(seeds):
+            raw = pack(made_up_part(curve, seed).arrays(), {"experiment": curve.experiment.hash, "seed": str(seed)})
+            store.save(curve.experiment, seed, raw)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def source(results):
+    return Source(Store(results), SEEDS, load_tuned(results))

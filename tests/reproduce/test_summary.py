@@ -1,0 +1,29 @@
+"""The report of all items, in a browser."""
+
+from __future__ import annotations
+
+from helpers.browser import Browser
+from helpers.commands import cli
+from helpers.results import SEEDS
+
+
+def test_the_report_opens_and_works(results, tmp_path):
+    page = tmp_path / "report.html"
+    done = cli("report", results, "--seeds", SEEDS, "--out", page)
+    assert done.returncode == 0, done.stderr
+    assert "left out" not in done.stdout
+    with Browser() as browser:
+        browser.open(page)
+        text = browser.run("document.body.innerText")
+        assert browser.errors == []
+        assert "gvfx reproduce table1" in browser.run("document.body.textContent")
+        assert "Theorem 4.2, for two or more GVFs" in text
+        assert browser.run("document.querySelectorAll('svg path').length") > 50
+        assert browser.run("document.querySelectorAll('canvas').length") >= 5
+
+
+def test_the_report_of_an_empty_folder_says_what_is_missing(tmp_path):
+    done = cli("report", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "left out: table1" in done.stdout
+    assert cli("report", tmp_path / "nowhere").returncode == 2

@@ -1,0 +1,182 @@
+"""Every compiled loop equals the plain reference, step by step, for the same random draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import reference
+from helpers.runs import STEPS, compiled_run
+from helpers.worlds import PI, half_in_the_top_row, small_world, two_questions
+
+import gvfx
+from gvfx.schedules import Fixed, Geometric, Linear
+
+RATE = Linear(1.0, 0.3, 1000)
+
+
+def start_tables(asked, world, q=1.0, m=5.0):
+    tables = [np.full((world.rows, world.actions, len(asked.names)), value) for value in (q, m)]
+    ends = np.setdiff1d(world.feature[world.terminal], world.feature[~world.terminal])
+    for table in tables:
+        table[ends] = 0
+    return tables
+
+
+def agrees(world, questions, behaviour, plain, learner=None, sampled=False, smallest_m=None):
+    """Run both for STEPS and compare everything they keep; returns the compiled behaviour's state."""
+    learner = learner or gvfx.ExpectedSarsa(RATE, Fixed(0.5))
+    asked, acting, learning, at = compiled_run(world, questions, behaviour, learner)
+    q, m = start_tables(asked, world)
+    expected = reference.run(
+        world,
+        asked,
+        plain(asked),
+        (RATE, Fixed(0.5), q, m),
+        STEPS,
+        3,
+        sampled=sampled,
+        variance=behaviour.needs_variance,
+        smallest_m=smallest_m,
+    )
+    assert np.array_equal(at.visits, expected[2])
+    assert at.at[3] == expected[4] > 50
+    np.testing.assert_allclose(at.level, expected[3], rtol=1e-12)
+    np.testing.assert_allclose(learning.q, expected[0], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(learning.m, expected[1], rtol=1e-8, atol=1e-10)
+    return acting
+
+
+def explorer(asked):
+    return reference.Explorer(asked.weights)
+
+
+def test_explorer():
+    agrees(small_world(), two_questions(), gvfx.GVFExplorer(), explorer)
+
+
+def test_explorer_with_epsilon_and_floor():
+    agrees(
+        small_world(),
+        two_questions(),
+        gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer(), Linear(1.0, 0.1, 500)), 0.01),
+        lambda asked: reference.Floor(reference.Epsilon(explorer(asked), Linear(1.0, 0.1, 500)), 0.01),
+    )
+
+
+def test_geometric_epsilon():
+    agrees(
+        small_world(),
+        two_questions(),
+        gvfx.Epsilon(gvfx.GVFExplorer(), Geometric(1.0, 0.99, 0.05)),
+        lambda asked: reference.Epsilon(explorer(asked), Geometric(1.0, 0.99, 0.05)),
+    )
+
+
+def test_importance_sampling_learner():
+    learner = gvfx.ImportanceSampling(RATE, Fixed(0.5), ratio_high=10.0)
+    agrees(small_world(), two_questions(), gvfx.GVFExplorer(), explorer, learner, sampled=True)
+
+
+@pytest.mark.parametrize("name", ["Uniform", "Mixture", "RoundRobin"])
+def test_fixed_behaviours(name):
+    agrees(small_world(), two_questions(), getattr(gvfx, name)(), lambda asked: getattr(reference, name)())
+
+
+def test_follow_is_the_policy_given():
+    rows = np.random.default_rng(0).dirichlet(np.ones(4), size=17)
+    behaviour = gvfx.Follow(rows)
+    at = compiled_run(small_world(), two_questions(), behaviour, gvfx.ExpectedSarsa(), steps=100_000)[3]
+    often = at.visits.sum(axis=1) > 2000
+    assert often.sum() > 5
+    shares = at.visits[often] / at.visits[often].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shares, rows[often], atol=0.05)
+
+
+@pytest.mark.parametrize("choice", ["boltzmann", "greedy"])
+def test_successor_representation(choice):
+    keep = {}
+
+    def plain_successor(asked):
+        keep["sr"] = reference.Successor(17, 4, 2, RATE, 2.0 if choice == "boltzmann" else 0, 0.9)
+        return keep["sr"]
+
+    state = agrees(small_world(), two_questions(), gvfx.SuccessorRepresentation(RATE, choice, 2.0, 0.9), plain_successor)
+    plain = keep["sr"]
+    np.testing.assert_allclose(state.psi, plain.psi, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(state.value, plain.value, rtol=1e-8, atol=1e-10)
+    means = [np.einsum("a,xaf->xf", PI[i], plain.psi[i]) for i in range(2)]
+    np.testing.assert_allclose(state.mean, means, rtol=1e-8, atol=1e-10)
+
+
+def test_behaviour_policy_search():
+    world = small_world()
+    keep = {}
+
+    def plain(asked):
+        theta = np.tile(np.log(np.mean(PI, axis=0)), (17, 1))
+        keep["bps"] = reference.Search(theta, 0.5 / 10.0**2, 1.0, 1e-3, 10.0)
+        return keep["bps"]
+
+    state = agrees(world, two_questions(), gvfx.BehaviourPolicySearch(0.5, scale=10.0), plain)
+    np.testing.assert_allclose(state.theta, keep["bps"].theta, rtol=1e-8, atol=1e-10)
+    assert not np.allclose(state.theta, np.log(np.mean(PI, axis=0)))
+
+
+def test_state_aggregation():
+    world = small_world(grouping=2)
+    assert world.rows == 9
+    agrees(world, two_questions(), gvfx.GVFExplorer(), explorer)
+
+
+@pytest.mark.parametrize("advance", ["step", "visit"])
+def test_drifting_cumulants_share_a_path(advance):
+    drifter = gvfx.Drifter(0.5, 10, at="left", advance=advance)
+    questions = [gvfx.GVF(PI[0], drifter, 0.9), gvfx.GVF(PI[1], 1.0, 0.5), gvfx.GVF(PI[1], drifter, 0.9)]
+    agrees(small_world(), questions, gvfx.GVFExplorer(), explorer)
+
+
+def test_state_dependent_discount_and_policy():
+    rows = np.random.default_rng(1).dirichlet(np.ones(4), size=17)
+    questions = [*two_questions(half_in_the_top_row), gvfx.GVF(rows, gvfx.Constant(1.0, at=(2, 2)), 0.7)]
+    agrees(small_world(), questions, gvfx.GVFExplorer(), explorer)
+
+
+def test_one_gvf_two_actions_without_horizon():
+    P = np.array([[[0.5, 0.5, 0], [0.2, 0.3, 0.5]], [[0.3, 0.3, 0.4], [0.9, 0.1, 0]], [[0, 0, 1], [0, 0, 1]]])
+    world = gvfx.MDP.from_matrix(P, terminal=[False, False, True])
+    question = gvfx.GVF([0.3, 0.7], gvfx.table_cumulant([[1, 2], [3, 4], [0, 0]], 0.5), 0.9)
+    agrees(world, [question], gvfx.GVFExplorer(), explorer)
+
+
+def test_authors_successor_entries():
+    keep = {}
+
+    def plain(asked):
+        keep["sr"] = reference.SuccessorEntries(17, 4, 2, RATE, 2.0, 0.9)
+        return keep["sr"]
+
+    behaviour = gvfx.SuccessorRepresentation(RATE, temperature=2.0, discount=0.9, update="entries")
+    state = agrees(small_world(), two_questions(), behaviour, plain)
+    np.testing.assert_allclose(state.psi, keep["sr"].psi, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(state.mean, keep["sr"].psi.mean(axis=3), rtol=1e-8, atol=1e-10)
+
+
+def test_authors_policy_search_by_ratios():
+    keep = {}
+
+    def plain(asked):
+        keep["bps"] = reference.Search(np.tile(np.mean(PI, axis=0), (17, 1)), 0.5 / 10.0**2, 1.0, 1e-3, 1.0, ratio=True)
+        return keep["bps"]
+
+    behaviour = gvfx.BehaviourPolicySearch(0.5, scale=10.0, ratio_high=1.0, parameters="ratio")
+    state = agrees(small_world(), two_questions(), behaviour, plain)
+    np.testing.assert_allclose(state.theta, keep["bps"].theta, rtol=1e-8, atol=1e-10)
+
+
+def test_authors_random_policies():
+    agrees(small_world(), two_questions(), gvfx.RandomPolicies(), lambda asked: reference.RandomPolicies(17, 4))
+
+
+def test_authors_episodic_updates():
+    learner = gvfx.EpisodicExpectedSarsa(RATE, Fixed(0.5), smallest_m=0.01)
+    agrees(small_world(), two_questions(), gvfx.GVFExplorer(), explorer, learner, smallest_m=0.01)

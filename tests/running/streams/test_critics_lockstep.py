@@ -1,0 +1,110 @@
+"""Twin critics on MuJoCo's worlds: runs, their resumption, as an experiment, and what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers.critics import SMALL, WORLD, make_agent
+
+from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
+from gvfx.behaviours.actor import Actor
+from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.fixed import Mixture, RoundRobin
+from gvfx.behaviours.successor import SuccessorRepresentation
+from gvfx.behaviours.wrappers import Hold
+from gvfx.errors import InputError
+from gvfx.experiments.specification import Experiment
+from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.twin_critics import PAPER, TwinCritics
+from gvfx.questions.cumulants import Constant, Signal
+from gvfx.questions.gvf import GVF
+from gvfx.running.evaluate import Plan, make_runner
+from gvfx.running.streams.critics_lockstep import Diverged, LockstepRunner
+from gvfx.worlds.control import CHEETAH
+
+
+@pytest.fixture(scope="module")
+def questions(targets):
+    return tuple(GVF(t, Signal(name), 0.99, name=name) for t, name in zip(targets, CHEETAH.tasks, strict=True))
+
+
+@pytest.fixture(scope="module")
+def truth():
+    generator = np.random.default_rng(1)
+    return SimpleNamespace(
+        observations=generator.normal(size=(5, 17)),
+        actions=generator.uniform(-1, 1, (5, 6)),
+        values=generator.uniform(0, 10, (5, 2)),
+    )
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [pytest.param(Actor(share=0.5), id="actor", marks=pytest.mark.slow), pytest.param(Hold(GVFExplorer()), id="explorer")],
+)
+def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, tmp_path):
+    run = LockstepRunner(WORLD, questions, behaviour, SMALL, Plan.checked(480, 160, (320,)), "id", truth)
+    whole = run(7)
+
+    def stop(seed, step, error):
+        if step == 320:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(7, stop, tmp_path, checkpoint_every=0.0)
+    assert list(tmp_path.glob("*.checkpoint"))
+    resumed = run(7, None, tmp_path, checkpoint_every=0.0)
+    assert not list(tmp_path.glob("*.checkpoint"))
+    for name, array in whole.arrays().items():
+        assert array.tobytes() == resumed.arrays()[name].tobytes(), name
+    assert whole.mse.shape == (3, 2) and whole.values.shape == (2, 2, 5)
+    assert (whole.actor.size > 0) == behaviour.needs_actor
+
+
+def test_a_number_that_is_not_finite_stops_the_run(questions, truth):
+    run = LockstepRunner(WORLD, questions, RoundRobin(), replace(SMALL, rate_q=1e30), Plan.checked(320, 160, ()), truth=truth)
+    with pytest.raises(Diverged, match=r"the loss of Q of 'walk' became (nan|inf) at step \d+ \(seed 0\)"):
+        run(0)
+
+
+def test_experiment_has_a_json_round_trip(questions):
+    experiment = Experiment(CHEETAH, questions, PAPER_ACTOR, PAPER, steps=1600, evaluate_every=160)
+    again = Experiment.from_json(experiment.json)
+    assert again == experiment and again.hash == experiment.hash
+    assert Experiment(CHEETAH, questions, Actor(), PAPER, 1600, 160).hash != experiment.hash
+
+
+def test_bad_input_is_one_sentence(questions, targets, truth):
+    plan = Plan.checked(320, 160, ())
+    cases = [
+        (lambda: TwinCritics(aggregate="max"), "aggregate"),
+        (lambda: TwinCritics(tau=1.5), "tau"),
+        (lambda: TwinCritics(rate_q=float("nan")), "rate_q"),
+        (lambda: TwinCritics(capacity=1001), "capacity"),
+        (lambda: TwinCritics(m_every=3), "m_every"),
+        (lambda: Actor(direction="up"), "direction"),
+        (lambda: Actor(kl_weight=-1), "kl_weight"),
+        (lambda: Actor(share=0), "share"),
+        (lambda: make_runner(CHEETAH, questions, RoundRobin(), Deep(), plan), "learner: Deep does not fit"),
+        (lambda: make_agent(targets, SuccessorRepresentation(), SMALL), "continuous actions"),
+        (lambda: Hold(Mixture(), steps=0.5), "steps"),
+        (lambda: make_agent(targets, Actor(updates=9), SMALL), "updates"),
+        (
+            lambda: LockstepRunner(WORLD, questions, RoundRobin(), SMALL, Plan.checked(321, 160, ()), truth=truth),
+            "evaluate_every",
+        ),
+    ]
+    walk = questions[0]
+    for wrong, field in (
+        (replace(walk, cumulant=Constant(1.0)), "walk.cumulant"),
+        (replace(walk, policy=[0.5, 0.5]), "walk.policy"),
+        (replace(walk, discount=lambda s, a, n: 0.9), "walk.discount"),
+    ):
+        cases.append((lambda wrong=wrong: LockstepRunner(WORLD, [wrong], RoundRobin(), SMALL, plan, truth=truth), field))
+    for make, field in cases:
+        with pytest.raises(InputError, match=field) as caught:
+            make()
+        assert "\n" not in str(caught.value) and str(caught.value).endswith(".")

@@ -1,0 +1,285 @@
+"""Networks in environments stepped from Python: equal to a plain reference, right about endings, vectors and failures."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.environments import BREAKS, Clock, break_down, broken
+from helpers.networks import Adam, gradients, numpy_network
+
+import gvfx
+from gvfx.rng import BEHAVIOUR, seed_streams, uniform
+from gvfx.running.environments import make_online_runner
+from gvfx.running.evaluate import Plan
+from gvfx.running.predictor import Scales
+from gvfx.running.streams.network_gym import TOGETHER, Going
+
+HALF = [0.5, 0.5]
+SMALL = gvfx.Deep(hidden=(16,), batch=8, capacity=64, learning_starts=32, target_every=24, q_every=4, m_every=8)
+
+
+class Walk(gym.Env):
+    """A point on a line that goes left or right, with noise; ends at the right, is cut after twelve steps."""
+
+    observation_space = gym.spaces.Box(-5, 5, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2, start=3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = 0.0, 0
+        return self.look(), {}
+
+    def look(self):
+        return np.array([self.x, self.t / 12], np.float32)
+
+    def step(self, action):
+        assert action in (3, 4)
+        self.x += 0.3 * (2 * action - 7) + 0.1 * self.np_random.normal()
+        self.t += 1
+        return self.look(), 1.0 + self.x, self.x > 1, self.t >= 12, {"x": self.x}
+
+
+def leaning(observation):
+    """A function of one observation."""
+    return [0.8, 0.2] if observation[0] > 0 else [0.3, 0.7]
+
+
+QUESTIONS = [
+    gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="reward"),
+    gvfx.GVF(leaning, gvfx.Info("x"), lambda o, a, o2: 0.5 if o2[0] > 0.5 else 0.8, name="place"),
+    gvfx.GVF(leaning, 2.0, 0.7, weight=3.0, name="two"),
+]
+EXPLORER = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer(), gvfx.Linear(1.0, 0.1, 100)))
+
+
+def forward(layers, x, positive, shape):
+    kept = [x]
+    for w, b in layers[:-1]:
+        x = np.maximum(x @ w + b, 0)
+        kept.append(x)
+    z = x @ layers[-1][0] + layers[-1][1]
+    return (np.logaddexp(z, 0) if positive else z).reshape(len(z), *shape), kept, z
+
+
+def reference(run, seed, steps):
+    """The same run in NumPy, one step after the other, with the same random numbers; its own environment."""
+    learner, env, gvfs = run.learner, Walk(), 3
+    heads = 1 + learner.heads
+    start = Going(run, seed)
+    q, m = numpy_network(start.learning.q), numpy_network(start.learning.m)
+    target_q, target_m, adam_q, adam_m = q, m, Adam(q, learner.rate_q), Adam(m, learner.rate_m)
+    weights, chance, bootstrap = np.array([1.0, 1.0, 3.0]), seed_streams(seed), start.bootstrap
+    pi_at = lambda o: np.array([HALF, leaning(o), leaning(o)]).T  # noqa: E731
+    scales, rows, o = Scales.none(2, gvfs), [], env.reset(seed=seed)[0]
+    for t in range(steps):
+        out = forward(m, scales.scaled(o)[None], True, (2, gvfs))[0][0] * scales.unit**2
+        score = np.sqrt((weights * pi_at(o) ** 2 * out).sum(axis=1))
+        epsilon = max(1 - 0.9 * t / 100, 0.1)
+        mu = (1 - epsilon) * score / score.sum() + epsilon / 2
+        mu = 1e-3 + (1 - 2e-3) * np.maximum(mu - 1e-3, 0) / np.maximum(mu - 1e-3, 0).sum()
+        a = int(uniform(chance, BEHAVIOUR) >= mu[0])
+        o2, r, terminated, truncated, info = env.step(a + 3)
+        gamma = np.array([0.9, 0.5 if o2[0] > 0.5 else 0.8, 0.7]) * (not terminated)
+        rows.append(
+            (o, o2, np.array([r, info["x"], 2.0]), gamma, a, pi_at(o2), 2.0 * bootstrap.integers(0, 2, (1, heads - 1))[0])
+        )
+        o = env.reset()[0] if terminated or truncated else o2
+        done = t + 1
+        if done == learner.learning_starts:
+            columns = [np.array([row[k] for row in rows]) for k in (0, 2, 3)]
+            scales = Scales.found(*(c.astype(np.float32) for c in columns))
+        if done <= learner.learning_starts or (done - learner.learning_starts) % (TOGETHER * learner.block):
+            continue
+        for done in range(t + 1 - (TOGETHER - 1) * learner.block, t + 2, learner.block):
+            u = np.asarray(jax.random.uniform(jax.random.fold_in(start.replay_key, done), (3 * learner.batch,)))
+            stored = min(done, learner.capacity)
+            first = 0 if done <= learner.capacity else done - learner.capacity
+            slots = np.minimum((u * stored).astype(int), stored - 1).reshape(3, -1)
+            for k in range(3):
+                batch = []
+                for slot in slots[k]:  # the slot's latest transition
+                    index = slot if first == 0 else slot + (done - 1 - slot) // learner.capacity * learner.capacity
+                    batch.append(rows[index])
+                ob, ob2, c, g, act, pi, share = (np.array([row[j] for row in batch]) for j in range(7))
+                ob, ob2, c = scales.scaled(ob), scales.scaled(ob2), c / scales.unit
+                which = np.arange(len(act))
+                v = (np.tile(pi, heads) * forward(target_q, ob2, False, (2, heads * gvfs))[0]).sum(axis=1)
+                out, kept, z = forward(q, ob, False, (2, heads * gvfs))
+                delta = np.tile(c, heads) + np.tile(g, heads) * v - out[which, act]
+                d_out = np.zeros_like(out)
+                if k < 2:
+                    counted = np.repeat(np.concatenate([np.ones((len(act), 1)), share], axis=1), gvfs, axis=1)
+                    d_out[which, act] = -2 * counted * delta / len(act)
+                    q = adam_q.step(q, gradients(q, kept, z, d_out, False))
+                else:
+                    v = (pi * forward(target_m, ob2, True, (2, gvfs))[0]).sum(axis=1)
+                    out, kept, z = forward(m, ob, True, (2, gvfs))
+                    error = delta[:, :gvfs] ** 2 + g**2 * v - out[which, act]
+                    d_out = np.zeros_like(out)
+                    d_out[which, act] = -2 * error / len(act)
+                    m = adam_m.step(m, gradients(m, kept, z, d_out, True))
+            if done // learner.target_every > (done - learner.block) // learner.target_every:
+                target_q, target_m = q, m
+    return q, m, rows
+
+
+@pytest.mark.parametrize("heads", [pytest.param(0, marks=pytest.mark.slow), 3])
+def test_the_loop_equals_a_plain_one(heads):
+    """Networks, scales and every action, with functions as policies, a varying discount and a replay that runs over."""
+    learner = gvfx.Deep(**{**SMALL.__dict__, "heads": heads})
+    run = make_online_runner(Walk(), QUESTIONS, EXPLORER, learner, Plan.checked(200, None, ()))
+    going = Going(run, 3)
+    going.stepper.begin(going, 3)
+    going.until(160)
+    q, m, rows = reference(run, 3, 160)
+    kept = going.kept()
+    newest = [rows[k][4] for k in (*range(128, 160), *range(96, 128))]  # the newest run over the oldest
+    assert np.array_equal(kept[:64, run.columns.action][:, 0], newest)
+    for ours, theirs in ((going.learning.q, q), (going.learning.m, m)):
+        for w, b, (w2, b2) in zip(ours.weights, ours.biases, theirs, strict=True):
+            np.testing.assert_allclose(w, w2, rtol=2e-3, atol=2e-4)
+            np.testing.assert_allclose(b, b2, rtol=2e-3, atol=2e-4)
+
+
+class Ticks(Clock):
+    action_space = gym.spaces.Discrete(2)
+
+
+QUICK = gvfx.Deep(rate_q=1e-2, hidden=(32,), learning_starts=100, final_rate=0.05, capacity=2000, heads=4)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("box", marks=pytest.mark.slow), "dict"])
+def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
+    question = [gvfx.GVF(HALF, gvfx.Reward(), 0.5, name="r")]
+    start = np.array([0.0], np.float32) if kind == "box" else {"a": np.array([0.0], np.float32), "b": 0}
+    ended = gvfx.evaluate(
+        Ticks(True, kind), question, gvfx.Uniform(), QUICK, steps=2400, evaluate_every=1200, save=tmp_path / "a.gvfx"
+    )
+    assert ended.predict(start)[0] == pytest.approx(1 + 0.5 * (1 + 0.5 * 1.5), abs=0.03)
+    low, high = ended.intervals(start)[0]
+    assert low < ended.predict(start)[0] < high < low + 0.5
+    cut = gvfx.evaluate(Ticks(False, kind), question, gvfx.Uniform(), QUICK, steps=2400, evaluate_every=2400)
+    assert cut.predict(start)[0] > ended.predict(start)[0] + 0.02  # what lies beyond the cut counts
+    back = gvfx.load(tmp_path / "a.gvfx", Ticks(True, kind), question)
+    np.testing.assert_array_equal(back.predict(start), ended.predict(start))
+    np.testing.assert_array_equal(back.intervals(), ended.intervals())
+    assert len(back.rows()) == len(back.points) and back.summary() == ended.summary() and back.expected.shape == (1, 2, 1)
+    with pytest.raises(gvfx.InputError, match="^questions: a stored result"):
+        gvfx.load(tmp_path / "a.gvfx").predict(start)
+    with pytest.raises(gvfx.InputError, match="^observation: the observation"):
+        back.predict(np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_vector_environments_however_they_reset(mode):
+    env = SyncVectorEnv([Ticks] * 3, autoreset_mode=mode)
+    run = make_online_runner(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.RoundRobin(), QUICK, Plan.checked(90, None, ()))
+    going = Going(run, 0)
+    going.stepper.begin(going, 0)
+    going.until(90)
+    rows = going.kept()
+    observation, following, c, gamma = (
+        rows[:, getattr(run.columns, n)][:, 0] for n in ("observation", "following", "cumulants", "discounts")
+    )
+    np.testing.assert_allclose(following - observation, 0.25)  # no reset was taken for a transition
+    np.testing.assert_allclose(c, 4 * following)
+    np.testing.assert_allclose(gamma, np.where(following == 1, 0, 0.5))
+    assert going.episodes == pytest.approx(22, abs=1) and len(rows) == going.t
+
+
+def test_more_lanes_than_are_learnt_from_at_once():
+    """No transition is lost, and few enough wait."""
+    env, learner = SyncVectorEnv([Ticks] * 80), gvfx.Deep(**{**SMALL.__dict__, "capacity": 4000})
+    run = make_online_runner(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.Uniform(), learner, Plan.checked(900, None, ()))
+    going = Going(run, 0)
+    going.stepper.begin(going, 0)
+    going.until(800)
+    rows = going.kept()
+    assert going.pending < going.together < 80 and len(rows) == going.t
+    c = rows[:, run.columns.cumulants]
+    c[: len(rows) - going.pending] *= going.scales.unit  # of those that were stored
+    np.testing.assert_allclose(c, 4 * rows[:, run.columns.observation] + 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        *BREAKS,
+        (lambda o, *rest: (np.zeros(3), *rest), r"of \[3\]\) does not fit its space"),
+        (lambda o, r, e, t, i: (o, r, e, i), "step did not return"),
+    ],
+)
+def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path):
+    path, learns = tmp_path / "kept.gvfx", change is break_down
+    learner = QUICK if learns else gvfx.Deep(**{**QUICK.__dict__, "learning_starts": 500})
+    with pytest.raises(gvfx.EnvironmentFailed, match=rf"^Broken: episode 75, step 0: .*{words}") as caught:
+        gvfx.evaluate(
+            broken(Ticks, 300, change), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], gvfx.Uniform(), learner, steps=1000, save=path
+        )
+    assert caught.value.result.visits.sum() == 300
+    assert not learns or caught.value.result.predict(np.array([0.75]))[0] == pytest.approx(1, abs=0.4)
+    assert np.array_equal(gvfx.load(path).values, caught.value.result.values)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"learner": gvfx.ExpectedSarsa()}, "^learner: ExpectedSarsa needs Discrete"),
+        ({"behaviour": gvfx.OptimalDesign()}, "^behaviour: OptimalDesign runs on tables only"),
+        ({"until": gvfx.error_below(0.1)}, "^until"),
+    ],
+)
+def test_what_does_not_fit_is_named(options, words):
+    with pytest.raises(gvfx.InputError, match=words):
+        gvfx.evaluate(Ticks(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], steps=100, **options)
+
+
+def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled():
+    calls = []
+
+    def counted(observations):
+        calls.append(len(observations))
+        return jnp.full((len(observations), 2), 0.5)
+
+    questions = [gvfx.GVF(gvfx.callable_policy(counted, batched=True), gvfx.Reward(), 0.5, name=f"q{k}") for k in range(5)]
+    run = make_online_runner(Ticks(), questions, gvfx.Mixture(), QUICK, Plan.checked(90, None, ()))
+    going = Going(run, 0)
+    going.stepper.begin(going, 0)
+    going.until(60)
+    assert len(calls) == 2 and len(run.targets.distinct) == 1  # once to look at it, once to trace it
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        pytest.param(gvfx.Uniform(), marks=pytest.mark.slow),
+        gvfx.Mixture(),
+        EXPLORER,
+        gvfx.Blend(gvfx.RoundRobin(), gvfx.GVFExplorer(), 0.3),
+        gvfx.SuccessorRepresentation(),
+    ],
+    ids=repr,
+)
+def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour):
+    """Also with waves, weights and after an episode has ended."""
+    learner = gvfx.Deep(**{**SMALL.__dict__, "waves": 3})
+    run = make_online_runner(Walk(), QUESTIONS, behaviour, learner, Plan.checked(200, None, ()))
+    going = Going(run, 1)
+    going.stepper.begin(going, 1)
+    going.until(100)
+    points = np.random.default_rng(0).normal(0, 1, (7, 2)).astype(np.float32)
+    pi = run.policies(list(points))
+    ours = going.decider.probabilities(100, points, pi)
+    rule, learning = behaviour.network_rule(), going.learning
+    state = rule.begin(run.weights)
+    for _ in range(going.episodes):
+        state = rule.episode_end(state)
+    m = np.asarray(learning.m(going.scales.scaled(points))) * going.scales.unit**2
+    value = np.asarray(learning.intrinsic.value(going.scales.scaled(points))) if learning.intrinsic else np.zeros((7, 2, 1))
+    each = zip(pi[:, :, run.targets.member], m, value[..., 0], strict=True)
+    theirs = [rule.probabilities(state, 100, *one) for one in each]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

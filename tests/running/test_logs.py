@@ -1,0 +1,101 @@
+"""Answers from a log of transitions: right where the log covers the question, honest where it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.environments import Sound, lake_log
+
+import gvfx
+
+
+@pytest.fixture(scope="module")
+def lake():
+    return lake_log()
+
+
+def test_a_log_that_covers_everything_gives_the_exact_values(lake, tmp_path):
+    world, log = lake
+    ends = lambda s, a, s2: 0.5 if s2 % 2 else 0.9  # noqa: E731
+    questions = [
+        gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.95, name="goal"),
+        gvfx.GVF([0.1, 0.4, 0.4, 0.1], lambda s, a, s2: s2, ends, name="signal"),
+        gvfx.GVF(gvfx.uniform_policy(), 1.0, 1.0, name="length"),
+    ]
+    result = gvfx.evaluate(log, questions, save=tmp_path / "log.gvfx")
+    exact = gvfx.exact.values(world, questions)
+    np.testing.assert_allclose(result.values[0][:, world.live], exact[:, world.live], atol=1e-6)
+    assert result.experiment["support"] == pytest.approx({"goal": 1, "signal": 1, "length": 1})
+    assert result.experiment["effective"]["goal"] == pytest.approx(1) and result.experiment["effective"]["signal"] < 0.8
+    assert "WARNING" not in result.summary() and "collect next: action" in result.summary()
+    low, high = np.moveaxis(result.intervals()[:, world.live], -1, 0)
+    assert (low <= exact[:, world.live] + 1e-6).all() and (exact[:, world.live] - 1e-6 <= high).all()
+    assert np.array_equal(gvfx.load(tmp_path / "log.gvfx").values, result.values)
+
+
+def test_further_columns_are_info(lake):
+    _, log = lake
+    questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Info("force", size=2), 0.0, name="f")]
+    assert gvfx.evaluate(log, questions).predict(14) == pytest.approx([0.25, 14])
+
+
+def test_choices_never_tried_are_warned_of(lake):
+    _, log = lake
+    kept = {name: column[log["action"] != 3] for name, column in log.items()}
+    table = gvfx.Log(**{name: kept[name] for name in gvfx.Log._fields if name in kept}, actions=4, states=16)
+    result = gvfx.evaluate(table, [gvfx.GVF([0, 0, 0.6, 0.4], gvfx.Reward(), 0.9, name="up")])
+    assert result.experiment["support"]["up"] == pytest.approx(0.6)
+    assert "WARNING: 40% of its choices were never tried" in result.summary()
+    assert np.isinf(result.intervals(0)).all()  # nobody ever went up
+    first = result.experiment["collect"][0]
+    assert (first["action"], first["seen"]) == (3, 0)
+
+
+def test_a_log_is_counted_like_the_run_that_made_it():
+    """The same transitions, once as they come and once as a log: answers and intervals are equal."""
+    env, rng, rows = Sound(), np.random.default_rng(0), []
+    s, _ = env.reset(seed=0)
+    for _ in range(600):
+        a = int(rng.integers(2))
+        s2, r, terminated, truncated, _ = env.step(a)
+        rows.append((s, a, s2, terminated, r))
+        s = env.reset()[0] if terminated or truncated else s2
+    names = ("observation", "action", "next_observation", "terminated", "reward")
+    log = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    questions = [gvfx.GVF([0.3, 0.7], gvfx.Reward(), 0.9)]
+    result = gvfx.evaluate({**log, "states": 5}, questions)
+    count, total, onward = np.zeros((3, 5, 2))
+    v = np.zeros(5)
+    for _ in range(400):  # plain sweeps over the log (Eq. 5, averaged)
+        count[:], total[:] = 0, 0
+        np.add.at(count, (log["observation"], log["action"]), 1)
+        np.add.at(
+            total, (log["observation"], log["action"]), log["reward"] + 0.9 * ~log["terminated"] * v[log["next_observation"]]
+        )
+        v = (np.array([0.3, 0.7]) * total / np.maximum(count, 1)).sum(axis=1)
+    np.testing.assert_allclose(result.values[0, 0], v, atol=1e-8)
+    assert np.isfinite(result.intervals(0)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"action": None}, "log: has no column 'action'"),
+        ({"action": [0.5, 1]}, "action"),
+        ({"reward": [1.0]}, "reward"),
+        ({"reward": [1.0, float("nan")]}, "reward"),
+        ({"behaviour_prob": [0.5, 0.0]}, "behaviour_prob"),
+        ({"states": 1}, "states"),
+    ],
+)
+def test_bad_columns_are_named(change, field):
+    log = {"observation": [0, 1], "action": [0, 1], "next_observation": [1, 0], "terminated": [False, True], **change}
+    log = {name: column for name, column in log.items() if column is not None}
+    with pytest.raises(gvfx.InputError, match=f"^{field}"):
+        gvfx.evaluate(log, [gvfx.GVF([0.5, 0.5], 1.0, 0.9)])
+
+
+def test_endless_sums_are_refused():
+    log = {"observation": [0], "action": [0], "next_observation": [0], "terminated": [False]}
+    with pytest.raises(gvfx.InputError, match="^discount: the log's values do not settle"):
+        gvfx.evaluate(log, [gvfx.GVF([1.0], 1.0, 1.0)])

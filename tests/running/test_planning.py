@@ -1,0 +1,76 @@
+"""What a run will cost: against the error theory in a known world, against the truth after a pilot."""
+
+import numpy as np
+import pytest
+from helpers.worlds import random_mdp, random_question, two_armed_bandit
+
+import gvfx
+from gvfx import design
+from gvfx.running.planning import OPTIMUM
+
+SCALED = 1000 * np.arange(18.0).reshape(6, 3)  # cumulants a thousand times larger than the other question's
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(3)
+    world = random_mdp(rng, states=6, actions=3)
+    return world, [random_question(rng, world, discount=0.8) for _ in range(2)]
+
+
+def test_a_known_world_costs_what_the_theory_says(case):
+    world, questions = case
+    costs = gvfx.plan(world, questions, 0.01)
+    assert costs["Uniform"].steps == pytest.approx(design.constant(world, questions, [[1 / 3] * 3]) / 0.01, rel=1e-3)
+    assert costs[OPTIMUM].steps == min(c.steps for c in costs.costs) >= costs.bound
+    assert all(c.low < c.steps < c.high for c in costs.costs)
+    assert costs.pilot == 0 and set(costs.to_json()["costs"]) >= {"Mixture", "GVFExplorer", "SecondMoment", "CharacteristicTime"}
+    with pytest.raises(gvfx.InputError, match="Uniform"):
+        costs["Unifrom"]
+
+
+def test_the_planned_number_of_steps_gives_the_wanted_error(case):
+    world, questions = case
+    costs = gvfx.plan(world, questions, 0.002)
+    steps = int(costs["Uniform"].steps)
+    errors = gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=steps, seeds=60).error[:, -1]
+    assert errors.mean() == pytest.approx(0.002, rel=0.3)
+
+
+def test_a_pilot_comes_close(case):
+    world, questions = case
+    known, guessed = gvfx.plan(world, questions, 0.01), gvfx.plan(world, questions, 0.01, pilot=20_000)
+    assert guessed.pilot == 20_000 and guessed.unseen == 0
+    for cost in known.costs:
+        assert guessed[cost.name].steps == pytest.approx(cost.steps, rel=0.2)
+
+
+def test_a_pilot_says_what_it_did_not_see(case):
+    assert gvfx.plan(*case, 0.05, pilot=3, draws=2).unseen > 0
+
+
+def test_what_never_happens_takes_for_ever():
+    world, questions = two_armed_bandit()
+    never = gvfx.GVF([1.0, 0.0], questions[0].cumulant, 0.9, name="one arm")
+    cost = gvfx.plan(world, [never], 0.01)
+    assert np.isfinite(cost["Mixture"].steps)
+    assert cost["GVFExplorer"].steps == pytest.approx(4 / 0.01, rel=0.01)
+
+
+def test_calibrated_plans_want_a_relative_error(case):
+    world, questions = case
+    scaled = [questions[0], gvfx.GVF(questions[1].policy, gvfx.table_cumulant(SCALED, 100.0), 0.8)]
+    costs = gvfx.plan(world, scaled, 0.0001, weights="calibrated", draws=50)
+    squares = gvfx.exact.values(world, scaled) ** 2 @ design.evaluation(world)
+    relative = (design.constants(world, scaled, costs[OPTIMUM].behaviour) / squares).mean()
+    assert costs[OPTIMUM].steps == pytest.approx(relative / 0.0001, rel=1e-3)
+    guessed = gvfx.plan(world, scaled, 0.0001, pilot=20_000, weights="calibrated", draws=50)
+    assert guessed[OPTIMUM].steps == pytest.approx(costs[OPTIMUM].steps, rel=0.25)
+    with pytest.raises(gvfx.InputError, match=r"^weights: nothing is 0 everywhere"):
+        gvfx.plan(world, [gvfx.GVF(questions[0].policy, 0.0, 0.8, name="nothing")], 0.0001, weights="calibrated")
+
+
+@pytest.mark.parametrize(("options", "words"), [({"error": 0}, "above 0"), ({"error": 1, "pilot": -1}, "pilot")])
+def test_bad_plans_are_refused(case, options, words):
+    with pytest.raises(gvfx.InputError, match=words):
+        gvfx.plan(*case, **options)
