@@ -44,7 +44,7 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     for name, behaviour in {"defaults": None, "RoundRobin": gvfx.RoundRobin()}.items():
         with console.status(name):
             result = gvfx.evaluate(env, questions(), behaviour, steps=steps, seeds=seeds, evaluate_every=steps)
-        values, spreads = result.each(where)  # [seed, gvf, point]
+        values, spreads = result.predictor.at(where, result.values, np.empty(0))  # [seed, gvf, point]
         off = (values - truth.values) / units[:, None]
         errors[name] = (off**2).mean(axis=(1, 2))
         if name == "defaults":

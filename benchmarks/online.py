@@ -20,8 +20,9 @@ from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import uniform_policy
 from gvfx.questions.signals import Reward
-from gvfx.running.evaluate import Plan
-from gvfx.running.streams.table_gym import OnlineRunner
+from gvfx.running.plan import Plan
+from gvfx.running.backends import open_backend
+from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.spec import discrete_spec
 
 BAR, BAR_NETWORKS = 25.0, 150.0  # microseconds that the agent may add to a step
@@ -41,28 +42,25 @@ class Ours:
 
     def __init__(self, env: Any, count: int) -> None:
         spec = discrete_spec(env)
-        run = OnlineRunner(spec, questions(spec.skeleton.actions, count), OptimalDesign(), CertaintyEquivalence(), PLAN)
-        self.going = run.begin(0)
-        self.going.stepper.begin(self.going.agent, 0)
+        run = TableGym(spec, questions(spec.skeleton.actions, count), OptimalDesign(), CertaintyEquivalence(), PLAN)
+        self.stream = run.begin(0)
+        self.stream.start()
 
     def __call__(self, steps: int) -> None:
-        self.going.until(int(self.going.agent.t[0]) + steps)
+        self.stream.advance(self.stream.t + steps)
 
 
 class Networks:
     """The same on networks, in the middle of learning (an update of Q every 4 steps, of M every 16)."""
 
     def __init__(self, env: Any, count: int) -> None:
-        from gvfx.running.environments import make_online_runner
-        from gvfx.running.streams.network_gym import Going
-
-        run = make_online_runner(env, questions(int(env.action_space.n), count)[:-1], None, None, PLAN)
-        self.going = Going(run, 0)
-        self.going.stepper.begin(self.going, 0)
-        self.going.until(run.learner.learning_starts)
+        run = open_backend(env, questions(int(env.action_space.n), count)[:-1], None, None, plan=PLAN)
+        self.stream = run.begin(0)
+        self.stream.start()
+        self.stream.advance(run.learner.learning_starts)
 
     def __call__(self, steps: int) -> None:
-        self.going.until(self.going.t + steps)
+        self.stream.advance(self.stream.t + steps)
 
 
 class Bare:

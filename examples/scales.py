@@ -28,5 +28,5 @@ for weights in (None, "calibrated"):
     for name, share in zip(result.names, relative, strict=True):
         print(f"  {name}: off by {share:.2%} of its size")
 
-costs = gvfx.plan(world, questions, 1e-4, weights="calibrated")  # a relative error of 1 %, each question in its own units
+costs = gvfx.plan(world, questions, 1e-4, calibrate=True)  # a relative error of 1 %, each question in its own units
 print(f"1 % takes {costs['optimum'].steps:,.0f} steps at best, {costs['GVFExplorer'].steps:,.0f} with GVFExplorer")

@@ -134,7 +134,7 @@ def test_complaints():
     with pytest.raises(gvfx.InputError, match=r"^weights: 'clever' is unknown"):
         run(*chain(), steps=10, weights="clever")
     with pytest.raises(gvfx.InputError, match=r"^weights: GVFExplorer weighs its questions before"):
-        gvfx.evaluate(*chain(), gvfx.GVFExplorer(), steps=10, weights="calibrated")
+        gvfx.evaluate(*chain(), gvfx.GVFExplorer(), steps=10, calibrate=True)
     with pytest.raises(gvfx.InputError, match=r"^target: "):
         gvfx.error_below(0.0)
     with pytest.raises(gvfx.InputError, match=r"^until: .*CertaintyEquivalence"):

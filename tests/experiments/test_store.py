@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from helpers.experiments import EXPERIMENTS, RUNS
 
-from gvfx.experiments.store import StorageError, Store
+from gvfx.errors import StoreError
+from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 
 TESTS = str(Path(__file__).parents[1])
@@ -35,5 +36,5 @@ def test_a_claim_keeps_others_away_and_ends_with_its_process(tmp_path):
 
 
 def test_a_folder_that_cannot_be_made_is_named():
-    with pytest.raises(StorageError, match="/proc/nowhere"):
+    with pytest.raises(StoreError, match="/proc/nowhere"):
         run_all(Store("/proc/nowhere"), RUNS, workers=1)

@@ -19,7 +19,8 @@ from helpers.experiments import EXPERIMENTS, RUNS, small
 
 import gvfx
 from gvfx import files
-from gvfx.experiments.store import StorageError, Store
+from gvfx.errors import StoreError
+from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all, stored_result
 from gvfx.tensors import CorruptFile
 
@@ -179,7 +180,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(tmp_path, undist
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(StorageError, match="No space left on device"):
+    with pytest.raises(StoreError, match="No space left on device"):
         run_all(store, RUNS, workers=1)
     monkeypatch.setattr(files.os, "fsync", real)
     assert not list(tmp_path.rglob("*.tmp")) and not list(tmp_path.rglob("*.claim"))

@@ -12,7 +12,7 @@ from gvfx.experiments.settings.limit import LimitCurve, optimum
 from gvfx.experiments.settings.mujoco import HELD, TRIALS, ControlCurve
 from gvfx.experiments.settings.tabular import METHODS
 from gvfx.report.page import DataTable
-from gvfx.running.evaluate import Part
+from gvfx.running.record import Part
 
 SEEDS = 2
 ASKED = {name: [q.name for q in gvfx.paper[name].questions] for name in ("same", "distinct", "semi-greedy")}

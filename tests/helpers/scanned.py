@@ -6,9 +6,9 @@ import numpy as np
 
 import gvfx
 from gvfx.learners.networks.deep import Deep
-from gvfx.running.evaluate import Plan
+from gvfx.running.plan import Plan
 from gvfx.running.streams import scanned_loop as scanned
-from gvfx.running.streams.network_scanned import NetworkRunner
+from gvfx.running.streams.network_scanned import NetworkScanned
 from gvfx.worlds.continuous_grid import paper_grid
 
 POLICIES = np.array([[0.175, 0.175, 0.25, 0.4], [0.25, 0.15, 0.25, 0.35]])
@@ -27,4 +27,4 @@ def questions():
 
 
 def runner(steps=800, learner=SMALL):
-    return NetworkRunner(paper_grid(), questions(), BEHAVIOUR, learner, Plan.checked(steps, 80, (400,)), "test")
+    return NetworkScanned(paper_grid(), questions(), BEHAVIOUR, learner, Plan.checked(steps, 80, (400,)))

@@ -154,7 +154,7 @@ def test_frozen_lake_with_its_table_and_without():
 def test_a_log_says_what_would_have_been_best():
     world, log = lake_log()
     own = [gvfx.GVF(gvfx.own_greedy(), gvfx.Reward(), 0.95, name="best")]
-    result = gvfx.evaluate(log, own)
+    result = gvfx.evaluate_log(log, own)
     np.testing.assert_allclose(result.values[0][:, world.live], gvfx.exact.values(world, own)[:, world.live], atol=1e-8)
     assert result.policy("best").shape == (16, 4) and result.experiment["support"]["best"] == 1
 

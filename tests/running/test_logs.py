@@ -22,7 +22,7 @@ def test_a_log_that_covers_everything_gives_the_exact_values(lake, tmp_path):
         gvfx.GVF([0.1, 0.4, 0.4, 0.1], lambda s, a, s2: s2, ends, name="signal"),
         gvfx.GVF(gvfx.uniform_policy(), 1.0, 1.0, name="length"),
     ]
-    result = gvfx.evaluate(log, questions, save=tmp_path / "log.gvfx")
+    result = gvfx.evaluate_log(log, questions, save=tmp_path / "log.gvfx")
     exact = gvfx.exact.values(world, questions)
     np.testing.assert_allclose(result.values[0][:, world.live], exact[:, world.live], atol=1e-6)
     assert result.experiment["support"] == pytest.approx({"goal": 1, "signal": 1, "length": 1})
@@ -36,7 +36,7 @@ def test_a_log_that_covers_everything_gives_the_exact_values(lake, tmp_path):
 def test_further_columns_are_info(lake):
     _, log = lake
     questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Info("force", size=2), 0.0, name="f")]
-    assert gvfx.evaluate(log, questions).predict(14) == pytest.approx([0.25, 14])
+    assert gvfx.evaluate_log(log, questions).predict(14) == pytest.approx([0.25, 14])
 
 
 def test_choices_never_tried_are_warned_of(lake):
@@ -63,7 +63,7 @@ def test_a_log_is_counted_like_the_run_that_made_it():
     names = ("observation", "action", "next_observation", "terminated", "reward")
     log = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
     questions = [gvfx.GVF([0.3, 0.7], gvfx.Reward(), 0.9)]
-    result = gvfx.evaluate({**log, "states": 5}, questions)
+    result = gvfx.evaluate_log({**log, "states": 5}, questions)
     count, total, onward = np.zeros((3, 5, 2))
     v = np.zeros(5)
     for _ in range(400):  # plain sweeps over the log (Eq. 5, averaged)
@@ -92,10 +92,10 @@ def test_bad_columns_are_named(change, field):
     log = {"observation": [0, 1], "action": [0, 1], "next_observation": [1, 0], "terminated": [False, True], **change}
     log = {name: column for name, column in log.items() if column is not None}
     with pytest.raises(gvfx.InputError, match=f"^{field}"):
-        gvfx.evaluate(log, [gvfx.GVF([0.5, 0.5], 1.0, 0.9)])
+        gvfx.evaluate_log(log, [gvfx.GVF([0.5, 0.5], 1.0, 0.9)])
 
 
 def test_endless_sums_are_refused():
     log = {"observation": [0], "action": [0], "next_observation": [0], "terminated": [False]}
     with pytest.raises(gvfx.InputError, match="^discount: the log's values do not settle"):
-        gvfx.evaluate(log, [gvfx.GVF([1.0], 1.0, 1.0)])
+        gvfx.evaluate_log(log, [gvfx.GVF([1.0], 1.0, 1.0)])

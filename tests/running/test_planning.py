@@ -60,14 +60,14 @@ def test_what_never_happens_takes_for_ever():
 def test_calibrated_plans_want_a_relative_error(case):
     world, questions = case
     scaled = [questions[0], gvfx.GVF(questions[1].policy, gvfx.table_cumulant(SCALED, 100.0), 0.8)]
-    costs = gvfx.plan(world, scaled, 0.0001, weights="calibrated", draws=50)
+    costs = gvfx.plan(world, scaled, 0.0001, calibrate=True, draws=50)
     squares = gvfx.exact.values(world, scaled) ** 2 @ design.evaluation(world)
     relative = (design.constants(world, scaled, costs[OPTIMUM].behaviour) / squares).mean()
     assert costs[OPTIMUM].steps == pytest.approx(relative / 0.0001, rel=1e-3)
-    guessed = gvfx.plan(world, scaled, 0.0001, pilot=20_000, weights="calibrated", draws=50)
+    guessed = gvfx.plan(world, scaled, 0.0001, pilot=20_000, calibrate=True, draws=50)
     assert guessed[OPTIMUM].steps == pytest.approx(costs[OPTIMUM].steps, rel=0.25)
     with pytest.raises(gvfx.InputError, match=r"^weights: nothing is 0 everywhere"):
-        gvfx.plan(world, [gvfx.GVF(questions[0].policy, 0.0, 0.8, name="nothing")], 0.0001, weights="calibrated")
+        gvfx.plan(world, [gvfx.GVF(questions[0].policy, 0.0, 0.8, name="nothing")], 0.0001, calibrate=True)
 
 
 @pytest.mark.parametrize(("options", "words"), [({"error": 0}, "above 0"), ({"error": 1, "pilot": -1}, "pilot")])

@@ -135,18 +135,19 @@ def drive(
     until: ErrorBelow | None = None,
     listeners: Listeners | None = None,
     checkpoints: Checkpoints | None = None,
-    checkpoint_every: float = CHECKPOINT_EVERY,
+    checkpoint_every: float | None = None,
     keep_last: bool = True,
     interruption: Interruption | None = None,
 ) -> list[Part]:
     """Run a stream to the end of the backend's plan, or to where `until` lets it end; one part per seed.
 
-    checkpoints: the run continues from the newest of them; they are written every `checkpoint_every` seconds, when the run
+    checkpoints: the run continues from the newest of them; they are written every `checkpoint_every` seconds (60), when the run
                  is interrupted and, with `keep_last`, at its end (a finished run that is driven again gives its parts
                  at once).
     interruption: looked at several times a second.
     """
-    run = _Drive(backend, stream, until, listeners or Listeners(), checkpoints, checkpoint_every, interruption)
+    run = _Drive(backend, stream, until, listeners or Listeners(), checkpoints, interruption)
+    run.checkpoint_every = CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every
     parts = run.to_the_end()
     if keep_last:
         run.save()
@@ -163,15 +164,14 @@ class _Drive:
         until: ErrorBelow | None,
         listeners: Listeners,
         checkpoints: Checkpoints | None,
-        checkpoint_every: float,
         interruption: Interruption | None,
     ) -> None:
         self.backend, self.stream, self.plan, self.listeners = backend, stream, backend.plan, listeners
-        self.checkpoints, self.checkpoint_every, self.interruption = checkpoints, checkpoint_every, interruption
+        self.checkpoints, self.interruption, self.checkpoint_every = checkpoints, interruption, CHECKPOINT_EVERY
         self.watch = Watch(until, self.plan.steps, backend.pairs)
         self.records = [Record(len(backend.names)) for _ in stream.seeds]
         self.share = backend.weights / backend.weights.sum()
-        self.passed, self.seconds, self.chunk = 0, 0.0, 1024  # the last stop, time spent, steps between two looks
+        self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, time spent, steps between two looks
 
     def to_the_end(self) -> list[Part]:
         self._restore()

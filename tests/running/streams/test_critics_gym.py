@@ -8,15 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.driving import driven
 from helpers.environments import BREAKS, Clock, broken
 from scipy import stats
 
 import gvfx
 from gvfx.questions.reader import Gaussians
 from gvfx.report.answers import write_answers
-from gvfx.running.environments import make_online_runner
-from gvfx.running.evaluate import Plan
-from gvfx.running.streams.critics_gym import Going, uniforms
+from gvfx.running.backends import open_backend
+from gvfx.running.plan import Plan
+from gvfx.running.streams.critics_gym import uniforms
 from gvfx.worlds.spec import box_action_spec
 
 LOW, HIGH, GAMMA, SIGMA = -3.0, 5.0, 0.8, 0.5
@@ -149,12 +150,12 @@ def test_truncation_bootstraps_and_termination_does_not():
     questions = [gvfx.GVF(ANY, gvfx.Reward(), 0.5, name="half"), gvfx.GVF(ANY, gvfx.Reward(), 1.0, name="all")]
     ended = gvfx.evaluate(Ticks(True, "dict"), questions, gvfx.RoundRobin(), QUICK, steps=1600)
     np.testing.assert_allclose(ended.predict(start), [1.875, 4], atol=0.1)
-    run = make_online_runner(Ticks(False, "dict"), questions, gvfx.Mixture(), SMALL, Plan.checked(90, None, ()))
-    going = Going(run, 0)
-    going.stepper.begin(going, 0)
-    going.until(20)
-    rows = going.kept()
-    assert (rows[:, run.columns.following][:, 0] == 1).sum() == 5 and going.episodes == 5
+    run = open_backend(Ticks(False, "dict"), questions, gvfx.Mixture(), SMALL, plan=Plan.checked(90, None, ()))
+    stream = run.begin(0)
+    stream.start()
+    stream.advance(20)
+    rows = stream.kept()
+    assert (rows[:, run.columns.following][:, 0] == 1).sum() == 5 and stream.done == 5
     assert (rows[:, run.columns.discounts] == [0.5, 1.0]).all()  # what lies beyond the cut counts
 
 
@@ -162,17 +163,17 @@ def test_truncation_bootstraps_and_termination_does_not():
 def test_vector_environments_however_they_reset(mode):
     env = SyncVectorEnv([Ticks] * 3, autoreset_mode=mode)
     questions = [gvfx.GVF(ANY, gvfx.Info("t"), 0.5), gvfx.GVF(ANY, gvfx.Info("sum"), 0.5)]
-    run = make_online_runner(env, questions, gvfx.RoundRobin(), SMALL, Plan.checked(90, None, ()))
-    going = Going(run, 0)
-    going.stepper.begin(going, 0)
-    going.until(90)
-    rows, c = going.kept(), run.columns
+    run = open_backend(env, questions, gvfx.RoundRobin(), SMALL, plan=Plan.checked(90, None, ()))
+    stream = run.begin(0)
+    stream.start()
+    stream.advance(90)
+    rows, c = stream.kept(), run.columns
     np.testing.assert_allclose(rows[:, c.following] - rows[:, c.observation], 0.25)  # no reset was taken for a transition
     np.testing.assert_allclose(rows[:, c.cumulants][:, :1], 4 * rows[:, c.following])
     np.testing.assert_allclose(rows[:, c.cumulants][:, 1], rows[:, c.action].sum(axis=1), atol=1e-5)
     np.testing.assert_allclose(rows[:, c.discounts], np.where(rows[:, c.following] == 1, 0, 0.5).repeat(2, axis=1))
     np.testing.assert_allclose(rows[:, c.action].std(axis=0), [0.1, 0.2, 0.3, 0.4], rtol=0.3)
-    assert going.episodes == pytest.approx(22, abs=1) and len(rows) == going.t
+    assert stream.done == pytest.approx(22, abs=1) and len(rows) == stream.t
     assert set(np.unique(rows[:, -1])) == {0, 1}  # in turn
 
 
@@ -185,17 +186,17 @@ def plain(network, x):
 def test_the_update_is_algorithm_2_with_each_transitions_own_discounts():
     """One absorbed block: what is stored, and the losses of Q and M, against plain NumPy."""
     learner = gvfx.TwinCritics(hidden=(16,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40)
-    run = make_online_runner(Line(), QUESTIONS, gvfx.Hold(gvfx.GVFExplorer()), learner, Plan.checked(90, None, ()))
-    going = Going(run, 3)
-    going.stepper.begin(going, 3)
-    going.until(47)
-    before, scales, c = going.learning.critics, going.scales, run.columns
+    run = open_backend(Line(), QUESTIONS, gvfx.Hold(gvfx.GVFExplorer()), learner, plan=Plan.checked(90, None, ()))
+    stream = run.begin(3)
+    stream.start()
+    stream.advance(47)
+    before, scales, c = stream.learning.critics, stream.scales, run.columns
     q, m = (jax.tree.map(np.array, nets) for nets in (before.q, before.m))
     chance = np.random.default_rng()
-    chance.bit_generator.state = going.updates.bit_generator.state
-    rows = np.concatenate([going.kept(), np.zeros((1, run.width), np.float32)])
-    going.until(48)
-    rows[-1] = going.kept()[-1]
+    chance.bit_generator.state = stream.updates.bit_generator.state
+    rows = np.concatenate([stream.kept(), np.zeros((1, run.width), np.float32)])
+    stream.advance(48)
+    rows[-1] = stream.kept()[-1]
     x, x2, a = rows[:, c.observation], rows[:, c.following] * scales.spread + scales.centre, rows[:, c.action]
     x2[40:] = 0.8 * x[40:] + 0.5 * (1 + 4 * a[40:])
     np.testing.assert_allclose(x2, 0.8 * x + 0.5 * (1 + 4 * a), atol=1e-4)  # actions within [-1, 1]
@@ -215,25 +216,25 @@ def test_the_update_is_algorithm_2_with_each_transitions_own_discounts():
     low, high = np.where(low < 0, low * steps, low), np.where(high > 0, high * steps, high)  # a sum may end at once
     target = np.clip(cumulant + discount * onward, low, high)
     want = sum(((target - plain(net, now)) ** 2).mean(axis=0) for net in q)
-    np.testing.assert_allclose(going.losses.q, want, rtol=2e-3)
+    np.testing.assert_allclose(stream.losses.q, want, rtol=2e-3)
     soft = lambda net, x: np.logaddexp(plain(net, x), 0)  # noqa: E731
-    new = [plain(jax.tree.map(np.array, net), now) for net in going.learning.critics.q]
+    new = [plain(jax.tree.map(np.array, net), now) for net in stream.learning.critics.q]
     onward = np.stack([np.mean([soft(net, told[member[i]])[:, i] for net in m], axis=0) for i in range(3)], axis=1)
     aims = np.minimum((target - np.mean(new, axis=0)) ** 2 + discount**2 * onward, ((high - low) / 2) ** 2)
     want = sum(((aims - soft(net, now)) ** 2).mean(axis=0) for net in m)
-    np.testing.assert_allclose(going.losses.m, want, rtol=2e-3)
+    np.testing.assert_allclose(stream.losses.m, want, rtol=2e-3)
 
 
 @pytest.mark.parametrize("behaviour", [gvfx.Uniform(), gvfx.Actor(hidden=(8,))], ids=["uniform", "actor"])
 def test_behaviours_of_their_own_and_the_same_seed_gives_the_same_bytes(behaviour):
     learner = gvfx.TwinCritics(hidden=(8,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40)
-    run = make_online_runner(Line(), QUESTIONS, behaviour, learner, Plan.checked(90, None, ()))
-    one, two = run(5), run(5)
+    run = open_backend(Line(), QUESTIONS, behaviour, learner, plan=Plan.checked(90, None, ()))
+    (one,), (two,) = driven(run, 5), driven(run, 5)
     assert one.visits[..., 3].sum() == 82  # the replay holds 80, two wait for it
     for name in ("values", "visits", "behaviour", "episodes"):
         assert getattr(one, name).tobytes() == getattr(two, name).tobytes()
-    assert all((one.answers.arrays()[k] == two.answers.arrays()[k]).all() for k in one.answers.arrays())
-    assert run(6).values.tobytes() != one.values.tobytes()
+    assert all((one.network.arrays()[k] == two.network.arrays()[k]).all() for k in one.network.arrays())
+    assert driven(run, 6)[0].values.tobytes() != one.values.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -315,10 +316,10 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
         return jnp.zeros((len(observations), 1))
 
     questions = [gvfx.GVF(gvfx.gaussian_policy(counted, 1.0, batched=True), gvfx.Reward(), 0.5, name=f"q{k}") for k in range(5)]
-    run = make_online_runner(Line(), questions, gvfx.Mixture(), SMALL, Plan.checked(90, None, ()))
-    going = Going(run, 0)
-    going.stepper.begin(going, 0)
-    going.until(60)
+    run = open_backend(Line(), questions, gvfx.Mixture(), SMALL, plan=Plan.checked(90, None, ()))
+    stream = run.begin(0)
+    stream.start()
+    stream.advance(60)
     assert len(calls) == 3 and len(run.targets.distinct) == 1  # once to check, once to look at it, once to trace it
 
 

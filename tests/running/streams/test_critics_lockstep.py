@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers.critics import SMALL, WORLD, make_agent
+from helpers.driving import driven
 
 from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor
@@ -15,14 +16,15 @@ from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RoundRobin
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Hold
-from gvfx.errors import InputError
+from gvfx.errors import Diverged, InputError
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.twin_critics import PAPER, TwinCritics
 from gvfx.questions.cumulants import Constant, Signal
 from gvfx.questions.gvf import GVF
-from gvfx.running.evaluate import Plan, make_runner
-from gvfx.running.streams.critics_lockstep import Diverged, LockstepRunner
+from gvfx.running.backends import open_backend
+from gvfx.running.plan import Plan
+from gvfx.running.streams.critics_lockstep import CriticsLockstep
 from gvfx.worlds.control import CHEETAH
 
 
@@ -46,18 +48,19 @@ def truth():
     [pytest.param(Actor(share=0.5), id="actor", marks=pytest.mark.slow), pytest.param(Hold(GVFExplorer()), id="explorer")],
 )
 def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, tmp_path):
-    run = LockstepRunner(WORLD, questions, behaviour, SMALL, Plan.checked(480, 160, (320,)), "id", truth)
-    whole = run(7)
+    run = CriticsLockstep(WORLD, questions, behaviour, SMALL, Plan.checked(480, 160, (320,)), truth)
+    (whole,) = driven(run, 7)
 
     def stop(seed, step, error):
         if step == 320:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(7, stop, tmp_path, checkpoint_every=0.0)
+        driven(run, 7, progress=stop, folder=tmp_path)
     assert list(tmp_path.glob("*.checkpoint"))
-    resumed = run(7, None, tmp_path, checkpoint_every=0.0)
-    assert not list(tmp_path.glob("*.checkpoint"))
+    heard = []
+    (resumed,) = driven(run, 7, folder=tmp_path, progress=lambda seed, done, error: heard.append(done))
+    assert heard == [320, 480]  # not from the beginning
     for name, array in whole.arrays().items():
         assert array.tobytes() == resumed.arrays()[name].tobytes(), name
     assert whole.mse.shape == (3, 2) and whole.values.shape == (2, 2, 5)
@@ -65,9 +68,9 @@ def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, tm
 
 
 def test_a_number_that_is_not_finite_stops_the_run(questions, truth):
-    run = LockstepRunner(WORLD, questions, RoundRobin(), replace(SMALL, rate_q=1e30), Plan.checked(320, 160, ()), truth=truth)
+    run = CriticsLockstep(WORLD, questions, RoundRobin(), replace(SMALL, rate_q=1e30), Plan.checked(320, 160, ()), truth=truth)
     with pytest.raises(Diverged, match=r"the loss of Q of 'walk' became (nan|inf) at step \d+ \(seed 0\)"):
-        run(0)
+        driven(run, 0)
 
 
 def test_experiment_has_a_json_round_trip(questions):
@@ -88,12 +91,12 @@ def test_bad_input_is_one_sentence(questions, targets, truth):
         (lambda: Actor(direction="up"), "direction"),
         (lambda: Actor(kl_weight=-1), "kl_weight"),
         (lambda: Actor(share=0), "share"),
-        (lambda: make_runner(CHEETAH, questions, RoundRobin(), Deep(), plan), "learner: Deep does not fit"),
+        (lambda: open_backend(CHEETAH, questions, RoundRobin(), Deep(), plan=plan), "learner: Deep does not fit"),
         (lambda: make_agent(targets, SuccessorRepresentation(), SMALL), "continuous actions"),
         (lambda: Hold(Mixture(), steps=0.5), "steps"),
         (lambda: make_agent(targets, Actor(updates=9), SMALL), "updates"),
         (
-            lambda: LockstepRunner(WORLD, questions, RoundRobin(), SMALL, Plan.checked(321, 160, ()), truth=truth),
+            lambda: CriticsLockstep(WORLD, questions, RoundRobin(), SMALL, Plan.checked(321, 160, ()), truth=truth),
             "evaluate_every",
         ),
     ]
@@ -103,7 +106,7 @@ def test_bad_input_is_one_sentence(questions, targets, truth):
         (replace(walk, policy=[0.5, 0.5]), "walk.policy"),
         (replace(walk, discount=lambda s, a, n: 0.9), "walk.discount"),
     ):
-        cases.append((lambda wrong=wrong: LockstepRunner(WORLD, [wrong], RoundRobin(), SMALL, plan, truth=truth), field))
+        cases.append((lambda wrong=wrong: CriticsLockstep(WORLD, [wrong], RoundRobin(), SMALL, plan, truth=truth), field))
     for make, field in cases:
         with pytest.raises(InputError, match=field) as caught:
             make()

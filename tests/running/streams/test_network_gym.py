@@ -13,10 +13,10 @@ from helpers.networks import Adam, gradients, numpy_network
 
 import gvfx
 from gvfx.rng import BEHAVIOUR, seed_streams, uniform
-from gvfx.running.environments import make_online_runner
-from gvfx.running.evaluate import Plan
+from gvfx.running.backends import open_backend
+from gvfx.running.plan import Plan
 from gvfx.running.predictor import Scales
-from gvfx.running.streams.network_gym import TOGETHER, Going
+from gvfx.running.streams.network_gym import TOGETHER
 
 HALF = [0.5, 0.5]
 SMALL = gvfx.Deep(hidden=(16,), batch=8, capacity=64, learning_starts=32, target_every=24, q_every=4, m_every=8)
@@ -69,7 +69,7 @@ def reference(run, seed, steps):
     """The same run in NumPy, one step after the other, with the same random numbers; its own environment."""
     learner, env, gvfs = run.learner, Walk(), 3
     heads = 1 + learner.heads
-    start = Going(run, seed)
+    start = run.begin(seed)
     q, m = numpy_network(start.learning.q), numpy_network(start.learning.m)
     target_q, target_m, adam_q, adam_m = q, m, Adam(q, learner.rate_q), Adam(m, learner.rate_m)
     weights, chance, bootstrap = np.array([1.0, 1.0, 3.0]), seed_streams(seed), start.bootstrap
@@ -131,15 +131,15 @@ def reference(run, seed, steps):
 def test_the_loop_equals_a_plain_one(heads):
     """Networks, scales and every action, with functions as policies, a varying discount and a replay that runs over."""
     learner = gvfx.Deep(**{**SMALL.__dict__, "heads": heads})
-    run = make_online_runner(Walk(), QUESTIONS, EXPLORER, learner, Plan.checked(200, None, ()))
-    going = Going(run, 3)
-    going.stepper.begin(going, 3)
-    going.until(160)
+    run = open_backend(Walk(), QUESTIONS, EXPLORER, learner, plan=Plan.checked(200, None, ()))
+    stream = run.begin(3)
+    stream.start()
+    stream.advance(160)
     q, m, rows = reference(run, 3, 160)
-    kept = going.kept()
+    kept = stream.kept()
     newest = [rows[k][4] for k in (*range(128, 160), *range(96, 128))]  # the newest run over the oldest
     assert np.array_equal(kept[:64, run.columns.action][:, 0], newest)
-    for ours, theirs in ((going.learning.q, q), (going.learning.m, m)):
+    for ours, theirs in ((stream.learning.q, q), (stream.learning.m, m)):
         for w, b, (w2, b2) in zip(ours.weights, ours.biases, theirs, strict=True):
             np.testing.assert_allclose(w, w2, rtol=2e-3, atol=2e-4)
             np.testing.assert_allclose(b, b2, rtol=2e-3, atol=2e-4)
@@ -177,31 +177,31 @@ def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_vector_environments_however_they_reset(mode):
     env = SyncVectorEnv([Ticks] * 3, autoreset_mode=mode)
-    run = make_online_runner(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.RoundRobin(), QUICK, Plan.checked(90, None, ()))
-    going = Going(run, 0)
-    going.stepper.begin(going, 0)
-    going.until(90)
-    rows = going.kept()
+    run = open_backend(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.RoundRobin(), QUICK, plan=Plan.checked(90, None, ()))
+    stream = run.begin(0)
+    stream.start()
+    stream.advance(90)
+    rows = stream.kept()
     observation, following, c, gamma = (
         rows[:, getattr(run.columns, n)][:, 0] for n in ("observation", "following", "cumulants", "discounts")
     )
     np.testing.assert_allclose(following - observation, 0.25)  # no reset was taken for a transition
     np.testing.assert_allclose(c, 4 * following)
     np.testing.assert_allclose(gamma, np.where(following == 1, 0, 0.5))
-    assert going.episodes == pytest.approx(22, abs=1) and len(rows) == going.t
+    assert stream.done == pytest.approx(22, abs=1) and len(rows) == stream.t
 
 
 def test_more_lanes_than_are_learnt_from_at_once():
     """No transition is lost, and few enough wait."""
     env, learner = SyncVectorEnv([Ticks] * 80), gvfx.Deep(**{**SMALL.__dict__, "capacity": 4000})
-    run = make_online_runner(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.Uniform(), learner, Plan.checked(900, None, ()))
-    going = Going(run, 0)
-    going.stepper.begin(going, 0)
-    going.until(800)
-    rows = going.kept()
-    assert going.pending < going.together < 80 and len(rows) == going.t
+    run = open_backend(env, [gvfx.GVF(HALF, gvfx.Info("t"), 0.5)], gvfx.Uniform(), learner, plan=Plan.checked(900, None, ()))
+    stream = run.begin(0)
+    stream.start()
+    stream.advance(800)
+    rows = stream.kept()
+    assert stream.pending < stream.together < 80 and len(rows) == stream.t
     c = rows[:, run.columns.cumulants]
-    c[: len(rows) - going.pending] *= going.scales.unit  # of those that were stored
+    c[: len(rows) - stream.pending] *= stream.scales.unit  # of those that were stored
     np.testing.assert_allclose(c, 4 * rows[:, run.columns.observation] + 1, atol=1e-5)
 
 
@@ -246,10 +246,10 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
         return jnp.full((len(observations), 2), 0.5)
 
     questions = [gvfx.GVF(gvfx.callable_policy(counted, batched=True), gvfx.Reward(), 0.5, name=f"q{k}") for k in range(5)]
-    run = make_online_runner(Ticks(), questions, gvfx.Mixture(), QUICK, Plan.checked(90, None, ()))
-    going = Going(run, 0)
-    going.stepper.begin(going, 0)
-    going.until(60)
+    run = open_backend(Ticks(), questions, gvfx.Mixture(), QUICK, plan=Plan.checked(90, None, ()))
+    stream = run.begin(0)
+    stream.start()
+    stream.advance(60)
     assert len(calls) == 2 and len(run.targets.distinct) == 1  # once to look at it, once to trace it
 
 
@@ -267,19 +267,19 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
 def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour):
     """Also with waves, weights and after an episode has ended."""
     learner = gvfx.Deep(**{**SMALL.__dict__, "waves": 3})
-    run = make_online_runner(Walk(), QUESTIONS, behaviour, learner, Plan.checked(200, None, ()))
-    going = Going(run, 1)
-    going.stepper.begin(going, 1)
-    going.until(100)
+    run = open_backend(Walk(), QUESTIONS, behaviour, learner, plan=Plan.checked(200, None, ()))
+    stream = run.begin(1)
+    stream.start()
+    stream.advance(100)
     points = np.random.default_rng(0).normal(0, 1, (7, 2)).astype(np.float32)
     pi = run.policies(list(points))
-    ours = going.decider.probabilities(100, points, pi)
-    rule, learning = behaviour.network_rule(), going.learning
+    ours = stream.decider.probabilities(100, points, pi)
+    rule, learning = behaviour.network_rule(), stream.learning
     state = rule.begin(run.weights)
-    for _ in range(going.episodes):
+    for _ in range(stream.done):
         state = rule.episode_end(state)
-    m = np.asarray(learning.m(going.scales.scaled(points))) * going.scales.unit**2
-    value = np.asarray(learning.intrinsic.value(going.scales.scaled(points))) if learning.intrinsic else np.zeros((7, 2, 1))
+    m = np.asarray(learning.m(stream.scales.scaled(points))) * stream.scales.unit**2
+    value = np.asarray(learning.intrinsic.value(stream.scales.scaled(points))) if learning.intrinsic else np.zeros((7, 2, 1))
     each = zip(pi[:, :, run.targets.member], m, value[..., 0], strict=True)
     theirs = [rule.probabilities(state, 100, *one) for one in each]
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

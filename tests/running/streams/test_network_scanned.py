@@ -6,14 +6,16 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers.driving import driven
 from helpers.scanned import BEHAVIOUR, POLICIES, SMALL, questions, runner
 
 import gvfx
+from gvfx.errors import Diverged
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
-from gvfx.running.evaluate import Plan
-from gvfx.running.streams.network_scanned import Diverged, NetworkRunner
+from gvfx.running.plan import Plan
+from gvfx.running.streams.network_scanned import NetworkScanned
 from gvfx.worlds.continuous_grid import paper_grid
 
 
@@ -24,8 +26,8 @@ def parts_equal(a, b):
 
 def test_same_seed_same_bytes_and_resuming_changes_nothing(tmp_path):
     run = runner()
-    whole = run(3)
-    assert parts_equal(whole, run(3)) and not parts_equal(whole, run(4))
+    (whole,) = driven(run, 3)
+    assert parts_equal(whole, driven(run, 3)[0]) and not parts_equal(whole, driven(run, 4)[0])
 
     class Stop(Exception):
         pass
@@ -35,19 +37,19 @@ def test_same_seed_same_bytes_and_resuming_changes_nothing(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        run(3, stop_midway, checkpoints=tmp_path, checkpoint_every=0.0)
+        driven(run, 3, progress=stop_midway, folder=tmp_path)
     assert list(tmp_path.glob("*.checkpoint"))
-    resumed = runner()(3, checkpoints=tmp_path)
-    assert parts_equal(whole, resumed)
-    assert not list(tmp_path.glob("*.checkpoint"))
+    heard = []
+    (resumed,) = driven(runner(), 3, folder=tmp_path, progress=lambda seed, done, error: heard.append(done))
+    assert parts_equal(whole, resumed) and heard[0] == 480  # not from the beginning
 
 
 @pytest.mark.slow
 def test_seeds_together_are_the_seeds_alone_and_resume_exactly(tmp_path):
     run = runner()
-    both = run.together((3, 4))
+    both = driven(run, 3, 4)
     for seed, part in zip((3, 4), both, strict=True):
-        alone = run(seed)
+        (alone,) = driven(run, seed)
         assert np.array_equal(part.visits[0], alone.visits[0])  # the same draws; sums may differ in their last bits
         np.testing.assert_allclose(part.mse, alone.mse, rtol=1e-2)
 
@@ -56,8 +58,8 @@ def test_seeds_together_are_the_seeds_alone_and_resume_exactly(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run.together((3, 4), stop_midway, checkpoints=tmp_path, checkpoint_every=0.0)
-    resumed = runner().together((3, 4), checkpoints=tmp_path)
+        driven(run, 3, 4, progress=stop_midway, folder=tmp_path)
+    resumed = driven(runner(), 3, 4, folder=tmp_path)
     assert all(parts_equal(a, b) for a, b in zip(both, resumed, strict=True))
 
 
@@ -76,17 +78,17 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_gvf(tmp_path):
     wild = dataclasses.replace(SMALL, rate_q=1e30)
     run = runner(learner=wild)
     with pytest.raises(Diverged, match=r"loss of Q of 'left' became .* at step \d+ \(seed 0\)"):
-        run(0, checkpoints=tmp_path, checkpoint_every=0.0)
+        driven(run, 0, folder=tmp_path)
 
 
 def test_questions_that_do_not_fit_are_named():
     plan = Plan.checked(80, 80, ())
     with pytest.raises(gvfx.InputError, match="gvf1.cumulant"):
-        NetworkRunner(paper_grid(), [gvfx.GVF(POLICIES[0], 1.0)], BEHAVIOUR, SMALL, plan)
+        NetworkScanned(paper_grid(), [gvfx.GVF(POLICIES[0], 1.0)], BEHAVIOUR, SMALL, plan)
     with pytest.raises(gvfx.InputError, match="evaluate_every"):
-        NetworkRunner(paper_grid(), questions(), BEHAVIOUR, SMALL, Plan.checked(90, 9, ()))
+        NetworkScanned(paper_grid(), questions(), BEHAVIOUR, SMALL, Plan.checked(90, 9, ()))
     with pytest.raises(gvfx.InputError, match="tables only"):
-        NetworkRunner(paper_grid(), questions(), gvfx.BehaviourPolicySearch(), SMALL, plan)
+        NetworkScanned(paper_grid(), questions(), gvfx.BehaviourPolicySearch(), SMALL, plan)
 
 
 def test_evaluate_runs_networks_too():

@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.environments import Sound, Veiled, break_down, stepped
 
 import gvfx
-from gvfx.running.environments import evaluate_online
 from gvfx.schedules import Fixed
 
 HALF = [0.5, 0.5]
@@ -39,9 +38,9 @@ def test_online_equals_compiled_where_the_environment_has_no_chance(behaviour, l
     env, questions = gym.make("CliffWalking-v1", max_episode_steps=60), cliff_questions()
     if isinstance(learner, gvfx.EpisodicExpectedSarsa):
         with pytest.raises(gvfx.InputError, match="^discount: EpisodicExpectedSarsa"):
-            evaluate_online(env, questions, behaviour, learner, steps=10)
+            gvfx.evaluate(Veiled(env), questions, behaviour, learner, steps=10)
         questions[1] = dataclasses.replace(questions[1], discount=0.8)
-    online = evaluate_online(env, questions, behaviour, learner, steps=1500)
+    online = gvfx.evaluate(Veiled(env), questions, behaviour, learner, steps=1500)
     compiled = gvfx.evaluate(env, questions, behaviour, learner, steps=1500)
     assert "environment" not in compiled.experiment and np.isnan(online.mse).all() and not np.isnan(compiled.mse).any()
     live = gvfx.from_gymnasium(env).live
@@ -120,7 +119,7 @@ def test_truncation_bootstraps_and_termination_does_not():
     assert cut.predict(7)[0] == pytest.approx(2.0, abs=1e-3)
     ended = gvfx.evaluate(Clock(True), [question], gvfx.Uniform(), learner, steps=3000)
     assert ended.predict(7)[0] == pytest.approx(1.5, abs=0.1)  # V = 1 + (2/3) V / 2
-    with pytest.raises(gvfx.InputError, match="^observation: 3 is no state; give a whole number, 7 to 8"):
+    with pytest.raises(gvfx.InputError, match="^observation: 3 is not a state; give a whole number, 7 to 8"):
         cut.predict(3)
 
 
