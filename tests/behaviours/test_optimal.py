@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.runs import compiled_evidence
+from helpers.runs import compiled_evidence, optimal_run
 from helpers.worlds import half_in_the_top_row, random_mdp, random_question, small_world, two_questions
 
 import gvfx
@@ -105,16 +105,7 @@ def test_ratios_to_the_limit():
     """25 seeds on which nothing was chosen: at most 2 on average and 3 in each setting at 100,000 steps; 1.5 and 2 at 500,000."""
     ratios = []
     for name, limit in LIMITS.items():
-        s = gvfx.paper[name]
-        result = gvfx.evaluate(
-            s.world,
-            s.questions,
-            gvfx.OptimalDesign(),
-            gvfx.CertaintyEquivalence(),
-            steps=500_000,
-            seeds=range(1000, 1025),
-            evaluate_every=100_000,
-        )
+        result = optimal_run(name, steps=500_000, seeds=range(1000, 1025), evaluate_every=100_000)
         ratios.append((result.error * result.steps / limit).mean(axis=0))
     found = np.array(ratios)
     assert found[:, 0].mean() <= 2.0 and found[:, 0].max() <= 3.0

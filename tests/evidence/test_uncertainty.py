@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.runs import compiled_evidence
+from helpers.runs import compiled_evidence, optimal_run
 from helpers.worlds import chain, random_mdp, random_question, small_world, two_armed_bandit, two_questions
 
 import gvfx
@@ -149,30 +149,12 @@ def test_complaints():
 @pytest.mark.parametrize("name", ["same", "distinct", "semi-greedy"])
 def test_intervals_hold_under_adaptive_visits(name):
     """40 runs of OptimalDesign in a paper setting; `gvfx reproduce coverage` has 400."""
-    s = gvfx.paper[name]
-    result = gvfx.evaluate(
-        s.world,
-        s.questions,
-        gvfx.OptimalDesign(),
-        gvfx.CertaintyEquivalence(),
-        steps=100_000,
-        seeds=range(1000, 1040),
-        evaluate_every=100_000,
-    )
+    result = optimal_run(name, steps=100_000, seeds=range(1000, 1040), evaluate_every=100_000)
     assert 0.90 < covered(result)[0].mean() < 0.99
 
 
 @pytest.mark.slow
 def test_stops_keep_their_word():
     """30 stops: all but a few have an error below the target; `gvfx reproduce stops` has 200."""
-    s = gvfx.paper["distinct"]
-    result = gvfx.evaluate(
-        s.world,
-        s.questions,
-        gvfx.OptimalDesign(),
-        gvfx.CertaintyEquivalence(),
-        steps=1_000_000,
-        seeds=range(1000, 1030),
-        until=gvfx.error_below(0.1),
-    )
+    result = optimal_run("distinct", steps=1_000_000, seeds=range(1000, 1030), until=gvfx.error_below(0.1))
     assert (result.stopped < 1_000_000).all() and (result.error[:, -1] <= 0.1).sum() >= 27

@@ -1,4 +1,4 @@
-"""Runs of the compiled loop, their evidence, and the evidence of what happens on average."""
+"""Runs of the compiled loop and of the defaults, their evidence, and the evidence of what happens on average."""
 
 from __future__ import annotations
 
@@ -48,6 +48,12 @@ def compiled_evidence(world, questions, rates=(), steps=STEPS, behaviour=None, s
     for part in (7, steps - 7):
         loop(dynamics(world, asked), behaviour.begin(asked, world), learner.begin(asked, world), at, watch, part)
     return asked, at
+
+
+def optimal_run(name, **options):
+    """OptimalDesign with certainty equivalence in a setting of the paper."""
+    s = gvfx.paper[name]
+    return gvfx.evaluate(s.world, s.questions, gvfx.OptimalDesign(), gvfx.CertaintyEquivalence(), **options)
 
 
 def average_evidence(world, asked):
