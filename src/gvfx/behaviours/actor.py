@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from gvfx.behaviours.base import Behaviour, ControlRule
+from gvfx.behaviours.base import Behaviour, BoxActionRule
 from gvfx.behaviours.fixed import RoundRobin
 from gvfx.errors import InputError
 from gvfx.kernel import BehaviourRule, Sizes
@@ -63,17 +63,17 @@ class Actor(Behaviour):
     def begin(self, asked: Stacked, world: Any) -> Any:
         raise InputError("behaviour: Actor is for continuous actions; use gvfx.GVFExplorer with an MDP.")
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
 
-        turns = RoundRobin().control_rule()
+        turns = RoundRobin().box_action_rule()
 
         def choose(state, chance, pull):
             worlds, gvfs = pull.shape
             acts = jnp.arange(worlds) < round(self.share * worlds)
             return state, jnp.where(acts, gvfs, turns.choose(state, chance, pull)[1])
 
-        return ControlRule(turns.begin, choose, turns.episode_end)
+        return BoxActionRule(turns.begin, choose, turns.episode_end)
 
 
 PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0, updates=1)

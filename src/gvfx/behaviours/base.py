@@ -25,7 +25,7 @@ class NetworkRule(NamedTuple):
     episode_end: Callable[[Any], Any]
 
 
-class ControlRule(NamedTuple):
+class BoxActionRule(NamedTuple):
     """The rule in many worlds with continuous actions, as pure JAX functions.
 
     begin(worlds, gvfs)         a fresh state (a pytree)
@@ -70,6 +70,6 @@ class Behaviour(ABC):
         """The rule for learners with networks."""
         raise InputError(f"behaviour: {type(self).__name__} runs on tables only; choose another for networks.")
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         """The rule for continuous actions."""
         raise InputError(f"behaviour: {type(self).__name__} has no continuous actions; choose Actor, RoundRobin or another.")

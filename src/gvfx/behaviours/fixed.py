@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
+from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.questions.policies import Policy, as_policy
@@ -42,7 +42,7 @@ class Uniform(Behaviour):
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1) * 0 + 1 / pi.shape[0])
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         return memoryless(lambda chance, pull: (0 * chance[:, 0]).astype(int) + pull.shape[1])
 
 
@@ -59,7 +59,7 @@ class Mixture(Behaviour):
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1))
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         return memoryless(lambda chance, pull: (chance[:, 0] * pull.shape[1]).astype(int))
 
 
@@ -110,11 +110,11 @@ class RoundRobin(Behaviour):
             episode_end=lambda state: ((state[0] + 1) % state[1], state[1]),
         )
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         """In turn in every world; the worlds begin with different policies."""
         import jax.numpy as jnp
 
-        return ControlRule(
+        return BoxActionRule(
             begin=lambda worlds, gvfs: (jnp.arange(worlds) % gvfs, jnp.asarray(gvfs)),
             choose=lambda state, chance, pull: (state, state[0]),
             episode_end=lambda state, over: ((state[0] + over) % state[1], state[1]),
@@ -126,9 +126,9 @@ def _stateless(choose: Callable[[Any], Any]) -> NetworkRule:
     return NetworkRule(lambda weights: (), lambda state, t, pi, m, value: choose(pi), lambda state: state)
 
 
-def memoryless(choose: Callable[[Any, Any], Any]) -> ControlRule:
+def memoryless(choose: Callable[[Any, Any], Any]) -> BoxActionRule:
     """A rule for continuous actions that looks at chance and pull alone."""
-    return ControlRule(
+    return BoxActionRule(
         begin=lambda worlds, gvfs: (),
         choose=lambda state, chance, pull: (state, choose(chance, pull)),
         episode_end=lambda state, over: state,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx import schedules
-from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
+from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, piece
@@ -124,10 +124,10 @@ class Hold(_Wrapper):
     def begin(self, asked: Stacked, world: Any) -> Any:
         raise InputError("behaviour: Hold is for continuous actions; leave it out with an MDP.")
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
 
-        inner = self.behaviour.control_rule()
+        inner = self.behaviour.box_action_rule()
 
         def choose(state, chance, pull):
             within, held = state
@@ -135,7 +135,7 @@ class Hold(_Wrapper):
             which = jnp.where((held < 0) | (chance[:, 1] * self.steps < 1), fresh, held)
             return (within, which), which
 
-        return ControlRule(
+        return BoxActionRule(
             begin=lambda worlds, gvfs: (inner.begin(worlds, gvfs), jnp.full(worlds, -1)),
             choose=choose,
             episode_end=lambda state, over: (inner.episode_end(state[0], over), jnp.where(over, -1, state[1])),
