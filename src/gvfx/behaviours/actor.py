@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule
 from gvfx.behaviours.fixed import RoundRobin
 from gvfx.errors import InputError
-from gvfx.kernel import BehaviourRule, Sizes
-from gvfx.questions.gvf import Stacked
 
 CHOICES = {"direction": ("raise", "lower", "optimal"), "kl_to": ("each", "mixture")}
 
@@ -40,6 +38,7 @@ class Actor(Behaviour):
     hidden: tuple[int, ...] = (64, 64)
     share: float = 1.0
 
+    supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
     needs_variance: ClassVar[bool] = True
     needs_actor: ClassVar[bool] = True
 
@@ -56,12 +55,6 @@ class Actor(Behaviour):
             raise InputError(f"updates: {self.updates!r} must be at least 1.")
         if not 0 < self.share <= 1:
             raise InputError(f"share: {self.share!r} lies outside (0, 1].")
-
-    def rule(self, sizes: Sizes) -> BehaviourRule:
-        raise InputError("behaviour: Actor is for continuous actions; use gvfx.GVFExplorer with an MDP.")
-
-    def begin(self, asked: Stacked, world: Any) -> Any:
-        raise InputError("behaviour: Actor is for continuous actions; use gvfx.GVFExplorer with an MDP.")
 
     def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp

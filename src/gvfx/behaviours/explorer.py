@@ -24,6 +24,7 @@ class ExplorerState(NamedTuple):
 class GVFExplorer(Behaviour):
     """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform where all of them are zero."""
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
     needs_variance: ClassVar[bool] = True
 
     def rule(self, sizes: Sizes) -> BehaviourRule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,9 @@ class TurnState(NamedTuple):
 
 @dataclass(frozen=True)
 class Uniform(Behaviour):
-    """Every action alike."""
+    """Every action with the same probability."""
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _fixed(sizes.actions)
@@ -49,6 +51,8 @@ class Uniform(Behaviour):
 @dataclass(frozen=True)
 class Mixture(Behaviour):
     """The mean of the target policies, drawn anew at every step (paper, App. B.1)."""
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _mixture(*sizes)
@@ -69,6 +73,8 @@ class Follow(Behaviour):
 
     policy: Policy
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", as_policy(self.policy))
 
@@ -84,6 +90,8 @@ class Follow(Behaviour):
 class RandomPolicies(Behaviour):
     """A fresh random policy every episode, each row uniform numbers scaled to sum to one (the authors' "Uniform")."""
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _random_policies(sizes.actions)
 
@@ -94,6 +102,8 @@ class RandomPolicies(Behaviour):
 @dataclass(frozen=True)
 class RoundRobin(Behaviour):
     """The target policies in turn, one episode each (paper, App. B.1)."""
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _round_robin(*sizes)
@@ -127,7 +137,7 @@ def _stateless(choose: Callable[[Any], Any]) -> NetworkRule:
 
 
 def memoryless(choose: Callable[[Any, Any], Any]) -> BoxActionRule:
-    """A rule for continuous actions that looks at chance and pull alone."""
+    """A rule for Box actions that looks at chance and pull alone."""
     return BoxActionRule(
         begin=lambda worlds, gvfs: (),
         choose=lambda state, chance, pull: (state, choose(chance, pull)),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.errors import InputError
+from gvfx.experiments.own_parts import imported
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.twin_critics import TwinCritics
@@ -21,13 +22,15 @@ from gvfx.running.evaluate import Plan, make_runner
 from gvfx.tensors import pack
 
 
-def run_task(specification: str, seed: int, checkpoints: str | None = None) -> tuple[bytes, float]:
+def run_task(
+    specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
+) -> tuple[bytes, float]:
     """One run, from data to data: the packed result, and the seconds it took (compilation excluded).
 
     checkpoints: a folder for runs that keep them (those on networks).
+    own_parts:   the experiment's own_parts; a worker imports these classes and functions and no others.
     """
-    experiment = Experiment.from_json(specification)
-    run = _runner(specification)
+    experiment, run = _loaded(specification, own_parts)
     if isinstance(experiment.learner, Deep | TwinCritics):
         part = run(seed, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
     else:
@@ -36,14 +39,14 @@ def run_task(specification: str, seed: int, checkpoints: str | None = None) -> t
 
 
 def run_together(
-    specification: str, seeds: Sequence[int], device: str, checkpoints: str | None = None
+    specification: str, seeds: Sequence[int], device: str, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
 ) -> list[tuple[bytes, float]]:
     """Several seeds of one experiment on networks in one compiled loop on a device, as `run_task` gives them."""
     import jax
 
-    experiment = Experiment.from_json(specification)
     with jax.default_device(find_device(device)):
-        parts = _runner(specification).together(seeds, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
+        experiment, run = _loaded(specification, own_parts)
+        parts = run.together(seeds, checkpoints=Path(checkpoints) / experiment.hash if checkpoints else None)
     return [
         (pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds)
         for seed, part in zip(seeds, parts, strict=True)
@@ -66,11 +69,11 @@ def find_device(name: str) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _runner(specification: str) -> Any:
-    """The shared part of an experiment's seeds, kept for the next seed."""
-    e = Experiment.from_json(specification)
+def _loaded(specification: str, own_parts: tuple[str, ...]) -> tuple[Experiment, Any]:
+    """An experiment and what runs its seeds, kept for the next seed."""
+    e = Experiment.from_json(specification, imported(own_parts))
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
-    return make_runner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash, e.until)
+    return e, make_runner(e.world, e.questions, e.behaviour, e.learner, plan, e.hash, e.until)
 
 
 class Serial(Executor):

@@ -116,7 +116,7 @@ class _Work:
             for group in groups.values():
                 experiment, seeds = group[0][0], [seed for _, seed, _ in group]
                 for seed, (raw, seconds) in zip(
-                    seeds, run_together(experiment.json, seeds, device, self.checkpoints), strict=True
+                    seeds, run_together(experiment.json, seeds, device, self.checkpoints, experiment.own_parts), strict=True
                 ):
                     self._keep(experiment, seed, raw, seconds)
                     self.queue.remove((experiment, seed))
@@ -135,7 +135,7 @@ class _Work:
             self.found += 1
             return
         try:
-            future = pool.submit(run_task, experiment.json, seed, self.checkpoints)
+            future = pool.submit(run_task, experiment.json, seed, self.checkpoints, experiment.own_parts)
         except BaseException:
             self.queue.appendleft((experiment, seed))
             claim.release()
