@@ -1,6 +1,7 @@
 """The public names of gvfx, one line each: the only list of them (`gvfx/__init__.py` reads it)."""
 
 from gvfx.behaviours.actor import Actor as Actor
+from gvfx.behaviours.base import Behaviour as Behaviour
 from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
 from gvfx.behaviours.fixed import Follow as Follow
 from gvfx.behaviours.fixed import Mixture as Mixture
@@ -24,6 +25,7 @@ from gvfx.errors import RunError as RunError
 from gvfx.errors import StoreError as StoreError
 from gvfx.evidence.uncertainty import error_below as error_below
 from gvfx.experiments.settings.tabular import paper as paper
+from gvfx.learners.base import Learner as Learner
 from gvfx.learners.certainty import CertaintyEquivalence as CertaintyEquivalence
 from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
 from gvfx.learners.networks.deep import Deep as Deep
@@ -31,11 +33,13 @@ from gvfx.learners.networks.twin_critics import TwinCritics as TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
 from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
 from gvfx.questions.cumulants import Constant as Constant
+from gvfx.questions.cumulants import Cumulant as Cumulant
 from gvfx.questions.cumulants import Distractor as Distractor
 from gvfx.questions.cumulants import Drifter as Drifter
 from gvfx.questions.cumulants import Signal as Signal
 from gvfx.questions.cumulants import table_cumulant as table_cumulant
 from gvfx.questions.gvf import GVF as GVF
+from gvfx.questions.policies import Policy as Policy
 from gvfx.questions.policies import callable_policy as callable_policy
 from gvfx.questions.policies import constant_policy as constant_policy
 from gvfx.questions.policies import deterministic_policy as deterministic_policy
@@ -61,6 +65,7 @@ from gvfx.running.result import Result as Result
 from gvfx.running.saved import load as load
 from gvfx.running.tracking import JsonLines as JsonLines
 from gvfx.running.tracking import TensorBoard as TensorBoard
+from gvfx.running.tracking import Tracker as Tracker
 from gvfx.running.tracking import WeightsAndBiases as WeightsAndBiases
 from gvfx.schedules import Fixed as Fixed
 from gvfx.schedules import Geometric as Geometric
@@ -69,9 +74,12 @@ from gvfx.theory import design as design
 from gvfx.theory import exact as exact
 from gvfx.truths.monte_carlo import MonteCarlo as MonteCarlo
 from gvfx.truths.monte_carlo import truth_of as truth_of
+from gvfx.worlds.continuous_grid import ContinuousGrid as ContinuousGrid
+from gvfx.worlds.control import Domain as Domain
 from gvfx.worlds.gridworld import four_rooms as four_rooms
 from gvfx.worlds.gridworld import gridworld as gridworld
 from gvfx.worlds.mdp import MDP as MDP
 from gvfx.worlds.toy_text import from_gymnasium as from_gymnasium
+from gvfx.worlds.world import World as World
 
 __version__: str

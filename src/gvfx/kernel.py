@@ -14,6 +14,16 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
+# The kinds of learning that behaviours and learners can support, and how sentences name them.
+KINDS = {"tables": "tables", "linear": "linear features", "networks": "networks", "box_actions": "Box actions"}
+
+
+def runs_on(name: str, supports: frozenset[str]) -> str:
+    """The part of a sentence that says where a behaviour or learner runs."""
+    kinds = " and ".join(prose for kind, prose in KINDS.items() if kind in supports)
+    return f"{name} runs on {kinds} only" if kinds else f"{name} combines parts that run on different kinds of learning"
+
+
 # Sums may be reordered (so that they vectorise) but NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 

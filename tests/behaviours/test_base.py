@@ -54,14 +54,14 @@ def test_the_rule_on_networks_is_the_rule_on_tables():
 
 def test_rules_choose_what_to_follow():
     chance, pull = jnp.array([[0.1, 0.9], [0.4, 0.9], [0.6, 0.9], [0.9, 0.9]]), jnp.ones((4, 2))
-    turns = RoundRobin().control_rule()
+    turns = RoundRobin().box_action_rule()
     state = turns.begin(4, 2)
     assert turns.choose(state, chance, pull)[1].tolist() == [0, 1, 0, 1]
     state = turns.episode_end(state, jnp.array([True, False, False, True]))
     assert turns.choose(state, chance, pull)[1].tolist() == [1, 1, 0, 0]
-    assert Mixture().control_rule().choose((), chance, pull)[1].tolist() == [0, 0, 1, 1]
-    assert Uniform().control_rule().choose((), chance, pull)[1].tolist() == [2, 2, 2, 2]
-    half = Actor(share=0.5).control_rule()
+    assert Mixture().box_action_rule().choose((), chance, pull)[1].tolist() == [0, 0, 1, 1]
+    assert Uniform().box_action_rule().choose((), chance, pull)[1].tolist() == [2, 2, 2, 2]
+    half = Actor(share=0.5).box_action_rule()
     assert half.choose(half.begin(4, 2), chance, pull)[1].tolist() == [2, 2, 0, 1]
-    more = GVFExplorer().control_rule()
+    more = GVFExplorer().box_action_rule()
     assert more.choose((), chance, jnp.array([[1.0, 3.0]] * 4))[1].tolist() == [0, 1, 1, 1]

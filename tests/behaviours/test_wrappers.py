@@ -47,7 +47,7 @@ def test_epsilon_falls_to_its_minimum(asked):
 
 
 def test_hold_keeps_a_choice_until_chance_or_the_episode_ends_it():
-    rule, pull = Hold(Mixture(), steps=4).control_rule(), jnp.ones((2, 2))
+    rule, pull = Hold(Mixture(), steps=4).box_action_rule(), jnp.ones((2, 2))
     state, which = rule.choose(rule.begin(2, 2), jnp.array([[0.1, 0.9], [0.9, 0.9]]), pull)
     assert which.tolist() == [0, 1]
     state, which = rule.choose(state, jnp.array([[0.9, 0.3], [0.1, 0.2]]), pull)

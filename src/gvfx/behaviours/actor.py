@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from gvfx.behaviours.base import Behaviour, ControlRule
+from gvfx.behaviours.base import Behaviour, BoxActionRule
 from gvfx.behaviours.fixed import RoundRobin
 from gvfx.errors import InputError
-from gvfx.kernel import BehaviourRule, Sizes
-from gvfx.questions.gvf import Stacked
 
 CHOICES = {"direction": ("raise", "lower", "optimal"), "kl_to": ("each", "mixture")}
 
@@ -40,6 +38,7 @@ class Actor(Behaviour):
     hidden: tuple[int, ...] = (64, 64)
     share: float = 1.0
 
+    supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
     needs_variance: ClassVar[bool] = True
     needs_actor: ClassVar[bool] = True
 
@@ -57,23 +56,17 @@ class Actor(Behaviour):
         if not 0 < self.share <= 1:
             raise InputError(f"share: {self.share!r} lies outside (0, 1].")
 
-    def rule(self, sizes: Sizes) -> BehaviourRule:
-        raise InputError("behaviour: Actor is for continuous actions; use gvfx.GVFExplorer with an MDP.")
-
-    def begin(self, asked: Stacked, world: Any) -> Any:
-        raise InputError("behaviour: Actor is for continuous actions; use gvfx.GVFExplorer with an MDP.")
-
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
 
-        turns = RoundRobin().control_rule()
+        turns = RoundRobin().box_action_rule()
 
         def choose(state, chance, pull):
             worlds, gvfs = pull.shape
             acts = jnp.arange(worlds) < round(self.share * worlds)
             return state, jnp.where(acts, gvfs, turns.choose(state, chance, pull)[1])
 
-        return ControlRule(turns.begin, choose, turns.episode_end)
+        return BoxActionRule(turns.begin, choose, turns.episode_end)
 
 
 PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0, updates=1)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
+from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.behaviours.fixed import memoryless
-from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
+from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import explorer_square
+from gvfx.theory.explorer import compiled_explorer, explorer_probabilities
 
 
 class ExplorerState(NamedTuple):
@@ -24,6 +24,7 @@ class ExplorerState(NamedTuple):
 class GVFExplorer(Behaviour):
     """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform where all of them are zero."""
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
     needs_variance: ClassVar[bool] = True
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
@@ -36,13 +37,11 @@ class GVFExplorer(Behaviour):
         import jax.numpy as jnp
 
         def probabilities(weights, t, pi, m, value):
-            score = jnp.sqrt(explorer_square(weights, pi, m).sum(axis=-1))  # Eq. 3 (eq:behavior_update)
-            total = score.sum()
-            return jnp.where(total > 0, score / jnp.where(total > 0, total, 1.0), 1 / pi.shape[0])
+            return explorer_probabilities(explorer_square(weights, pi, m), jnp)
 
         return NetworkRule(lambda weights: weights, probabilities, lambda state: state)
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         """Of the target policies' draws, one is followed with a probability in proportion to its pull."""
         import jax.numpy as jnp
 
@@ -55,13 +54,10 @@ class GVFExplorer(Behaviour):
 
 @cache
 def _rule(gvfs: int, actions: int) -> BehaviourRule:
+    choose = compiled_explorer(gvfs, actions)
+
     @piece
     def probabilities(state, t, s, x, pi, m, mu):
-        for a in range(actions):
-            total = 0.0
-            for i in range(gvfs):
-                total += explorer_square(state.weights[i], pi[a, i], m[a, i])
-            mu[a] = math.sqrt(total)  # Eq. 3 (eq:behavior_update)
-        normalise(mu, actions)
+        choose(state.weights, pi, m, mu)
 
     return BehaviourRule(probabilities, observe_nothing, end_nothing)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
+from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.questions.policies import Policy, as_policy
@@ -31,7 +31,9 @@ class TurnState(NamedTuple):
 
 @dataclass(frozen=True)
 class Uniform(Behaviour):
-    """Every action alike."""
+    """Every action with the same probability."""
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _fixed(sizes.actions)
@@ -42,13 +44,15 @@ class Uniform(Behaviour):
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1) * 0 + 1 / pi.shape[0])
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         return memoryless(lambda chance, pull: (0 * chance[:, 0]).astype(int) + pull.shape[1])
 
 
 @dataclass(frozen=True)
 class Mixture(Behaviour):
     """The mean of the target policies, drawn anew at every step (paper, App. B.1)."""
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _mixture(*sizes)
@@ -59,7 +63,7 @@ class Mixture(Behaviour):
     def network_rule(self) -> NetworkRule:
         return _stateless(lambda pi: pi.mean(axis=1))
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         return memoryless(lambda chance, pull: (chance[:, 0] * pull.shape[1]).astype(int))
 
 
@@ -68,6 +72,8 @@ class Follow(Behaviour):
     """One policy of your own, whatever the questions."""
 
     policy: Policy
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", as_policy(self.policy))
@@ -84,6 +90,8 @@ class Follow(Behaviour):
 class RandomPolicies(Behaviour):
     """A fresh random policy every episode, each row uniform numbers scaled to sum to one (the authors' "Uniform")."""
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _random_policies(sizes.actions)
 
@@ -94,6 +102,8 @@ class RandomPolicies(Behaviour):
 @dataclass(frozen=True)
 class RoundRobin(Behaviour):
     """The target policies in turn, one episode each (paper, App. B.1)."""
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _round_robin(*sizes)
@@ -110,11 +120,11 @@ class RoundRobin(Behaviour):
             episode_end=lambda state: ((state[0] + 1) % state[1], state[1]),
         )
 
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         """In turn in every world; the worlds begin with different policies."""
         import jax.numpy as jnp
 
-        return ControlRule(
+        return BoxActionRule(
             begin=lambda worlds, gvfs: (jnp.arange(worlds) % gvfs, jnp.asarray(gvfs)),
             choose=lambda state, chance, pull: (state, state[0]),
             episode_end=lambda state, over: ((state[0] + over) % state[1], state[1]),
@@ -126,9 +136,9 @@ def _stateless(choose: Callable[[Any], Any]) -> NetworkRule:
     return NetworkRule(lambda weights: (), lambda state, t, pi, m, value: choose(pi), lambda state: state)
 
 
-def memoryless(choose: Callable[[Any, Any], Any]) -> ControlRule:
-    """A rule for continuous actions that looks at chance and pull alone."""
-    return ControlRule(
+def memoryless(choose: Callable[[Any, Any], Any]) -> BoxActionRule:
+    """A rule for Box actions that looks at chance and pull alone."""
+    return BoxActionRule(
         begin=lambda worlds, gvfs: (),
         choose=lambda state, chance, pull: (state, choose(chance, pull)),
         episode_end=lambda state, over: state,

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,9 @@ class OptimalDesign(Behaviour):
     prior: float = 60.0
     floor: float = 0.03
     random: float = 0.02
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+    explores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.first is not None and self.first < 1:

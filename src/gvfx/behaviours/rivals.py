@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class RobustSampling(Behaviour):
 
     share: float = 1.0
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes)
 
@@ -61,6 +63,9 @@ class Planned(Behaviour):
     growth: float = 1.3
     prior: float = 1.0
     random: float = 0.02
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+    explores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._frame()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class BehaviourPolicySearch(Behaviour):
     ratio_low: float = 1e-3
     ratio_high: float = 10.0
     parameters: Literal["softmax", "ratio"] = "softmax"
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes, self.parameters == "ratio")

@@ -60,6 +60,7 @@ class SuccessorRepresentation(Behaviour):
     discount: float = 0.99
     update: Literal["rows", "entries"] = "rows"
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
     needs_intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

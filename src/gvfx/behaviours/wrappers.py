@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gvfx import schedules
-from gvfx.behaviours.base import Behaviour, ControlRule, NetworkRule
+from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, piece
@@ -29,9 +29,17 @@ class FloorState(NamedTuple):
 
 
 class _Wrapper(Behaviour):
-    """A behaviour that changes another's probabilities and passes everything else on."""
+    """A behaviour that changes another's probabilities and passes everything else on.
+
+    It supports what the wrapped behaviour supports, of the kinds in `wraps`.
+    """
 
     behaviour: Behaviour
+    wraps: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
+
+    @property
+    def supports(self) -> frozenset[str]:
+        return self.wraps & self.behaviour.supports
 
     @property
     def needs_variance(self) -> bool:  # type: ignore[override]
@@ -109,25 +117,21 @@ class Floor(_Wrapper):
 
 @dataclass(frozen=True)
 class Hold(_Wrapper):
-    """Continuous actions: a world follows what the behaviour chose for `steps` steps on average before it chooses anew."""
+    """Box actions: a world follows what the behaviour chose for `steps` steps on average before it chooses anew."""
 
     behaviour: Behaviour
     steps: float = 100.0
+
+    wraps: ClassVar[frozenset[str]] = frozenset({"box_actions"})
 
     def __post_init__(self) -> None:
         if not self.steps >= 1:
             raise InputError(f"steps: {self.steps!r} must be at least 1.")
 
-    def rule(self, sizes: Sizes) -> BehaviourRule:
-        raise InputError("behaviour: Hold is for continuous actions; leave it out with an MDP.")
-
-    def begin(self, asked: Stacked, world: Any) -> Any:
-        raise InputError("behaviour: Hold is for continuous actions; leave it out with an MDP.")
-
-    def control_rule(self) -> ControlRule:
+    def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
 
-        inner = self.behaviour.control_rule()
+        inner = self.behaviour.box_action_rule()
 
         def choose(state, chance, pull):
             within, held = state
@@ -135,7 +139,7 @@ class Hold(_Wrapper):
             which = jnp.where((held < 0) | (chance[:, 1] * self.steps < 1), fresh, held)
             return (within, which), which
 
-        return ControlRule(
+        return BoxActionRule(
             begin=lambda worlds, gvfs: (inner.begin(worlds, gvfs), jnp.full(worlds, -1)),
             choose=choose,
             episode_end=lambda state, over: (inner.episode_end(state[0], over), jnp.where(over, -1, state[1])),
@@ -203,9 +207,15 @@ class Blend(Behaviour):
     second: Behaviour
     share: float = 0.5
 
+    wraps: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
+
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
             raise InputError(f"share: {self.share} lies outside [0, 1].")
+
+    @property
+    def supports(self) -> frozenset[str]:
+        return self.wraps & self.first.supports & self.second.supports
 
     @property
     def needs_variance(self) -> bool:  # type: ignore[override]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from gvfx.experiments.settings.choices import checked
 from gvfx.experiments.settings.grid import CONTINUOUS, ContinuousSetting
 from gvfx.experiments.settings.mujoco import CONTROL, ControlSetting
-from gvfx.experiments.settings.tabular import METHODS, Setting, checked, paper
+from gvfx.experiments.settings.tabular import METHODS, Setting, paper
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 

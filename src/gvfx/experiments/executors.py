@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.errors import InputError
+from gvfx.experiments.own_parts import imported
 from gvfx.experiments.specification import Experiment
 from gvfx.running.backends import open_backend
 from gvfx.running.checkpoint import Checkpoints
@@ -22,30 +23,32 @@ from gvfx.running.plan import Plan
 from gvfx.tensors import pack
 
 
-def run_task(specification: str, seed: int, checkpoints: str | None = None) -> tuple[bytes, float]:
+def run_task(
+    specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
+) -> tuple[bytes, float]:
     """One run, from data to data: the packed result, and the seconds it took (compilation excluded).
 
     checkpoints: a folder from which a run that was cut off continues.
+    own_parts:   the experiment's own_parts; a worker imports these classes and functions and no others.
     """
-    return _run(specification, (seed,), checkpoints)[0]
+    return _run(specification, (seed,), checkpoints, own_parts)[0]
 
 
 def run_together(
-    specification: str, seeds: Sequence[int], device: str, checkpoints: str | None = None
+    specification: str, seeds: Sequence[int], device: str, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
 ) -> list[tuple[bytes, float]]:
     """Several seeds of one experiment on networks in one compiled loop on a device, as `run_task` gives them."""
     import jax
 
     with jax.default_device(find_device(device)):
-        return _run(specification, seeds, checkpoints)
+        return _run(specification, seeds, checkpoints, own_parts)
 
 
-def _run(specification: str, seeds: Sequence[int], folder: str | None) -> list[tuple[bytes, float]]:
+def _run(specification: str, seeds: Sequence[int], folder: str | None, own_parts: tuple[str, ...]) -> list[tuple[bytes, float]]:
     """Seeds of one experiment, one by one or together as the backend takes them."""
-    experiment, backend = Experiment.from_json(specification), _backend(specification)
+    experiment, backend = _loaded(specification, own_parts)
     keep = checkpoints_of(Path(folder), experiment.hash, seeds) if folder else None
-    stream = backend.begin(*seeds)
-    parts = drive(backend, stream, until=experiment.until, checkpoints=keep, keep_last=False)
+    parts = drive(backend, backend.begin(*seeds), until=experiment.until, checkpoints=keep, keep_last=False)
     return [
         (pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds)
         for seed, part in zip(seeds, parts, strict=True)
@@ -74,11 +77,11 @@ def find_device(name: str) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _backend(specification: str) -> Backend:
-    """What the seeds of an experiment share, kept for the next seed."""
-    e = Experiment.from_json(specification)
+def _loaded(specification: str, own_parts: tuple[str, ...]) -> tuple[Experiment, Backend]:
+    """An experiment and what its seeds share, kept for the next seed."""
+    e = Experiment.from_json(specification, imported(own_parts))
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
-    return open_backend(e.world, e.questions, e.behaviour, e.learner, plan=plan, until=e.until)
+    return e, open_backend(e.world, e.questions, e.behaviour, e.learner, plan=plan, until=e.until)
 
 
 class Serial(Executor):

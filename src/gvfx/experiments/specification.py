@@ -1,48 +1,48 @@
 """An experiment as pure data: hashable, with a JSON round trip, so that (hash, seed) names a result.
 
-Worlds are stored by their recipe (or their arrays), behaviours, learners, questions and schedules by their class
-name and fields, functions as "module:name".
+Worlds are stored by their recipe (or their arrays); behaviours, learners, questions and schedules by their class and fields:
+those of gvfx by the class name, yours as "module:Class"; functions as "module:name" (`gvfx.experiments.own_parts`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from gvfx import schedules
-from gvfx.behaviours import actor, explorer, fixed, optimal, rivals, search, successor, wrappers
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
-from gvfx.evidence import uncertainty
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.learners import certainty as model
-from gvfx.learners import episodic, tabular
-from gvfx.learners.networks import deep
-from gvfx.learners.networks import twin_critics as continuous
-from gvfx.questions import cumulants, policies, target_policies
+from gvfx.experiments.own_parts import OwnParts, name_of, named_in
+from gvfx.learners.base import Learner
+from gvfx.names import HOME_OF
 from gvfx.questions.gvf import GVF
-from gvfx.running.backends import World
-from gvfx.worlds import continuous_grid, control, gridworld
+from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.world import World
 
 FORMAT = 1  # raised when the same specification would give other numbers
-MAKERS = {"gridworld": gridworld.gridworld}
-BEHAVIOURS = (actor, explorer, fixed, optimal, rivals, search, successor, wrappers)
-LEARNERS = (continuous, deep, episodic, model, tabular)
-PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid, control, target_policies, uncertainty)
+MAKERS = {"gridworld": gridworld}
+PACKAGES = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # whose public modules define parts
 
 
-def _known() -> dict[str, type]:
-    found = [c for module in PARTS for c in vars(module).values() if isinstance(c, type) and dataclasses.is_dataclass(c)]
-    return {c.__name__: c for c in [*found, GVF]}
+@cache
+def known_classes() -> dict[str, type]:
+    """The dataclasses of gvfx that an experiment may contain, by name: all in modules that define a public name."""
+    homes = sorted({home for home in HOME_OF.values() if home.split(".")[1] in PACKAGES})
+    found = [c for home in homes for c in vars(import_module(home)).values() if _is_dataclass(c) and c.__module__ == home]
+    return {c.__name__: c for c in found}
+
+
+def _is_dataclass(value: Any) -> bool:
+    return isinstance(value, type) and dataclasses.is_dataclass(value)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Experiment:
     world: World
     questions: tuple[GVF, ...]
     behaviour: Behaviour
-    learner: Any
+    learner: Learner
     steps: int
     evaluate_every: int
     snapshots: tuple[int, ...] = ()
@@ -68,16 +68,26 @@ class Experiment:
     def hash(self) -> str:
         return hashlib.sha256(self.json.encode()).hexdigest()[:16]
 
+    @cached_property
+    def own_parts(self) -> tuple[str, ...]:
+        """The names "module:name" of the classes and functions outside gvfx that this experiment's objects have."""
+        return named_in(json.loads(self.json))
+
     @classmethod
-    def from_json(cls, text: str) -> Experiment:
-        """The experiment that was written; refuses text of another format."""
+    def from_json(cls, text: str, classes: Iterable[Callable[..., Any]] = ()) -> Experiment:
+        """The experiment that was written; refuses text of another format.
+
+        classes: your own classes and functions that the text may name.  Nothing is imported because a text says so: a class
+                 that is not listed must be in a module that this process has already imported.
+        """
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
             raise InputError(f"experiment: not valid JSON ({error}).") from None
         if data.pop("format", None) != FORMAT:
             raise InputError(f"experiment: written for another version of gvfx; this one reads format {FORMAT}.")
-        return cls(**{key: decode(value) for key, value in data.items()})
+        own = OwnParts(classes)
+        return cls(**{key: decode(value, own) for key, value in data.items()})
 
 
 def encode(value: Any, field: str) -> Any:
@@ -99,14 +109,13 @@ def encode(value: Any, field: str) -> Any:
             n: getattr(value, n) for n in ("next", "prob", "start", "terminal", "horizon", "live", "features", "reward", "places")
         }
         return {"@mdp": encode(named, field)}
-    if dataclasses.is_dataclass(value) and type(value).__name__ in _known():
-        return {"@": type(value).__name__, **_fields(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        name = kind.__name__ if known_classes().get(kind.__name__) is kind else name_of(kind, field)
+        return {"@": name, **_fields(value)}
     if callable(value):
-        home, name = getattr(value, "__module__", "?"), getattr(value, "__qualname__", "?")
-        if "<" in name or "." in name or getattr(importlib.import_module(home), name, None) is not value:
-            raise InputError(f"{field}: a function inside a stored experiment must be named module:function; {name} is not.")
-        return {"@function": f"{home}:{name}"}
-    raise InputError(f"{field}: {value!r:.60} cannot be stored as data.")
+        return {"@function": name_of(value, field)}
+    raise InputError(f"{field}: {value!r:.60} cannot be stored as data; use numbers, text, arrays or frozen dataclasses.")
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -118,26 +127,26 @@ def _fields(value: Any) -> dict[str, Any]:
     return {f.name: encode(getattr(value, f.name), f.name) for f in kept}
 
 
-def decode(data: Any) -> Any:
-    """The part that was encoded; lists come back as tuples."""
+def decode(data: Any, own: OwnParts) -> Any:
+    """The part that was encoded; lists come back as tuples.  own: the classes and functions outside gvfx it may name."""
     if isinstance(data, list):
-        return tuple(decode(v) for v in data)
+        return tuple(decode(v, own) for v in data)
     if not isinstance(data, dict):
         return data
     if "@array" in data:
         return np.array(data["@array"], dtype=data["dtype"])
     if "@map" in data:
-        return {k: decode(v) for k, v in data["@map"].items()}
+        return {k: decode(v, own) for k, v in data["@map"].items()}
     if "@world" in data:
         if data["@world"] not in MAKERS:
             raise InputError(f"world: there is no maker called {data['@world']!r}.")
-        return MAKERS[data["@world"]](**decode(data["with"]))
+        return MAKERS[data["@world"]](**decode(data["with"], own))
     if "@mdp" in data:
-        return MDP(**decode(data["@mdp"]))
+        return MDP(**decode(data["@mdp"], own))
     if "@function" in data:
-        home, name = data["@function"].split(":")
-        return getattr(importlib.import_module(home), name)
-    known = _known()
-    if data.get("@") not in known:
-        raise InputError(f"experiment: {data.get('@')!r} is not a part that gvfx knows.")
-    return known[data["@"]](**{k: decode(v) for k, v in data.items() if k != "@"})
+        return own.function(data["@function"])
+    name = str(data.get("@"))
+    if ":" not in name and name not in known_classes():
+        raise InputError(f"experiment: {name!r} is not a part that gvfx knows.")
+    kind = own.dataclass(name) if ":" in name else known_classes()[name]
+    return kind(**{k: decode(v, own) for k, v in data.items() if k != "@"})

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.executors import checkpoints_of, find_device, run_task, run_together
+from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Claim, Store
 from gvfx.learners.networks.deep import Deep
@@ -117,7 +117,7 @@ class _Work:
             for group in groups.values():
                 experiment, seeds = group[0][0], [seed for _, seed, _ in group]
                 for seed, (raw, seconds) in zip(
-                    seeds, run_together(experiment.json, seeds, device, self.checkpoints), strict=True
+                    seeds, run_together(experiment.json, seeds, device, self.checkpoints, experiment.own_parts), strict=True
                 ):
                     self._keep(experiment, seed, raw, seconds)
                     self.queue.remove((experiment, seed))
@@ -138,7 +138,7 @@ class _Work:
             self.found += 1
             return
         try:
-            future = pool.submit(run_task, experiment.json, seed, self.checkpoints)
+            future = pool.submit(run_task, experiment.json, seed, self.checkpoints, experiment.own_parts)
         except BaseException:
             self.queue.appendleft((experiment, seed))
             claim.release()

@@ -42,6 +42,7 @@ class CertaintyEquivalence(Learner):
     initial_m: float = 5.0
     growth: float = 1.3
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
     needs_evidence: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class EpisodicExpectedSarsa(Learner):
     initial_q: float = 1.0
     initial_m: float = 5.0
     smallest_m: float = 1e-4
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
 
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _rule(*sizes, variance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class ExpectedSarsa(Learner):
     initial_q: float = 1.0
     initial_m: float = 5.0
 
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _expected_sarsa(*sizes, variance)
 
@@ -59,7 +61,8 @@ class ImportanceSampling(Learner):
     ratio_low: float = 0.0
     ratio_high: float = 10.0
 
-    needs_next_action = True
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+    needs_next_action: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.ratio_low <= self.ratio_high:

@@ -25,8 +25,6 @@ from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
-World = MDP | ContinuousGrid | Domain
-
 
 def as_world(world: Any) -> Any:
     """What `evaluate` can run in: a world of gvfx, or a Gymnasium environment; a name of the latter is made into one."""
@@ -70,7 +68,7 @@ def open_backend(
         check_until(until, questions, learner)
         return TableCompiled(world, stack(questions, world, "calibrated" if calibrate else None), behaviour, learner, plan)
     if isinstance(world, ContinuousGrid):
-        behaviour, learner = choose_method("grid", questions, behaviour, learner, plan.steps)
+        behaviour, learner = choose_method("continuous_grid", questions, behaviour, learner, plan.steps)
         check_until(until, questions, learner)
         require("jax", "deep")
         from gvfx.running.streams.network_scanned import NetworkScanned

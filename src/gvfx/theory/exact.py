@@ -34,6 +34,7 @@ from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.policies import checked_rows
 from gvfx.theory.equations import explorer_square, q_target
+from gvfx.theory.explorer import explorer_probabilities
 from gvfx.theory.improvement import settled
 from gvfx.worlds.mdp import MDP
 
@@ -238,9 +239,7 @@ def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | Non
     """
     asked = asked_of(world, questions)
     m = variance(world, questions) if m is None else m
-    score = np.sqrt(_no_nan(explorer_square(asked.weights, asked.pi, m)).sum(axis=2))  # Eq. 3 (eq:behavior_update)
-    total = score.sum(axis=1, keepdims=True)
-    return np.where(total > 0, score / np.where(total > 0, total, 1.0), 1 / world.actions)
+    return explorer_probabilities(_no_nan(explorer_square(asked.weights, asked.pi, m)))  # Eq. 3 (eq:behavior_update)
 
 
 @dataclass(frozen=True)

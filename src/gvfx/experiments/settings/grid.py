@@ -7,10 +7,11 @@ from functools import cache
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
+from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Blend, Epsilon, Floor
-from gvfx.experiments.settings.tabular import DISCOUNT, PI_1, PI_2, checked
+from gvfx.experiments.settings.choices import behaviours_for, checked, checked_method
+from gvfx.experiments.settings.tabular import DISCOUNT, PI_1, PI_2
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.networks.deep import Deep
 from gvfx.questions.cumulants import Signal
@@ -33,11 +34,8 @@ PUBLISHED = {  # Table 3
     "prioritised": {"SR": 112.0, "Mixture": 14.7, "RoundRobin": 11.62, "GVFExplorer": 3.87},
 }
 BEHAVIOURS: dict[str, Behaviour] = {
+    **{name: kind() for name, kind in behaviours_for("networks").items()},
     "SR": SuccessorRepresentation(temperature=10.0),
-    "Mixture": Mixture(),
-    "RoundRobin": RoundRobin(),
-    "Uniform": Uniform(),
-    "GVFExplorer": GVFExplorer(),
     "Explorer+Uniform": Blend(GVFExplorer(), Uniform(), 0.5),
 }
 RECOMMENDED = Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
@@ -93,7 +91,7 @@ class ContinuousSetting:
         priority: str = "q",
     ) -> Experiment:
         """One curve as data; both rates default to the published one (rate_m to rate_q)."""
-        behaviour = checked("behaviour", behaviour, BEHAVIOURS)
+        behaviour = checked_method(behaviour, BEHAVIOURS)
         preset = checked("preset", preset, dict.fromkeys(PRESETS))
         checked("learner", learner or "Deep", {"Deep": None})
         steps = self.steps if steps is None else steps

@@ -8,9 +8,9 @@ from functools import cache
 from gvfx.behaviours import actor
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
+from gvfx.behaviours.fixed import Mixture
 from gvfx.behaviours.wrappers import Hold
-from gvfx.experiments.settings.tabular import checked
+from gvfx.experiments.settings.choices import behaviours_for, checked
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.networks import twin_critics as continuous
 from gvfx.questions.cumulants import Signal
@@ -110,8 +110,8 @@ class ControlSetting:
 
 
 def behaviours(preset: str) -> dict[str, Behaviour]:
-    """Behaviours for continuous actions by name; GVFExplorer is the preset's."""
-    named: dict[str, Behaviour] = {"RoundRobin": RoundRobin(), "Mixture": Mixture(), "Uniform": Uniform()}
+    """Behaviours for Box actions by name; GVFExplorer is the preset's."""
+    named = {name: kind() for name, kind in behaviours_for("box_actions").items()}
     return {**named, "GVFExplorer": EXPLORER[preset], HELD: Hold(Mixture()), **TRIALS}
 
 

@@ -5,25 +5,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Literal
+from typing import Any, Literal
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.fixed import Mixture, RandomPolicies, RoundRobin, Uniform
-from gvfx.behaviours.optimal import OptimalDesign
-from gvfx.behaviours.rivals import CharacteristicTime, RobustSampling, SecondMoment
+from gvfx.behaviours.fixed import RandomPolicies
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
-from gvfx.errors import InputError, UnknownName
+from gvfx.errors import InputError
+from gvfx.experiments.settings.choices import behaviours_for, checked, checked_method, learners_for
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.base import Learner
-from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.episodic import EpisodicExpectedSarsa
-from gvfx.learners.tabular import ExpectedSarsa, ImportanceSampling
+from gvfx.learners.tabular import ImportanceSampling
 from gvfx.questions.cumulants import Constant, Distractor, Drifter
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import constant_policy
@@ -49,23 +47,20 @@ PRESETS = ("paper", "authors")  # as the text says; as the authors' code does wh
 RATES = (0.1, 0.25, 0.5, 0.8, 0.9, 0.95)  # App. B.3, "Hyperparameter Tuning"
 AVERAGE_EPISODES = 500  # the authors' error is a mean over the estimates of that many episodes
 
+
+def _with_defaults(kind: type[Behaviour]) -> Callable[[float], Behaviour]:
+    return lambda rate: kind()
+
+
 BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, given the method's learning rate
+    **{name: _with_defaults(kind) for name, kind in behaviours_for("tables").items()},
     "BPS": lambda rate: BehaviourPolicySearch(step_size=rate),
     "SR": lambda rate: SuccessorRepresentation(rate=rate),
-    "Uniform": lambda rate: Uniform(),
-    "RoundRobin": lambda rate: RoundRobin(),
-    "Mixture": lambda rate: Mixture(),
-    "GVFExplorer": lambda rate: GVFExplorer(),
-    "OptimalDesign": lambda rate: OptimalDesign(),
-    "SecondMoment": lambda rate: SecondMoment(),
-    "CharacteristicTime": lambda rate: CharacteristicTime(),
-    "RobustSampling": lambda rate: RobustSampling(),
     "SR-greedy": lambda rate: SuccessorRepresentation(rate=rate, choice="greedy"),
     "SR-1": lambda rate: SuccessorRepresentation(rate=rate, temperature=1.0),
     "SR-10": lambda rate: SuccessorRepresentation(rate=rate, temperature=10.0),
     "SR-1000": lambda rate: SuccessorRepresentation(rate=rate, temperature=1000.0),
 }
-PLANNED = ("OptimalDesign", "SecondMoment", "CharacteristicTime")  # explore by themselves
 METHODS = ("BPS", "SR", "Uniform", "RoundRobin", "Mixture", "GVFExplorer")  # the columns of Table 1
 AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code has another behaviour
     "BPS": lambda rate: BehaviourPolicySearch(rate, 1.0, 1e300, 1e-3, 1.0, "ratio"),
@@ -73,10 +68,10 @@ AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code 
     "SR-greedy": lambda rate: SuccessorRepresentation(rate, choice="greedy", update="entries"),
     "Uniform": lambda rate: RandomPolicies(),
 }
-LEARNERS: dict[str, type[Learner]] = {
-    "ExpectedSarsa": ExpectedSarsa,
-    "ImportanceSampling": ImportanceSampling,
-    "CertaintyEquivalence": CertaintyEquivalence,
+LEARNERS = learners_for("tables")
+AUTHORS_LEARNERS: dict[str, tuple[type[Learner], dict[str, float]]] = {  # where the authors' code has another learner
+    "ExpectedSarsa": (EpisodicExpectedSarsa, {}),
+    "ImportanceSampling": (ImportanceSampling, {"ratio_low": 1e-3, "ratio_high": 1.0}),
 }
 
 
@@ -109,13 +104,15 @@ class Setting:
         return self._built[1]
 
     def behaviour(self, name: str, rate: float | None = None, preset: str = "paper") -> Behaviour:
-        """A method's behaviour as the paper runs it: explored at random early on, never below a floor of 0.001."""
-        name = checked("behaviour", name, BEHAVIOURS)
-        if name in PLANNED:
-            return BEHAVIOURS[name](0.0)
+        """A method's behaviour as the paper runs it: random early on and never below a floor of 0.001, unless it explores
+        by itself; a public behaviour that the paper does not have comes with its defaults."""
+        name = checked_method(name, BEHAVIOURS)
         make = AUTHORS.get(name, BEHAVIOURS[name]) if preset == "authors" else BEHAVIOURS[name]
+        made = make(rate or self.rate(name))
+        if made.explores:
+            return made
         last = 0.1 if preset == "authors" and name.startswith("SR") else 0.0
-        return Floor(Epsilon(make(rate or self.rate(name)), Linear(1.0, last, 500)))
+        return Floor(Epsilon(made, Linear(1.0, last, 500)))
 
     def learner(
         self,
@@ -125,17 +122,21 @@ class Setting:
         behaviour: str = "GVFExplorer",
         preset: str = "paper",
     ) -> Learner:
-        """A learner with this setting's initial tables; rates default to the behaviour's published ones."""
+        """A learner with this setting's initial tables; rates default to the behaviour's published ones.
+
+        Every public learner can be named: it gets those of these options that are among its fields.
+        """
         name = checked("learner", name, LEARNERS)
-        if name == "CertaintyEquivalence":
-            drifting = any(isinstance(q.cumulant, Drifter) for q in self.questions)
-            return CertaintyEquivalence("auto" if drifting else 0.0, self.initial_m)
-        kind = ImportanceSampling if name == "ImportanceSampling" else ExpectedSarsa
-        q = self.explorer_q if behaviour == "GVFExplorer" else self.initial_q
-        options = (rate_q or self.rate(behaviour), rate_m or self.rate_m, q, self.initial_m)
-        if preset == "paper":
-            return kind(*options)
-        return ImportanceSampling(*options, 1e-3, 1.0) if kind is ImportanceSampling else EpisodicExpectedSarsa(*options)
+        kind, others = AUTHORS_LEARNERS.get(name, (LEARNERS[name], {})) if preset == "authors" else (LEARNERS[name], {})
+        options: dict[str, Any] = {
+            "rate_q": rate_q or self.rate(behaviour),
+            "rate_m": rate_m or self.rate_m,
+            "initial_q": self.explorer_q if behaviour == "GVFExplorer" else self.initial_q,
+            "initial_m": self.initial_m,
+            "forgetting": "auto" if any(isinstance(q.cumulant, Drifter) for q in self.questions) else 0.0,
+            **others,
+        }
+        return kind(**{name: options[name] for name in inspect.signature(kind).parameters if name in options})
 
     def rate(self, behaviour: str) -> float:
         """The published learning rate of a method (the explorer's where none is published)."""
@@ -152,8 +153,8 @@ class Setting:
         measurements: int = 100,
         snapshots: int = 0,
     ) -> Experiment:
-        """One curve of this setting as data; `snapshots` keeps so many equally spaced pictures of the tables."""
-        behaviour = checked("behaviour", behaviour, BEHAVIOURS)
+        """One curve of this setting as data; `snapshots` is how many equally spaced pictures of the tables to keep."""
+        behaviour = checked_method(behaviour, BEHAVIOURS)
         preset = checked("preset", preset, dict.fromkeys(PRESETS))
         steps = self.steps if steps is None else steps
         return Experiment(
@@ -166,14 +167,6 @@ class Setting:
             snapshots=tuple(steps * k // snapshots for k in range(1, snapshots + 1)),
             average_episodes=AVERAGE_EPISODES if preset == "authors" else 0,
         )
-
-
-def checked(kind: str, name: str, choices: Mapping[str, object]) -> str:
-    """The choice's own spelling of a name (case does not matter), or an error that offers the nearest."""
-    spelled = {choice.lower(): choice for choice in choices}
-    if name.lower() not in spelled:
-        raise UnknownName(kind, name, list(choices))
-    return spelled[name.lower()]
 
 
 def _same() -> tuple[MDP, list[GVF]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from gvfx.errors import InputError
+from gvfx.learners.base import Learner
 
 
 @dataclass(frozen=True)
-class Deep:
-    """Expected-Sarsa targets (Eqs. 5, 6) on networks; a description, run by `gvfx.running.streams.scanned_loop`.
+class Deep(Learner):
+    """Expected-Sarsa targets (Eqs. 5, 6) on networks; a description, run by `network_scanned` and `network_gym`.
 
     hidden:          widths of the shared trunk.
     rate_q, rate_m:  Adam's learning rates; `final_rate` is the fraction they fall to, linearly over the run.
@@ -39,6 +40,8 @@ class Deep:
     beta: float = 0.4
     waves: int = field(default=0, metadata={"later": True})
     heads: int = field(default=0, metadata={"later": True})
+
+    supports: ClassVar[frozenset[str]] = frozenset({"networks"})
 
     def __post_init__(self) -> None:
         for name in ("rate_q", "rate_m", "final_rate", "alpha"):

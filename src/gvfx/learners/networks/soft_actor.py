@@ -12,6 +12,7 @@ import optax
 
 from gvfx.learners.networks.actor_critic import Aggregate, Twins, aggregated, both, gaussian_actor, squashed_sample, wide
 from gvfx.learners.networks.heads import Heads
+from gvfx.theory.explorer import log_explorer_score
 
 
 class Options(Protocol):
@@ -83,9 +84,8 @@ class ActorUpdates:
         action, log_mu = squashed_sample(actor, around.observation, noise)
         variance = aggregated(both(m, around.observation, action), self.aggregate)  # [batch, gvf]
         log_pi = log_gaussians(around.middles, around.sigmas, action)
-        if o.direction == "optimal":  # Eq. 3 (eq:behavior_update): mu* ~ sqrt(sum_i w_i pi_i^2 M_i); KL(mu || mu*)
-            wanted = 0.5 * jax.nn.logsumexp(2 * log_pi + jnp.log(variance + 1e-8) + jnp.log(around.weights + 1e-30), axis=1)
-            return (log_mu - wanted).mean(), log_mu
+        if o.direction == "optimal":  # KL(mu || mu*) with mu* of Eq. 3 (eq:behavior_update)
+            return (log_mu - log_explorer_score(around.weights, log_pi, variance)).mean(), log_mu
         score = (around.weights * variance).sum(axis=1)
         if o.normalised:
             score = score / jax.lax.stop_gradient(score.mean() + 1e-8)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from gvfx.errors import InputError
+from gvfx.learners.base import Learner
 
 
 @dataclass(frozen=True)
-class TwinCritics:
+class TwinCritics(Learner):
     """Sampled-Sarsa targets on twin critics; a description, run by `critics_lockstep` and `critics_gym`.
 
     hidden:            widths of the shared trunk.
@@ -47,6 +48,8 @@ class TwinCritics:
     aggregate: Literal["min", "mean"] = "mean"
     entropy_in_target: bool = False
     bounded: bool = True
+
+    supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
 
     def __post_init__(self) -> None:
         for name in ("rate_q", "rate_m", "final_rate", "tau"):

@@ -17,6 +17,7 @@ from gvfx.learners.networks.replay import columns
 from gvfx.learners.networks.soft_actor import Acting, ActorUpdates, Surroundings, log_gaussians
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.target_policies import Target
+from gvfx.theory.explorer import log_explorer_score
 from gvfx.worlds.control import Domain
 
 
@@ -72,7 +73,7 @@ class GVFAgent:
                     f"updates: the actor's {options.updates} are more than the critics' {learner.updates}; lower them."
                 )
             self.actor = ActorUpdates(options, self.columns.sizes, np.asarray(asked.sigmas), learner.aggregate)
-        self.rule = behaviour.control_rule()
+        self.rule = behaviour.box_action_rule()
         self.size = domain.action_size
         self.act_draws = (self.gvfs + 1) * self.size + 2
         self.learn_draws = (asked.policies + (2 if behaviour.needs_actor else 0)) * self.size
@@ -129,7 +130,7 @@ class GVFAgent:
         around = jnp.broadcast_to(observations[:, None], (*candidates.shape[:2], observations.shape[1]))
         variance = self.predict(critics.m, around, candidates)  # [world, draw, gvf]
         log_pi = jax.vmap(log_gaussians, in_axes=(None, None, 1), out_axes=1)(middles, self.asked.sigmas, candidates)
-        wanted = 0.5 * jax.nn.logsumexp(2 * log_pi + jnp.log(variance + 1e-8) + jnp.log(self.weights + 1e-30), axis=2)
+        wanted = log_explorer_score(self.weights, log_pi, variance)
         return jnp.exp(wanted - jax.nn.logsumexp(log_pi, axis=2))  # Eq. 3 (eq:behavior_update)
 
     # --- learning ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,116 @@
+"""Classes and functions of the caller inside a stored experiment, written as "module:name".
+
+A text alone never makes this process import anything.  A name is looked up among the objects that the caller passes, then
+in modules that are already imported; the standard library and names that a module merely imports are left out.  Worker
+processes get the names that the caller's own objects have beside the text, and import just those (`imported`).
+A script that is run has the name of its file, so that a class has one name whether it is run or imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gvfx.errors import InputError
+
+
+def name_of(value: Any, field: str) -> str:
+    """ "module:name" of a frozen dataclass or function at the top level of a module; refuses all others."""
+    home, name = getattr(value, "__module__", "?"), getattr(value, "__qualname__", "?")
+    what = "class" if isinstance(value, type) else "function"
+    if "<" in name or "." in name or getattr(sys.modules.get(home), name, None) is not value:
+        raise InputError(
+            f"{field}: a {what} inside a stored experiment must be named module:{what}; {name} is not, so define it at the "
+            "top level of a module."
+        )
+    if isinstance(value, type) and not _frozen(value):
+        raise InputError(f"{field}: {name} cannot be stored; write @dataclass(frozen=True) above the class.")
+    if home in ("__main__", "__mp_main__"):  # the second in worker processes, which run the script anew
+        home = _script()
+        if home is None:
+            raise InputError(f"{field}: {name} lives in an interactive session; define it in a file to store it.")
+    return f"{home}:{name}"
+
+
+def named_in(data: Any) -> tuple[str, ...]:
+    """The names of classes and functions outside gvfx in an encoded experiment, sorted."""
+    if isinstance(data, list):
+        return tuple(sorted({name for part in data for name in named_in(part)}))
+    if not isinstance(data, dict):
+        return ()
+    here = [str(data[key]) for key in ("@", "@function") if ":" in str(data.get(key))]
+    return tuple(sorted({*here, *named_in(list(data.values()))}))
+
+
+def imported(names: Iterable[str]) -> list[Callable[..., Any]]:
+    """The classes and functions of these names, their modules imported; for names that the caller's own objects have."""
+    found = []
+    for full in names:
+        home, _, name = full.partition(":")
+        try:
+            module = _loaded(home) or import_module(home)
+            found.append(getattr(module, name))
+        except (ImportError, AttributeError):
+            raise InputError(
+                f"experiment: this worker cannot import {full}; put its module where every worker's Python finds it."
+            ) from None
+    return found
+
+
+class OwnParts:
+    """The classes and functions outside gvfx that a text may name."""
+
+    def __init__(self, given: Iterable[Callable[..., Any]] = ()) -> None:
+        self.given = {name_of(part, "classes"): part for part in given}
+
+    def dataclass(self, full: str) -> Any:
+        """A frozen dataclass by its name "module:Class"."""
+        found = self._find(full)
+        if not _frozen(found):
+            raise InputError(f"experiment: {full} is not a frozen dataclass.")
+        return found
+
+    def function(self, full: str) -> Callable[..., Any]:
+        """A function by its name "module:name"."""
+        found = self._find(full)
+        if not callable(found) or isinstance(found, type):
+            raise InputError(f"experiment: {full} is not a function.")
+        return found
+
+    def _find(self, full: str) -> Any:
+        if full in self.given:
+            return self.given[full]
+        home, _, name = full.partition(":")
+        module = None if home.split(".")[0] in sys.stdlib_module_names else _loaded(home)
+        found = getattr(module, name, None)
+        if found is None or getattr(found, "__module__", None) != getattr(module, "__name__", ""):
+            raise InputError(
+                f"experiment: {full} is named by the text but not by your program; pass it, as in "
+                f"Experiment.from_json(text, classes=[{name}])."
+            )
+        return found
+
+
+def _frozen(value: Any) -> bool:
+    return isinstance(value, type) and dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def _script() -> str | None:
+    """The name under which the script that is run could be imported; None in an interactive session."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name)
+    return Path(file).stem if file else None
+
+
+def _loaded(home: str) -> ModuleType | None:
+    """A module that is already imported, or one of gvfx; the script that is run goes by the name of its file."""
+    if home.split(".")[0] == "gvfx":
+        return import_module(home)
+    return sys.modules["__main__"] if home == _script() else sys.modules.get(home)

@@ -1,0 +1,36 @@
+"""Behaviours and learners by name: every public class that fits can be chosen, with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.errors import UnknownName
+from gvfx.learners.base import Learner
+from gvfx.names import as_call, kinds_of, public_classes
+
+SHORT = {"BehaviourPolicySearch": "BPS", "SuccessorRepresentation": "SR"}  # the paper's names of methods
+
+
+def behaviours_for(kind: str) -> dict[str, type[Behaviour]]:
+    """The public behaviours that run on a kind of learning and need no arguments, by their class name."""
+    return {name: cls for name, cls in public_classes(Behaviour).items() if kind in kinds_of(cls) and as_call(cls).endswith("()")}
+
+
+def learners_for(kind: str) -> dict[str, type[Learner]]:
+    """The public learners of a kind, by their class name."""
+    return {name: cls for name, cls in public_classes(Learner).items() if kind in kinds_of(cls)}
+
+
+def checked(kind: str, name: str, choices: Mapping[str, object]) -> str:
+    """The choice's own spelling of a name (case does not matter), or an error that offers the nearest."""
+    spelled = {choice.lower(): choice for choice in choices}
+    if name.lower() not in spelled:
+        raise UnknownName(kind, name, list(choices))
+    return spelled[name.lower()]
+
+
+def checked_method(name: str, choices: Mapping[str, object]) -> str:
+    """A behaviour's name as the paper shortens it: BPS for BehaviourPolicySearch."""
+    found = checked("behaviour", name, choices)
+    return SHORT.get(found, found)
