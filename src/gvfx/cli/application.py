@@ -13,7 +13,7 @@ from gvfx.cli.environments import check, truth
 from gvfx.cli.experiments import report, reproduce, sweep
 from gvfx.cli.listing import list_all
 from gvfx.cli.run import demo, plan, run
-from gvfx.cli.stopping import install_handlers, sentence_and_code
+from gvfx.cli.stopping import exit_if_stopped, install_handlers, raise_if_stopped, sentence_and_code
 from gvfx.cli.targets import train_targets
 from gvfx.errors import InputError
 
@@ -23,7 +23,11 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except Exception:
+                raise_if_stopped()  # interrupted libraries raise errors of their own
+                raise
         except InputError as error:
             sentence, code = str(error), 2
         except KeyboardInterrupt as stop:
@@ -46,7 +50,11 @@ app = typer.Typer(
 def main() -> None:
     """Entry point of `gvfx`."""
     install_handlers()
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        exit_if_stopped(int(end.code or 0))
+        raise
 
 
 @app.callback(invoke_without_command=True)

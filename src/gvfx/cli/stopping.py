@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import sys
 from types import FrameType
 
 WORDS = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "terminated by SIGTERM"}
@@ -14,7 +16,7 @@ class Stopped(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.signal = signal.Signals(number)
+        self.number = number
 
 
 _received: list[int] = []
@@ -30,18 +32,26 @@ def _stop(number: int, frame: FrameType | None) -> None:
     for each in WORDS:
         signal.signal(each, signal.SIG_DFL)
     _received.append(number)
-    for worker in multiprocessing.active_children():  # else the pool would wait for their runs to end
+    for worker in multiprocessing.active_children():  # a pool would wait for their runs to end; checkpoints are kept
         worker.terminate()
     raise Stopped(number)
 
 
 def raise_if_stopped() -> None:
-    """For callbacks of worker threads, which signals do not reach: raise `Stopped` once one was received."""
+    """For callbacks in worker threads, where signals raise nothing: raise `Stopped` if one was received."""
     if _received:
         raise Stopped(_received[0])
 
 
 def sentence_and_code(stop: KeyboardInterrupt) -> tuple[str, int]:
-    """What to print about a stop (with the notes added to it) and the shell's exit code: 128 + the signal's number."""
-    number = stop.signal if isinstance(stop, Stopped) else signal.SIGINT
+    """What to print about a stop, with the notes added to it, and the exit code: 128 + the signal's number."""
+    number = signal.Signals(stop.number if isinstance(stop, Stopped) else signal.SIGINT)
     return "; ".join([WORDS[number], *getattr(stop, "__notes__", [])]) + ".", 128 + number
+
+
+def exit_if_stopped(code: int) -> None:
+    """End a stopped process without the interpreter's teardown, in which an interrupted JAX compilation can crash."""
+    if _received:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
