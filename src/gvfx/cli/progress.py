@@ -10,16 +10,17 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gvfx.cli.names import class_name
 from gvfx.cli.stopping import raise_if_stopped
 
-Report = Callable[[str, int, int, float], None]  # (run, seed, steps done, current error)
+Report = Callable[[str, int, int, float], None]  # (behaviour, seed, steps done, current error)
 
 
 @contextmanager
 def progress_bars(totals: Mapping[str, int], console: Console | None = None) -> Iterator[Report]:
-    """One bar per run, which are made one after the other; totals: environment steps over all seeds.
+    """One bar per behaviour, for behaviours that are run one after the other; totals: environment steps over all seeds.
 
-    A run shows "compiling" until its first report arrives, then steps per second and the current MSE.
+    A bar shows "compiling" until the first report arrives, then steps per second and the current MSE.
     """
     columns = (
         TextColumn("{task.description:<24}"),
@@ -30,7 +31,7 @@ def progress_bars(totals: Mapping[str, int], console: Console | None = None) -> 
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=not sys.stdout.isatty()) as bars:
-        tasks = {name: bars.add_task(name, total=None, state="waiting", error="", start=False) for name in totals}
+        tasks = {name: bars.add_task(class_name(name), total=None, state="waiting", error="", start=False) for name in totals}
         waiting = iter(totals)
         done: dict[str, dict[int, int]] = {name: {} for name in totals}
         begun: dict[str, float] = {}

@@ -14,8 +14,6 @@ from gvfx.cli.names import accepted_name, class_name
 from gvfx.cli.progress import progress_bars
 from gvfx.cli.terminal import check_writable, make_console, make_table, write_json
 
-SHOWN = 12  # GVFs with a row of their own
-
 
 def run(
     setting: options.Setting,
@@ -49,14 +47,14 @@ def run(
     workers: options.Workers = None,
 ) -> None:
     """Run one behaviour and one learner on a setting of the paper."""
-    from gvfx.cli.statistics import mean_and_error
+    from gvfx.cli.results import result_table
     from gvfx.experiments.compare import find_setting, run_behaviour
 
     chosen = find_setting(setting)
     check_writable(output, "--json")
     name = accepted_name(chosen, behaviour)
     total = chosen.steps if steps is None else steps
-    with progress_bars({class_name(name): total * max(seeds, 1)}) as report:
+    with progress_bars({name: total * max(seeds, 1)}) as report:
         result = run_behaviour(
             chosen,
             name,
@@ -68,23 +66,12 @@ def run(
             evaluate_every=every if evaluate_every is None else evaluate_every,
             preset=preset,
             workers=workers or os.cpu_count() or 1,
-            progress=lambda name, seed, done, error: report(class_name(name), seed, done, error),
+            progress=report,
         )
-    table = make_table("GVF", "MSE", "standard error", "value error, mean |V - V̂|")
-    live = getattr(chosen.world, "live", slice(None))  # the continuous grid is measured on its whole lattice
-    gap = abs(result.values - result.truth)[:, :, live].mean(axis=(0, 2))
-    for i, question in enumerate(result.names[:SHOWN]):
-        table.add_row(question, *mean_and_error(result.mse[:, -1, i]), f"{gap[i]:.4g}")
-    if len(result.names) > SHOWN:
-        table.add_row(f"... {len(result.names) - SHOWN} more", "", "", "")
-    table.add_section()
-    table.add_row("average", *mean_and_error(result.error[:, -1]), f"{gap.mean():.4g}", style="bold")
-    if result.mse_outside is not None:
-        table.add_row("outside the goals", *mean_and_error(result.mse_outside[:, -1].mean(axis=1)), "")
     console = make_console()
     console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
     console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
-    console.print(table)
+    console.print(result_table(result, chosen.world))
     console.print(f"{total * len(result.seeds) / result.seconds.sum():,.0f} steps/s per core")
     if output is not None:
         write_json(output, {"setting": chosen.name, **result.to_json()})
@@ -131,7 +118,7 @@ def demo(
     workers: options.Workers = None,
 ) -> None:
     """Compare the paper's six behaviours on one setting: the winner, the margin and explanatory figures (under a minute)."""
-    from gvfx.cli.statistics import mean_and_error
+    from gvfx.cli.results import mean_and_error
     from gvfx.experiments.compare import compare
     from gvfx.experiments.settings.tabular import METHODS, paper
     from gvfx.report.demo import verdict, write_figures
@@ -142,14 +129,8 @@ def demo(
     check_writable(out / "learning-curves.png", "--out")
     world = f"{len(chosen.questions)} GVFs, {chosen.world.states} states"
     console.print(f"[bold]{chosen.title}[/]: {world}, {steps:,} steps, {seeds} seeds")
-    with progress_bars({class_name(method): steps * max(seeds, 1) for method in METHODS}) as report:
-        results = compare(
-            chosen,
-            steps=steps,
-            seeds=seeds,
-            workers=workers or os.cpu_count() or 1,
-            progress=lambda name, seed, done, error: report(class_name(name), seed, done, error),
-        )
+    with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
+        results = compare(chosen, steps=steps, seeds=seeds, workers=workers or os.cpu_count() or 1, progress=report)
     table = make_table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
     for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
         rate = steps * len(result.seeds) / result.seconds.sum()
