@@ -17,6 +17,7 @@ HOME_OF: dict[str, str] = {  # public name -> the module that defines it
         r"^from (gvfx[\w.]*) import (\w+) as", Path(__file__).with_name("__init__.pyi").read_text(), re.MULTILINE
     )
 }
+SHORT_NAMES = {"BehaviourPolicySearch": "BPS", "SuccessorRepresentation": "SR"}  # class -> the paper's name of the method
 
 
 def public_classes(base: type[Any]) -> dict[str, type[Any]]:

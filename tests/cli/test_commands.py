@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from helpers.commands import cli
+from helpers.command_line import cli, invoke
 
 import gvfx
-
-
-def test_help_imports_nothing_heavy():
-    code = "import sys; sys.argv=['gvfx','--help']\nfrom gvfx.cli import main\ntry: main()\nexcept SystemExit: pass\n"
-    heavy = code + "print('HEAVY', sorted({'numba','numpy','scipy','matplotlib'} & set(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True).stdout
-    assert "HEAVY []" in out
-    assert all(name in out for name in ("demo", "list", "run", "bench"))
+from gvfx.cli.names import SHORT_NAMES, accepted_name, class_name, short_name
+from gvfx.experiments import compare
 
 
 def test_list_shows_settings_behaviours_learners():
     out = cli("list").stdout
     for name in ("semi-greedy", "fourrooms", "forty", "GVFExplorer", "BPS", "ExpectedSarsa", "ImportanceSampling"):
         assert name in out
+    rows = [line.split() for line in out.splitlines()]
+    for name, short in SHORT_NAMES.items():
+        assert any(row[:2] == [name, short] for row in rows)
+    assert any(row[:2] == ["SuccessorRepresentation-greedy", "SR-greedy"] and row[-1] == "choice='greedy'" for row in rows)
 
 
 def test_run_writes_json_that_matches_the_library(tmp_path):
@@ -53,7 +49,11 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["run", "distnct"], ["setting", "distnct", "distinct"]),
         (["run", "distinct", "--behaviour", "GVFExplore"], ["behaviour", "GVFExplorer"]),
         (["run", "distinct", "--learner", "sarsa"], ["learner", "ExpectedSarsa"]),
+        (["run", "distinct", "--behaviour", "SR-lazy"], ["behaviour", "SR-lazy", "SR-greedy"]),
+        (["run", "continuous", "--behaviour", "BehaviourPolicySearch"], ["behaviour", "GVFExplorer"]),
         (["run", "distinct", "--seeds", "0"], ["seeds"]),
+        (["run", "distinct", "--evaluate-every", "0"], ["evaluate_every", "at least 1"]),
+        (["run", "distinct", "--every", "0"], ["evaluate_every", "at least 1"]),
         (["run", "distinct", "--steps", "0"], ["steps"]),
         (["run", "distinct", "--preset", "author"], ["preset", "authors"]),
         (["run", "distinct", "--rate-q", "3"], ["rate", "(0, 1]"]),
@@ -68,14 +68,62 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["plan", "same", "--pilot", "-3"], ["pilot"]),
         (["plan", "continuous"], ["world", "finite"]),
         (["demo", "--setting", "x"], ["setting", "distinct"]),
+        (["reproduce", "table1", "--seeds", "0"], ["--seeds", "at least 1"]),
+        (["train-targets", "walkr", "walk"], ["domain", "walker"]),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(arguments, words):
-    done = cli(*arguments)
-    assert done.returncode == 2
+    done = invoke(*arguments)
+    assert done.exit_code == 2
     assert "Traceback" not in done.stderr
     assert all(word in done.stderr for word in words), done.stderr
     assert done.stdout == "" or "Traceback" not in done.stdout
+    if "--stepz" not in arguments:  # Typer's own message is a box
+        assert done.stderr.startswith("gvfx: ") and done.stderr.count("\n") == 1
+
+
+def test_bad_input_ends_the_process_with_2():
+    done = cli("run", "distnct")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("gvfx: setting: 'distnct' is unknown") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "full", "short"),
+    [
+        ("BPS", "BehaviourPolicySearch", "BPS"),
+        ("successorrepresentation", "SuccessorRepresentation", "SR"),
+        ("sr-greedy", "SuccessorRepresentation-greedy", "SR-greedy"),
+        ("SuccessorRepresentation-10", "SuccessorRepresentation-10", "SR-10"),
+        ("GVFExplorer", "GVFExplorer", "GVFExplorer"),
+    ],
+)
+def test_class_names_and_short_names_are_one_behaviour(name, full, short):
+    assert (class_name(full), class_name(short)) == (full, full) and (short_name(full), short_name(short)) == (short, short)
+    assert class_name(name).lower() == full.lower() and short_name(name).lower() == short.lower()
+    setting = gvfx.paper["same"]
+    hashes = {setting.experiment(accepted_name(setting, spelling)).hash for spelling in (name, full, short)}
+    assert hashes == {setting.experiment(accepted_name(setting, full)).hash}
+    made = setting.experiment(accepted_name(setting, full)).behaviour
+    assert full.split("-")[0] in repr(made)
+
+
+@pytest.mark.parametrize("option", ["--evaluate-every", "--every"])
+@pytest.mark.parametrize("name", ["SR", "SuccessorRepresentation"])
+@pytest.mark.parametrize("setting", ["same", "continuous"])
+def test_run_passes_names_and_options_on(setting, name, option, monkeypatch):
+    passed = {}
+
+    def stand_in(chosen, behaviour, learner, **options):
+        passed.update(options, chosen=chosen, behaviour=behaviour, learner=learner)
+        raise gvfx.InputError("stand-in: nothing is run.")
+
+    monkeypatch.setattr(compare, "run_behaviour", stand_in)
+    done = invoke("run", setting, "--behaviour", name, option, 800, "--learner", "Any", "--rate-q", 0.5)
+    assert done.exit_code == 2 and done.stderr == "gvfx: stand-in: nothing is run.\n"
+    assert passed["evaluate_every"] == 800 and passed["learner"] == "Any" and passed["rate_q"] == 0.5
+    made = passed["chosen"].experiment(passed["behaviour"]).behaviour
+    assert "SuccessorRepresentation" in repr(made)
 
 
 def test_plan_shows_what_every_behaviour_would_need(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers.commands import cli
+from helpers.command_line import cli
 from helpers.results import SEEDS
 
 import gvfx

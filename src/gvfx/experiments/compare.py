@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gvfx.experiments.settings.choices import checked
 from gvfx.experiments.settings.grid import CONTINUOUS, ContinuousSetting
@@ -35,6 +36,8 @@ def run_behaviour(
     preset: str = "paper",
     workers: int = 1,
     progress: CompareProgress | None = None,
+    save: Path | None = None,
+    checkpoint: Path | None = None,
 ) -> Result:
     """One behaviour on one setting; rates default to the published ones."""
     e = setting.experiment(behaviour, preset, learner, rate_q, rate_m, steps, measurements=20)
@@ -52,6 +55,8 @@ def run_behaviour(
         average_episodes=e.average_episodes,
         workers=workers,
         progress=None if progress is None else lambda seed, done, error: progress(behaviour, seed, done, error),
+        save=save,
+        checkpoint=checkpoint,
     )
 
 

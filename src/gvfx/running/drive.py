@@ -213,7 +213,7 @@ class _Drive:
                 self.listeners.stepped(seed, stream.t)
             if self.interruption is not None and self.interruption.signum is not None:
                 self.save()
-                raise Interrupted(self.interruption.signum, stream.t, self._advice())
+                raise Interrupted(self.interruption.signum, stream.t, self.checkpoints.folder if self.checkpoints else None)
 
     def _look(self, stop: int) -> None:
         """Everything that is due at a stop."""
@@ -262,11 +262,6 @@ class _Drive:
         except RunError:
             return False
         return bool(self.stream.t)
-
-    def _advice(self) -> str:
-        if self.checkpoints is not None:
-            return f"the run is kept in {self.checkpoints.folder}; start it again with the same arguments to continue."
-        return "what was learned so far is in the exception's `result`; with checkpoint='folder' a run can be continued."
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,9 +20,13 @@ class Interrupted(KeyboardInterrupt):
     result: Any = None
     parts: Any = None
 
-    def __init__(self, signum: int, step: int, advice: str) -> None:
-        super().__init__(f"{NAMES[signal.Signals(signum)]} at step {step:,}; {advice}")
-        self.signum, self.step, self.exit_code = signum, step, 128 + signum
+    def __init__(self, signum: int, step: int, checkpoint: Path | None = None) -> None:
+        """checkpoint: the folder in which the run is kept, if it is."""
+        self.when = f"{NAMES[signal.Signals(signum)]} at step {step:,}"
+        kept = f"the run is kept in {checkpoint}; start it again with the same arguments to continue."
+        lost = "what was learned so far is in the exception's `result`; with checkpoint='folder' a run can be continued."
+        super().__init__(f"{self.when}; {kept if checkpoint else lost}")
+        self.signum, self.step, self.checkpoint, self.exit_code = signum, step, checkpoint, 128 + signum
 
 
 class Interruption:
@@ -38,7 +43,8 @@ class Interruption:
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
             for signum, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-                if signal.getsignal(signum) == default:
+                handler = signal.getsignal(signum)
+                if handler == default or getattr(handler, "yields_to_runs", False):
                     self._before[signum] = signal.signal(signum, self._note)
         return self
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import UnknownName
 from gvfx.learners.base import Learner
-from gvfx.names import as_call, kinds_of, public_classes
-
-SHORT = {"BehaviourPolicySearch": "BPS", "SuccessorRepresentation": "SR"}  # the paper's names of methods
+from gvfx.names import SHORT_NAMES, as_call, kinds_of, public_classes
 
 
 def behaviours_for(kind: str) -> dict[str, type[Behaviour]]:
@@ -33,4 +31,4 @@ def checked(kind: str, name: str, choices: Mapping[str, object]) -> str:
 def checked_method(name: str, choices: Mapping[str, object]) -> str:
     """A behaviour's name as the paper shortens it: BPS for BehaviourPolicySearch."""
     found = checked("behaviour", name, choices)
-    return SHORT.get(found, found)
+    return SHORT_NAMES.get(found, found)

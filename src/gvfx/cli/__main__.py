@@ -1,0 +1,6 @@
+"""`python -m gvfx.cli` is `gvfx`."""
+
+from gvfx.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The application: every command with its examples, and what errors and signals become (one sentence and an exit code)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gvfx.cli.bench import bench
+from gvfx.cli.environments import check, truth
+from gvfx.cli.experiments import report, reproduce, sweep
+from gvfx.cli.listing import list_all
+from gvfx.cli.run import demo, plan, run
+from gvfx.cli.stopping import exit_if_stopped, install_handlers, raise_if_stopped, sentence_and_code
+from gvfx.cli.targets import train_targets
+from gvfx.errors import GvfxError, InputError
+
+
+class Commands(TyperGroup):
+    """All commands.  Invalid input exits with 2, a run or file that failed with 1, Ctrl-C with 130, SIGTERM with 143, each
+    with one sentence on stderr."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            except Exception:
+                raise_if_stopped()  # interrupted libraries raise errors of their own
+                raise
+        except GvfxError as error:
+            sentence, code = str(error), 2 if isinstance(error, InputError) else 1
+        except KeyboardInterrupt as stop:
+            sentence, code = sentence_and_code(stop)
+        print(f"gvfx: {sentence}", file=sys.stderr)
+        raise typer.Exit(code)
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Answer many predictive questions (GVFs) from one stream of experience, with as few steps as possible.",
+    epilog="Start with: gvfx demo, or gvfx list",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Entry point of `gvfx`."""
+    install_handlers()
+    try:
+        app()
+    except SystemExit as end:
+        exit_if_stopped(int(end.code or 0))
+        raise
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    if version:
+        from gvfx import __version__
+
+        print(f"gvfx {__version__}")
+        raise typer.Exit
+
+
+def _examples(*lines: str) -> str:
+    """The end of a command's help, one line each."""
+    return "\n\n".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
+
+
+app.command("list")(list_all)
+app.command(
+    epilog=_examples(
+        "gvfx run distinct --steps 2000000 --seeds 5 --json out.json",
+        "gvfx run same --behaviour SuccessorRepresentation --evaluate-every 100000",
+        "gvfx run continuous --preset recommended",
+    )
+)(run)
+app.command(epilog=_examples("gvfx plan distinct --error 0.05", "gvfx plan same --error 0.05 --pilot 20000"))(plan)
+app.command(epilog=_examples("gvfx demo --setting same --out demo"))(demo)
+app.command(epilog=_examples("gvfx check my_module:make"))(check)
+app.command(epilog=_examples("gvfx truth my_module:make --points 20 --precision 0.01"))(truth)
+app.command(epilog=_examples("gvfx sweep", "gvfx sweep same distinct --seeds 3 --workers 2"))(sweep)
+app.command(epilog=_examples("gvfx reproduce table1 drift --seeds 5", "gvfx reproduce tabular"))(reproduce)
+app.command(epilog=_examples("gvfx report results", "gvfx report answers.gvfx --out answers.html"))(report)
+app.command("train-targets", epilog=_examples("gvfx train-targets walker walk --seed 0"))(train_targets)
+app.command(epilog=_examples("gvfx bench tabular --quick"))(bench)

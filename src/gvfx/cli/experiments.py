@@ -1,0 +1,133 @@
+"""Commands for the paper's experiments: sweep, reproduce and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gvfx.cli import options
+from gvfx.cli.terminal import check_output, make_console, make_table, write_json
+from gvfx.errors import InputError
+
+
+def sweep(
+    setting: Annotated[
+        list[str],
+        typer.Argument(help="Settings to tune on (default: same, distinct, semi-greedy, fourrooms, fourrooms-visit, forty)."),
+    ] = [],  # noqa: B006
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs per learning rate.")] = 10,
+    results: options.Results = Path("results"),
+    workers: options.Workers = None,
+    cluster: options.Cluster = None,
+) -> None:
+    """Tune every method with the paper's protocol: the minimum learning rate with the lowest MSE after 800,000 steps."""
+    from gvfx.cli.stored import run_missing
+    from gvfx.experiments.settings.tabular import MAIN, RATES, paper
+    from gvfx.experiments.store import Store
+    from gvfx.report.statistics import short
+    from gvfx.reproduce.items import ITEMS, TUNING_STEPS, load_tuned, sweep_curves
+    from gvfx.reproduce.source import Source
+    from gvfx.reproduce.tables import choose_rates, sweep_errors
+
+    names = [paper[name].name for name in setting] or list(MAIN)
+    _check_seeds(seeds)
+    store = Store(results)
+    run_missing(store, [(c.experiment, seeds) for name in names for c in sweep_curves(name)], workers, cluster)
+    console = make_console()
+    tuned = {s: {m: list(rates) for m, rates in methods.items()} for s, methods in load_tuned(results).items()}
+    for name in names:
+        surface = sweep_errors(Source(store, seeds, {}), name, ITEMS["table2"])
+        chosen = choose_rates(surface)
+        tuned[name] = {m: list(rates) for m, rates in chosen.items()}
+        table = make_table("method", *(f"{q:g}" for q in RATES), "chosen", "published")
+        for method, errors in surface.items():
+            both = errors.ndim == 2  # [rate of Q, rate of M]
+            q, m = chosen[method]
+            published = f"{paper[name].rate(method):g}" + (f", {paper[name].rate_m:g}" if both else "")
+            row = errors.min(axis=1) if both else errors
+            table.add_row(method, *map(short, row), f"{q:g}, {m:g}" if both else f"{q:g}", published)
+        rates = "by minimum learning rate of Q (GVFExplorer: at its best rate of M)"
+        console.print(f"\n[bold]{name}[/]: MSE after {TUNING_STEPS:,} steps {rates}")
+        console.print(table)
+    write_json(results / "tuned.json", tuned)
+    console.print("`gvfx reproduce` now also shows every method at the chosen rates.")
+
+
+def reproduce(
+    items: Annotated[
+        list[str],
+        typer.Argument(help="Items of `gvfx list`, e.g. table1 same drift, or a group: tabular, deep, mujoco, limit."),
+    ],
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per curve (default: each item's own number).")] = None,
+    results: options.Results = Path("results"),
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for tables and figures (default: RESULTS/items).")] = None,
+    workers: options.Workers = None,
+    cluster: options.Cluster = None,
+    device: options.Device = None,
+) -> None:
+    """Make tables and figures of the paper: run what is not stored yet, print tables, write Markdown and PNG files."""
+    from gvfx.cli.stored import run_missing
+    from gvfx.experiments.store import Store
+    from gvfx.reproduce.items import chosen_items, curves_with_seeds, load_tuned
+    from gvfx.reproduce.output import print_table, write_exhibits
+    from gvfx.reproduce.source import Source
+    from gvfx.reproduce.tabular import build
+
+    chosen = chosen_items(items)
+    _check_seeds(seeds)
+    folder = out or results / "items"
+    check_output(folder / "table1.md", "--out")
+    tuned = load_tuned(results)
+    store = Store(results)
+    run_missing(store, [(c.experiment, n) for c, n in curves_with_seeds(chosen, tuned, seeds)], workers, cluster, device)
+    console = make_console()
+    for item in chosen:
+        exhibits = build(item, Source(store, seeds, tuned))
+        for exhibit in exhibits:
+            print_table(console, exhibit)
+        for path in write_exhibits(folder, item, exhibits):
+            console.print(f"wrote {path}")
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="A results folder of `gvfx reproduce` or `gvfx sweep`, or a file written by Result.save.")
+    ] = Path("results"),
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The HTML file (default: FOLDER/report.html, or FILE with .html).")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Use only the first N seeds (default: each item's own number).", metavar="N")
+    ] = None,
+) -> None:
+    """Write one self-contained HTML page about a results folder or one saved result."""
+    _check_seeds(seeds)
+    if folder.is_file():
+        from gvfx.report.answers import write_answers
+        from gvfx.running.saved import load
+
+        page = out or folder.with_suffix(".html")
+        check_output(page, "--out")
+        write_answers(page, load(folder), folder)
+        print(f"wrote {page}")
+        return
+    from gvfx.experiments.store import Store
+    from gvfx.reproduce.items import load_tuned
+    from gvfx.reproduce.source import Source
+    from gvfx.reproduce.summary import write_report
+
+    if not folder.is_dir():
+        raise InputError(f"folder: {folder} does not exist; run `gvfx reproduce tabular` first.")
+    page = out or folder / "report.html"
+    check_output(page, "--out")
+    missing = write_report(page, Source(Store(folder), seeds, load_tuned(folder)))
+    print(f"wrote {page}")
+    if missing:
+        print(f"not run yet, so left out: {', '.join(missing)}")
+
+
+def _check_seeds(seeds: int | None) -> None:
+    if seeds is not None and seeds < 1:
+        raise InputError(f"--seeds: {seeds} is too few; give at least 1.")

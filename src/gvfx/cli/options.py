@@ -1,0 +1,24 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Setting = Annotated[
+    str,
+    typer.Argument(
+        help="A setting of `gvfx list`: same, distinct, semi-greedy, fourrooms, forty, continuous, walker, cheetah, ..."
+    ),
+]
+Make = Annotated[str, typer.Argument(help="module:make, a function that returns your environment and your questions.")]
+Seeds = Annotated[int, typer.Option("--seeds", help="Number of independent runs.")]
+Workers = Annotated[int | None, typer.Option("--workers", help="Runs at the same time (default: the number of cores).")]
+Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.")]
+Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Dask scheduler, tcp://host:port.")]
+Device = Annotated[
+    str | None, typer.Option("--device", help="Where networks run: cpu, gpu or tpu; all seeds of an experiment in one loop.")
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the results to this JSON file.")]

@@ -1,0 +1,149 @@
+"""Commands that run behaviours on a setting of the paper: run, plan and demo."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gvfx.cli import options
+from gvfx.cli.names import accepted_name, class_name
+from gvfx.cli.progress import progress_bars
+from gvfx.cli.terminal import check_output, make_console, make_table, write_json
+
+
+def run(
+    setting: options.Setting,
+    behaviour: Annotated[
+        str, typer.Option("--behaviour", "-b", help="A behaviour of `gvfx list`, by class name or short name.")
+    ] = "GVFExplorer",
+    learner: Annotated[
+        str | None,
+        typer.Option(
+            "--learner",
+            "-l",
+            help="A learner of `gvfx list` (default: ExpectedSarsa; continuous: Deep; walker, cheetah: TwinCritics).",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Environment steps per run (default: as in the paper).")] = None,
+    seeds: options.Seeds = 5,
+    rate_q: Annotated[float | None, typer.Option("--rate-q", help="Minimum learning rate of Q (default: published).")] = None,
+    rate_m: Annotated[float | None, typer.Option("--rate-m", help="Minimum learning rate of M (default: published).")] = None,
+    evaluate_every: Annotated[
+        int | None, typer.Option("--evaluate-every", help="Steps between error measurements (default: twenty per run).")
+    ] = None,
+    every: Annotated[int | None, typer.Option("--every", hidden=True, help="Old name of --evaluate-every.")] = None,
+    preset: Annotated[
+        str,
+        typer.Option(
+            "--preset",
+            help="paper (its text), authors (their code; not walker, cheetah) or recommended (continuous, walker, cheetah).",
+        ),
+    ] = "paper",
+    output: options.Json = None,
+    save: Annotated[Path | None, typer.Option("--save", help="Also write the whole result to this file (see gvfx.load).")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
+    ] = None,
+    workers: options.Workers = None,
+) -> None:
+    """Run one behaviour and one learner on a setting of the paper."""
+    from gvfx.cli.results import result_table
+    from gvfx.experiments.compare import find_setting, run_behaviour
+
+    chosen = find_setting(setting)
+    check_output(output, "--json")
+    name = accepted_name(chosen, behaviour)
+    total = chosen.steps if steps is None else steps
+    with progress_bars({name: total * max(seeds, 1)}) as report:
+        result = run_behaviour(
+            chosen,
+            name,
+            learner,
+            steps=total,
+            seeds=seeds,
+            rate_q=rate_q,
+            rate_m=rate_m,
+            evaluate_every=every if evaluate_every is None else evaluate_every,
+            preset=preset,
+            workers=workers or os.cpu_count() or 1,
+            progress=report,
+            save=save,
+            checkpoint=checkpoint,
+        )
+    console = make_console()
+    console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
+    console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
+    console.print(result_table(result, chosen.world))
+    console.print(f"{total * len(result.seeds) / result.seconds.sum():,.0f} steps/s per core")
+    if output is not None:
+        write_json(output, {"setting": chosen.name, **result.to_json()})
+
+
+def plan(
+    setting: options.Setting,
+    error: Annotated[float, typer.Option("--error", help="The mean squared error to reach.")] = 0.05,
+    pilot: Annotated[
+        int, typer.Option("--pilot", help="Treat the world as unknown and estimate it from a first run of N steps.", metavar="N")
+    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the pilot run.")] = 0,
+    output: options.Json = None,
+) -> None:
+    """Forecast how many steps each behaviour needs to reach an error, with CertaintyEquivalence as the learner."""
+    from gvfx.experiments.compare import find_setting
+    from gvfx.running.planning import OPTIMUM
+    from gvfx.running.planning import plan as make_plan
+
+    chosen = find_setting(setting)
+    check_output(output, "--json")
+    costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed)
+    best = costs[OPTIMUM].steps
+    table = make_table("behaviour", "steps", "5% of runs by", "95% of runs by", "times the optimum")
+    for cost in costs.costs:
+        numbers = [f"{n:,.0f}" if n < float("inf") else "never" for n in (cost.steps, cost.low, cost.high)]
+        table.add_row(cost.name, *numbers, f"{cost.steps / best:.3g}" if best else "-", style="bold" * (cost.name == OPTIMUM))
+    console = make_console()
+    source = f"world estimated from {pilot:,} steps of OptimalDesign" if pilot else "known world"
+    console.print(f"\n[bold]{chosen.title}[/], {source}: steps to a mean squared error of {error:g}")
+    console.print(table)
+    console.print(f"No behaviour needs fewer than {costs.bound:,.0f} steps. The row Mixture is also the forecast for RoundRobin.")
+    if costs.unseen:
+        console.print(f"The pilot never acted in {costs.unseen} of the evaluation states; a longer pilot would cover more.")
+    if output is not None:
+        write_json(output, {"setting": chosen.name, **costs.to_json()})
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figures.")] = Path("demo"),
+    setting: Annotated[str, typer.Option("--setting", help="A tabular setting of `gvfx list`.")] = "distinct",
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps per run.")] = 1_000_000,
+    seeds: options.Seeds = 5,
+    workers: options.Workers = None,
+) -> None:
+    """Compare the paper's six behaviours on one setting: the winner, the margin and explanatory figures (under a minute)."""
+    from gvfx.cli.results import mean_and_error
+    from gvfx.experiments.compare import compare
+    from gvfx.experiments.settings.tabular import METHODS, paper
+    from gvfx.report.demo import verdict, write_figures
+
+    begun = time.perf_counter()
+    console = make_console()
+    chosen = paper[setting]
+    check_output(out / "learning-curves.png", "--out")
+    world = f"{len(chosen.questions)} GVFs, {chosen.world.states} states"
+    console.print(f"[bold]{chosen.title}[/]: {world}, {steps:,} steps, {seeds} seeds")
+    with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
+        results = compare(chosen, steps=steps, seeds=seeds, workers=workers or os.cpu_count() or 1, progress=report)
+    table = make_table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
+    for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
+        rate = steps * len(result.seeds) / result.seconds.sum()
+        table.add_row(class_name(name), f"{chosen.rate(name):g}", *mean_and_error(result.error[:, -1]), f"{rate:,.0f}")
+    console.print(table)
+    console.print(verdict({class_name(name): result for name, result in results.items()}))
+    for path in write_figures(chosen, results, out):
+        console.print(f"wrote {path}")
+    seconds = time.perf_counter() - begun
+    console.print(f"Finished in {seconds:.0f} s. The learning rates are the paper's; `gvfx run` has options to change them.")

@@ -1,0 +1,47 @@
+"""Make the stored runs that a command needs.  Imported in command bodies only: it needs the library."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gvfx.cli.progress import speed
+from gvfx.experiments.specification import Experiment
+from gvfx.experiments.store import Store
+from gvfx.experiments.sweep import Tally, run_all
+
+
+def run_missing(
+    store: Store,
+    runs: Iterable[tuple[Experiment, int | Iterable[int]]],
+    workers: int | None,
+    cluster: str | None,
+    device: str | None = None,
+) -> None:
+    """Run what the store does not have yet, with one progress bar: runs done, steps per second, time left."""
+    columns = (
+        TextColumn("runs"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, transient=not sys.stdout.isatty()) as bars:
+        task = bars.add_task("runs", total=None, state="looking for stored runs")
+
+        def show(tally: Tally) -> None:
+            rate = tally.steps / max(tally.seconds, 1e-9)
+            left = tally.steps_left / max(rate, 1e-9)
+            state = f"{speed(rate)}, {left // 60:.0f} min {left % 60:.0f} s left" if tally.done else "compiling"
+            bars.update(task, total=tally.total, completed=tally.done + tally.found, state=state)
+
+        try:
+            tally = run_all(store, runs, workers=workers or os.cpu_count() or 1, cluster=cluster, device=device, report=show)
+        except KeyboardInterrupt as stop:
+            stop.add_note(f"finished runs are stored in {store.folder}, and the same command continues from there")
+            raise
+    made = f"{tally.done} runs in {tally.seconds:.0f} s" if tally.done else "nothing to run"
+    print(f"{made}, {tally.found} found in {store.folder}")

@@ -1,0 +1,33 @@
+"""Command for target policies of Walker and Cheetah: train-targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gvfx.cli.terminal import make_console
+from gvfx.errors import require
+
+
+def train_targets(
+    domain: Annotated[str, typer.Argument(help="walker or cheetah.")],
+    task: Annotated[str, typer.Argument(help="walker: walk or flip; cheetah: walk or run.")],
+    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
+    folder: Annotated[Path, typer.Option("--folder", help="Folder for the policy and its learning curve.")] = Path("targets"),
+) -> None:
+    """Train a target policy with TD3 until a mid-level one (return 300 to 600) is found."""
+    from gvfx.worlds.control import domain_named
+
+    chosen = domain_named(domain)
+    require("jax", "mujoco")
+    from gvfx.experiments.train_targets import Snapshot
+    from gvfx.experiments.train_targets import train_targets as train
+
+    console = make_console()
+
+    def show(snapshot: Snapshot) -> None:
+        console.print(f"{snapshot.steps:>9,} steps   return {snapshot.mean:6.1f} ± {snapshot.spread:.1f}", highlight=False)
+
+    console.print(f"wrote {train(chosen, task, seed, folder, show)}")

@@ -1,0 +1,44 @@
+"""What commands print and write: the console, tables and files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from gvfx.files import check_writable, write_whole
+
+NUMBERS = frozenset(
+    {"GVFs", "steps", "MSE", "standard error", "steps/s", "learning rate", "value error, mean |V - V̂|", "value", "episodes"}
+    | {"5% of runs by", "95% of runs by", "times the optimum", "truncation error, at most"}
+)
+
+
+def make_console() -> Console:
+    """The terminal; output to a file or a pipe is wide enough for every table."""
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
+def make_table(*columns: str) -> Table:
+    """An empty table; columns of numbers are aligned to the right."""
+    table = Table(box=SIMPLE_HEAD, header_style="bold")
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="right" if column in NUMBERS else "left", no_wrap=k == 0)
+    return table
+
+
+def check_output(path: Path | None, option: str) -> None:
+    """Refuse an output file that cannot be written, before any work is done."""
+    if path is not None:
+        check_writable(path, option)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a JSON file, whole or not at all, and say so."""
+    write_whole(path, json.dumps(data, indent=1).encode())
+    print(f"wrote {path}")

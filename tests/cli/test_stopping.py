@@ -1,0 +1,132 @@
+"""Commands that are stopped: signals, exit codes and progress bars."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+from helpers.command_line import invoke
+from rich.console import Console
+from typer.testing import CliRunner
+
+from gvfx.cli import stopping
+from gvfx.cli.application import Commands
+from gvfx.cli.progress import progress_bars
+
+SENTENCES = {signal.SIGINT: "gvfx: interrupted by Ctrl-C.\n", signal.SIGTERM: "gvfx: terminated by SIGTERM.\n"}
+IN_A_RUN = r"gvfx: (interrupted|terminated) at step [\d,]+; with --checkpoint FOLDER the same command could continue it.\n"
+WITH_A_WORKER = """
+import multiprocessing, os, signal, time
+from gvfx.cli import stopping
+
+stopping.install_handlers()
+worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+worker.start()
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+except KeyboardInterrupt as stop:
+    worker.join()
+    stop.add_note("saved")
+    print(worker.exitcode, *stopping.sentence_and_code(stop), flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "seeds"),
+    [
+        (signal.SIGINT, "compiling", 1),
+        (signal.SIGTERM, "compiling", 1),
+        (signal.SIGTERM, "steps/s", 1),
+        (signal.SIGINT, "steps/s", 3),
+    ],
+)
+def test_a_signal_ends_a_run_with_one_sentence(number, state, seeds, tmp_path):
+    """Sent once the progress bar shows the state; several seeds run in threads, which signals do not reach."""
+    command = [sys.executable, "-m", "gvfx.cli", "run", "same", "--steps", "50000000", "--seeds", str(seeds), "--workers", "2"]
+    target = tmp_path / "out.json"
+    environment = {**os.environ, "FORCE_COLOR": "1"}  # draws the progress bar although nobody looks
+    with (
+        (tmp_path / "stderr").open("w") as errors,
+        subprocess.Popen([*command, "--json", target], stdout=subprocess.PIPE, stderr=errors, env=environment) as process,
+    ):
+        shown = b""
+        while state.encode() not in shown:
+            more = os.read(process.stdout.fileno(), 4096)
+            assert more, (tmp_path / "stderr").read_text()
+            shown += more
+        process.send_signal(number)
+        process.stdout.read()
+        assert process.wait(timeout=120) == 128 + number
+    said = (tmp_path / "stderr").read_text()
+    assert said == SENTENCES[number] if state == "compiling" else re.fullmatch(IN_A_RUN, said)
+    assert list(tmp_path.iterdir()) == [tmp_path / "stderr"]
+
+
+def test_a_signal_ends_worker_processes_and_a_second_one_ends_everything():
+    done = subprocess.run([sys.executable, "-c", WITH_A_WORKER], capture_output=True, text=True, timeout=50)
+    assert done.stdout == f"{-signal.SIGTERM} terminated by SIGTERM; saved. 143\n"
+    assert done.returncode == -signal.SIGTERM
+
+
+def test_stored_runs_are_mentioned(monkeypatch, tmp_path):
+    def stand_in(*arguments, **options):
+        raise stopping.Stopped(signal.SIGTERM)
+
+    monkeypatch.setattr("gvfx.cli.stored.run_all", stand_in)
+    done = invoke("sweep", "same", "--results", tmp_path)
+    assert done.exit_code == 143
+    stored = f"finished runs are stored in {tmp_path}, and the same command continues from there"
+    assert done.stderr == f"gvfx: terminated by SIGTERM; {stored}.\n"
+
+
+def test_errors_of_interrupted_libraries_count_as_the_signal(monkeypatch):
+    app = typer.Typer(cls=Commands)
+
+    @app.callback()
+    def options() -> None:
+        pass
+
+    @app.command()
+    def fail(received: int = 0) -> None:
+        if received:
+            monkeypatch.setattr(stopping, "_received", [received])
+        raise RuntimeError("the compiler was interrupted")
+
+    failed = CliRunner().invoke(app, ["fail"])
+    assert isinstance(failed.exception, RuntimeError)
+    stopped = CliRunner().invoke(app, ["fail", "--received", "2"])
+    assert stopped.exit_code == 130 and stopped.output == "gvfx: interrupted by Ctrl-C.\n"
+    with pytest.raises(stopping.Stopped):
+        stopping.raise_if_stopped()
+
+
+def test_a_run_is_compiling_until_its_first_report():
+    def shows(first, second, absent="none"):
+        """Whether the newest picture comes to have these words in its two lines (it is redrawn ten times per second)."""
+        for _ in range(100):
+            picture = screen.getvalue().rsplit("run a", 1)[1]
+            line, _, following = picture.partition("run b")
+            if all(word in line for word in first) and all(word in following for word in second):
+                return absent not in line
+            time.sleep(0.1)
+        return False
+
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, color_system=None, width=120)
+    with progress_bars({"run a": 200, "run b": 100}, console) as report:
+        assert shows(["compiling", "0%"], ["waiting"], absent="MSE")
+        report("run a", 0, 100, 0.5)
+        assert shows(["50%", "MSE 0.5"], ["waiting"], absent="compiling")
+        report("run a", 1, 100, 0.25)
+        assert shows(["100%", "MSE 0.25"], ["compiling"])
+        report("run b", 0, 100, 2.0)
+        assert shows(["100%"], ["100%", "MSE 2"])
