@@ -20,8 +20,8 @@ from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import uniform_policy
 from gvfx.questions.signals import Reward
-from gvfx.running.plan import Plan
 from gvfx.running.backends import open_backend
+from gvfx.running.plan import Plan
 from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.spec import discrete_spec
 

@@ -43,7 +43,7 @@ def test_choices_never_tried_are_warned_of(lake):
     _, log = lake
     kept = {name: column[log["action"] != 3] for name, column in log.items()}
     table = gvfx.Log(**{name: kept[name] for name in gvfx.Log._fields if name in kept}, actions=4, states=16)
-    result = gvfx.evaluate(table, [gvfx.GVF([0, 0, 0.6, 0.4], gvfx.Reward(), 0.9, name="up")])
+    result = gvfx.evaluate_log(table, [gvfx.GVF([0, 0, 0.6, 0.4], gvfx.Reward(), 0.9, name="up")])
     assert result.experiment["support"]["up"] == pytest.approx(0.6)
     assert "WARNING: 40% of its choices were never tried" in result.summary()
     assert np.isinf(result.intervals(0)).all()  # nobody ever went up

@@ -66,7 +66,7 @@ def test_calibrated_plans_want_a_relative_error(case):
     assert costs[OPTIMUM].steps == pytest.approx(relative / 0.0001, rel=1e-3)
     guessed = gvfx.plan(world, scaled, 0.0001, pilot=20_000, calibrate=True, draws=50)
     assert guessed[OPTIMUM].steps == pytest.approx(costs[OPTIMUM].steps, rel=0.25)
-    with pytest.raises(gvfx.InputError, match=r"^weights: nothing is 0 everywhere"):
+    with pytest.raises(gvfx.InputError, match=r"^calibrate: nothing is 0 everywhere"):
         gvfx.plan(world, [gvfx.GVF(questions[0].policy, 0.0, 0.8, name="nothing")], 0.0001, calibrate=True)
 
 

@@ -34,7 +34,7 @@ def test_damaged_foreign_and_missing_files_are_refused(result, tmp_path):
     raw = bytearray(path.read_bytes())
     raw[-3] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(gvfx.InputError, match="damaged"):
+    with pytest.raises(gvfx.StoreError, match="damaged"):
         gvfx.load(path)
     path.write_bytes(pack({}, {"format": "other"}))
     with pytest.raises(gvfx.InputError, match="not a result of gvfx"):

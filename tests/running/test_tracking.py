@@ -43,14 +43,14 @@ def test_every_measurement_is_a_line_and_progress_is_still_told(saved, tmp_path)
     [
         (gvfx.TensorBoard("runs"), r"^track: TensorBoard needs a package; pip install 'gvfx\[tensorboard\]'"),
         (gvfx.WeightsAndBiases(), r"^track: Weights & Biases needs a package; pip install 'gvfx\[wandb\]'"),
-        (3, "^track: 3 is no tracker"),
+        (3, "^track: 3 is not a tracker"),
     ],
 )
 def test_what_is_missing_is_told_before_the_first_step(track, words, monkeypatch):
     for name in ("tensorboardX", "wandb"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(gvfx.InputError, match=words):
-        gvfx.evaluate(None, QUESTIONS, track=track)
+        gvfx.evaluate(Sound(), QUESTIONS, track=track)
 
 
 def test_tensorboard_and_wandb_get_the_same_numbers(monkeypatch, tmp_path):

@@ -155,7 +155,7 @@ class Result:
         visits = self.visits.sum(axis=(0, 2))
         share = visits / max(1, visits.sum())
         spent = self.visits.sum(axis=(0, 1)) / max(1, visits.sum())
-        kept = [f"{k} {v}" for k, v in self.experiment.items() if k in ("environment", "behaviour", "learner", "failed")]
+        kept = [f"{k} {v}" for k, v in self.experiment.items() if k in ("environment", "behaviour", "learner", "failed", "interrupted")]
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
         lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
         lines.append(self._spent(spent))

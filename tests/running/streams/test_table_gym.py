@@ -227,7 +227,7 @@ def test_failing_at_once_keeps_nothing():
         ({"workers": 2}, "workers"),
         ({"average_episodes": 5}, "average_episodes"),
         ({"learner": gvfx.Deep()}, "learner"),
-        ({"weights": "calibrated"}, "weights"),
+        ({"calibrate": True}, "calibrate"),
     ],
 )
 def test_options_that_do_not_fit_are_named(options, field):
