@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from browser import Browser
 from test_cli import cli
+from typer.testing import CliRunner
 
 import gvfx
+from gvfx.cli import app
 from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve, optimum
 from gvfx.experiments.settings.mujoco import HELD, TRIALS, ControlCurve
@@ -18,15 +23,16 @@ from gvfx.experiments.settings.tabular import METHODS
 from gvfx.experiments.store import Store
 from gvfx.report.page import DataTable
 from gvfx.report.statistics import Estimate
-from gvfx.reproduce.items import ITEMS, chosen_items, curves_with_seeds, load_tuned
+from gvfx.reproduce import ITEMS, Item, Source, ablations, build, chosen_items, curves_with_seeds, items
+from gvfx.reproduce.curves import TUNING_STEPS, Curve, load_tuned, sweep_curves
+from gvfx.reproduce.measures import Outcome, Verdict, ranking, verdict
 from gvfx.reproduce.mujoco import noise_floor
-from gvfx.reproduce.output import markdown
-from gvfx.reproduce.source import Source
-from gvfx.reproduce.summary import SECTIONS
-from gvfx.reproduce.tables import choose_rates, ranking, sweep_errors, verdict
-from gvfx.reproduce.tabular import build
+from gvfx.reproduce.output import markdown, write_exhibits
+from gvfx.reproduce.sections import ABLATIONS, SECTIONS
+from gvfx.reproduce.summary import available, write_report
+from gvfx.reproduce.tables import choose_rates, sweep_errors
 from gvfx.running.evaluate import Part
-from gvfx.tensors import pack
+from gvfx.tensors import CorruptFile, pack
 
 SEEDS = 2
 ASKED = {name: [q.name for q in gvfx.paper[name].questions] for name in ("same", "distinct", "semi-greedy")}
@@ -107,14 +113,17 @@ def source(results):
 
 @pytest.mark.parametrize("name", list(ITEMS))
 def test_every_item_builds_and_writes_its_files(name, source, tmp_path):
-    from gvfx.reproduce.output import write_exhibits
-
     exhibits = build(ITEMS[name], source)
     paths = write_exhibits(tmp_path, ITEMS[name], exhibits)
     assert paths and all(path.stat().st_size > 300 for path in paths)
     for exhibit in exhibits:
         assert exhibit.label == ITEMS[name].label
         assert exhibit.provenance.command == f"gvfx reproduce {name} --seeds {SEEDS}"
+
+
+def page_data(path):
+    """What a written page shows."""
+    return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.S).group(1))
 
 
 def rows_of(table: DataTable) -> dict[tuple[str, str], dict[str, str]]:
@@ -184,7 +193,21 @@ def test_verdicts():
     ours = Estimate(1.0, 0.8, 1.2)
     assert [verdict(p, ours) for p in (0.5, 1.1, 2.0)] == ["worse", "inside CI", "better"]
     even = {"GVFExplorer": np.array([1.0, 3.0, 2.0]), "Uniform": np.array([2.0, 1.0, 3.0])}
-    assert ranking(even)[0].startswith("undecided")
+    assert str(ranking(even)).startswith("undecided") and ranking(even).outcome is Outcome.UNDECIDED
+    assert verdict(0.5, ours) is Verdict.WORSE
+
+
+@pytest.mark.parametrize(
+    ("explorer", "uniform", "outcome", "cell", "clause"),
+    [
+        (1.0, 4.0, Outcome.HOLDS, "holds: 75 % below Uniform [75, 75]", "GVFExplorer is 75 % below Uniform [75, 75]"),
+        (4.0, 1.0, Outcome.DIFFERS, "differs: Uniform is lower, by 75 %", "Uniform is lower, by 75 %"),
+        (1.0, 1.0, Outcome.UNDECIDED, "undecided: 0 % against Uniform [0, 0]", "undecided (0 % against Uniform [0, 0])"),
+    ],
+)
+def test_a_ranking_is_told_in_a_table_and_in_a_sentence(explorer, uniform, outcome, cell, clause):
+    ranked = ranking({"GVFExplorer": np.full(3, explorer), "Uniform": np.full(3, uniform), "SR": np.full(3, 9.0)})
+    assert (ranked.baseline, ranked.outcome, str(ranked), ranked.clause) == ("Uniform", outcome, cell, clause)
 
 
 def test_the_sweep_chooses_the_lowest_error(source):
@@ -195,11 +218,85 @@ def test_the_sweep_chooses_the_lowest_error(source):
 
 def test_every_item_has_a_label_and_unknown_names_suggest_the_nearest():
     assert [item.name for item in chosen_items(["tabular", "deep", "mujoco", "limit"])] == list(ITEMS)
-    assert {name for _, names in SECTIONS.values() for name in names} == set(ITEMS)  # the report leaves none out
+    assert {item.section for item in ITEMS.values()} == set(SECTIONS)
     with pytest.raises(gvfx.InputError, match="table1"):
         chosen_items(["tabel1"])
     done = cli("reproduce", "sensitvity")
     assert done.returncode == 2 and "sensitivity" in done.stderr
+
+
+def test_an_item_is_added_in_one_module(source, tmp_path, monkeypatch):
+    """It is listed, chosen by its group, built from stored results and shown in its section of the report."""
+
+    def halves(b):
+        return [b.table("halves", b.item.title, ["half the error"], [[f"{b.result(curve).error[:, -1].mean() / 2:g}"]])]
+
+    curve = Curve("same", "Uniform")
+    extra = Item("halves", "ours", "Half of Uniform's error", lambda tuned: [curve], halves, ABLATIONS, seeds=7)
+    monkeypatch.setattr(ablations, "ITEMS", (*ablations.ITEMS, extra))  # what a change to that file does
+    monkeypatch.setattr(items, "ITEMS", items.registered())
+    done = CliRunner().invoke(app, ["list"])
+    assert done.exit_code == 0 and "Half of Uniform's error" in done.output
+    assert extra in chosen_items(["tabular"]) and chosen_items(["halves"]) == [extra]
+    assert list(curves_with_seeds([extra], {}, None)) == [(curve, 7)]
+    assert build(extra, source)[0].rows == [["2.1"]]  # Uniform's made-up errors are 4 and 4.4
+    assert write_report(tmp_path / "report.html", source) == []
+    section = next(s for s in page_data(tmp_path / "report.html")["sections"] if s["title"] == "Ablations")
+    assert [i["rows"] for i in section["items"] if i["id"] == "halves"] == [[["2.1"]]]
+
+
+def test_two_items_of_one_name_are_refused(monkeypatch):
+    monkeypatch.setattr(ablations, "ITEMS", (*ablations.ITEMS, replace(ITEMS["table2"], name="table1")))
+    with pytest.raises(ValueError, match="more than one item is called table1"):
+        items.registered()
+
+
+def test_the_items_keep_their_order():
+    """The lists of `gvfx list` and of the report's left-out items follow it."""
+    assert " ".join(ITEMS) == (
+        "table1 table2 same fourrooms fourrooms-visit forty distinct value-error sensitivity individual-same "
+        "individual-distinct variance semi-greedy individual-semi-greedy grouping fourrooms-variance drift forty-goals "
+        "importance-sampling cumulants successor successor-temperature table3 continuous individual-continuous "
+        "value-error-continuous variance-continuous behaviour-continuous priorities tuning-continuous recommended "
+        "mujoco-recommended mujoco-paper mujoco-stills mujoco-trials limit-main limit-behaviours limit-drift coverage stops"
+    )
+
+
+def test_the_report_has_every_exhibit_in_the_order_of_the_sections(source, tmp_path):
+    write_report(tmp_path / "report.html", source)
+    sections = page_data(tmp_path / "report.html")["sections"]
+    assert [(s["id"], s["title"]) for s in sections] == [(s.id, s.title) for s in SECTIONS]
+    made = {e.id: item.name for item in reversed(ITEMS.values()) for e in build(item, source)}
+    assert {i["id"] for s in sections for i in s["items"]} == set(made)
+    order = {s["id"].removeprefix("section-"): list(dict.fromkeys(made[i["id"]] for i in s["items"])) for s in sections}
+    assert order["curves"] == ["same", "distinct", "semi-greedy", "fourrooms", "fourrooms-visit", "forty"]
+    assert order["maps"] == ["value-error", "variance", "fourrooms-variance", "forty-goals"]
+    assert " ".join(order["continuous"]) == (
+        "table3 continuous recommended individual-continuous value-error-continuous behaviour-continuous "
+        "variance-continuous priorities tuning-continuous"
+    )
+    assert order["ablations"][-1] == "cumulants" and order["tuning"][0] == "sensitivity"
+
+
+def test_what_is_missing_is_asked_of_the_store(results, tmp_path):
+    """Curves at tuned rates are optional, every other run is required; a damaged file isn't taken for a missing one."""
+    for experiment in {c.experiment.hash for c in ITEMS["same"].needs({})}:
+        shutil.copytree(results / experiment, tmp_path / experiment)
+    source = Source(Store(tmp_path), SEEDS, load_tuned(results))
+    found = available(source)
+    assert {"same", "individual-same", "cumulants"} <= set(found) and "distinct" not in found
+    assert [e.id for e in found["same"]] == ["same"]  # not same-tuned
+    path = source.store.path(Curve("same", "SR").experiment, 1)
+    raw = path.read_bytes()
+    path.unlink()
+    assert "same" not in available(source)
+    path.write_bytes(raw[:-1] + b"?")
+    with pytest.raises(CorruptFile):
+        available(source)
+
+
+def test_the_tuning_steps_are_one_number():
+    assert TUNING_STEPS == 800_000 and {c.experiment.steps for c in sweep_curves("same")} == {TUNING_STEPS}
 
 
 def test_items_without_runs_need_no_store(tmp_path):

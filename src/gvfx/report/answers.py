@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from gvfx.report.colours import SPARE
 from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, write_page
-from gvfx.report.style import SPARE
 from gvfx.running.result import Result, standard_error
 
-SHOWN = 60  # states or points of a table
+SHOWN = 60  # rows of a table: states, or points
+SUPPORTED = 0.995  # a question is warned about if less than this share of its choices was ever tried
+
+
+@dataclass(frozen=True)
+class Untried:
+    """A warning: the share of a question's choices that were never tried."""
+
+    question: str
+    share: float
+
+    def __str__(self) -> str:
+        return f"{self.question}: {self.share:.0%} of its choices were never tried"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A choice of which one more sample would reduce the error most."""
+
+    action: Any
+    observation: Any
+    seen: int
+
+    def __str__(self) -> str:
+        return f"action {self.action} in {self.observation} (seen {self.seen} times)"
+
+
+def warnings_of(result: Result) -> list[Untried]:
+    """The questions that ask about choices which the data hardly have."""
+    support: dict[str, float] = result.experiment.get("support", {})
+    return [Untried(name, 1 - support[name]) for name in result.names if support.get(name, 1.0) < SUPPORTED]
+
+
+def wanted_by(result: Result) -> list[Wanted]:
+    """What to collect next, most useful first; only a log's answers say it."""
+    return [Wanted(c["action"], c["observation"], c["seen"]) for c in result.experiment.get("collect", [])]
 
 
 def write_answers(path: Path, result: Result, source: Path) -> None:
@@ -34,20 +71,16 @@ def page_of(result: Result, source: Path) -> Page:
     if curves is not None:
         sections.append(Section("error", "Error over time", "", (curves,)))
     sections.append(Section("steps", "How the steps were spent", _spent(result), (_visits(result, origin),)))
-    warnings = [line.split("  ")[0] + ":" + line.split(", WARNING:")[1] for line in _lines(result) if ", WARNING:" in line]
     failed = [about["failed"]] if "failed" in about else []
+    wanted = wanted_by(result)
     summary = Summary(
         f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
         _headline(result),
-        tuple(line for line in _lines(result) if line.startswith("collect next")),
-        tuple(failed + warnings),
+        ("collect next: " + ", ".join(map(str, wanted)),) if wanted else (),
+        (*failed, *map(str, warnings_of(result))),
     )
     facts: dict[str, str] = {key: str(about[key]) for key in about if key in ("behaviour", "learner")}
     return Page(f"Answers: {where}", str(source.name), summary, tuple(sections), facts | {"seeds": seeds})
-
-
-def _lines(result: Result) -> list[str]:
-    return result.summary().splitlines()
 
 
 def _headline(result: Result) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 
+from gvfx.report.colours import GOAL, LABELS, MAP, PATHS, colour, steps_label
 from gvfx.report.page import Curves, Maps, Pictures
-from gvfx.report.style import GOAL, LABELS, MAP, PATHS, colour, figure, steps_label, styled
+from gvfx.report.style import figure, styled
 from gvfx.running.result import standard_error
 from gvfx.worlds.mdp import MDP
 
