@@ -29,7 +29,7 @@ from gvfx.reproduce.measures import Outcome, Verdict, ranking, verdict
 from gvfx.reproduce.mujoco import noise_floor
 from gvfx.reproduce.output import markdown, write_exhibits
 from gvfx.reproduce.sections import ABLATIONS, SECTIONS
-from gvfx.reproduce.summary import available, write_report
+from gvfx.reproduce.summary import available, sections_of, write_report
 from gvfx.reproduce.tables import choose_rates, sweep_errors
 from gvfx.running.evaluate import Part
 from gvfx.tensors import CorruptFile, pack
@@ -111,19 +111,28 @@ def source(results):
     return Source(Store(results), SEEDS, load_tuned(results))
 
 
+@pytest.fixture(scope="module")
+def built(source):
+    """The exhibits of every item."""
+    return available(source)
+
+
+@pytest.fixture
+def little(results, tmp_path):
+    """A store with the runs of one setting at the published rates, and none at the tuned rates."""
+    for experiment in {c.experiment.hash for c in ITEMS["same"].needs({})}:
+        shutil.copytree(results / experiment, tmp_path / "little" / experiment)
+    return Source(Store(tmp_path / "little"), SEEDS, load_tuned(results))
+
+
 @pytest.mark.parametrize("name", list(ITEMS))
-def test_every_item_builds_and_writes_its_files(name, source, tmp_path):
-    exhibits = build(ITEMS[name], source)
+def test_every_item_builds_and_writes_its_files(name, built, tmp_path):
+    exhibits = built[name]
     paths = write_exhibits(tmp_path, ITEMS[name], exhibits)
     assert paths and all(path.stat().st_size > 300 for path in paths)
     for exhibit in exhibits:
         assert exhibit.label == ITEMS[name].label
         assert exhibit.provenance.command == f"gvfx reproduce {name} --seeds {SEEDS}"
-
-
-def page_data(path):
-    """What a written page shows."""
-    return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.S).group(1))
 
 
 def rows_of(table: DataTable) -> dict[tuple[str, str], dict[str, str]]:
@@ -225,7 +234,7 @@ def test_every_item_has_a_label_and_unknown_names_suggest_the_nearest():
     assert done.returncode == 2 and "sensitivity" in done.stderr
 
 
-def test_an_item_is_added_in_one_module(source, tmp_path, monkeypatch):
+def test_an_item_is_added_in_one_module(little, tmp_path, monkeypatch):
     """It is listed, chosen by its group, built from stored results and shown in its section of the report."""
 
     def halves(b):
@@ -234,15 +243,17 @@ def test_an_item_is_added_in_one_module(source, tmp_path, monkeypatch):
     curve = Curve("same", "Uniform")
     extra = Item("halves", "ours", "Half of Uniform's error", lambda tuned: [curve], halves, ABLATIONS, seeds=7)
     monkeypatch.setattr(ablations, "ITEMS", (*ablations.ITEMS, extra))  # what a change to that file does
-    monkeypatch.setattr(items, "ITEMS", items.registered())
+    monkeypatch.setitem(ITEMS, "halves", items.registered()["halves"])
     done = CliRunner().invoke(app, ["list"])
     assert done.exit_code == 0 and "Half of Uniform's error" in done.output
     assert extra in chosen_items(["tabular"]) and chosen_items(["halves"]) == [extra]
     assert list(curves_with_seeds([extra], {}, None)) == [(curve, 7)]
-    assert build(extra, source)[0].rows == [["2.1"]]  # Uniform's made-up errors are 4 and 4.4
-    assert write_report(tmp_path / "report.html", source) == []
-    section = next(s for s in page_data(tmp_path / "report.html")["sections"] if s["title"] == "Ablations")
-    assert [i["rows"] for i in section["items"] if i["id"] == "halves"] == [[["2.1"]]]
+    assert build(extra, little)[0].rows == [["2.1"]]  # Uniform's made-up errors are 4 and 4.4
+    page = tmp_path / "report.html"
+    assert "halves" not in write_report(page, little)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S).group(1))
+    section = next(s for s in data["sections"] if s["title"] == "Ablations")
+    assert [(i["id"], i.get("rows")) for i in section["items"]] == [("halves", [["2.1"]]), ("cumulants", None)]
 
 
 def test_two_items_of_one_name_are_refused(monkeypatch):
@@ -262,13 +273,12 @@ def test_the_items_keep_their_order():
     )
 
 
-def test_the_report_has_every_exhibit_in_the_order_of_the_sections(source, tmp_path):
-    write_report(tmp_path / "report.html", source)
-    sections = page_data(tmp_path / "report.html")["sections"]
-    assert [(s["id"], s["title"]) for s in sections] == [(s.id, s.title) for s in SECTIONS]
-    made = {e.id: item.name for item in reversed(ITEMS.values()) for e in build(item, source)}
-    assert {i["id"] for s in sections for i in s["items"]} == set(made)
-    order = {s["id"].removeprefix("section-"): list(dict.fromkeys(made[i["id"]] for i in s["items"])) for s in sections}
+def test_the_report_has_every_exhibit_in_the_order_of_the_sections(built):
+    sections = sections_of(built)
+    assert [(s.id, s.title, s.text) for s in sections] == [(s.id, s.title, s.text) for s in SECTIONS]
+    first = {e.id: name for name in reversed(built) for e in built[name]}  # an exhibit of two items counts as the first's
+    assert sorted(e.id for s in sections for e in s.items) == sorted(first)
+    order = {s.id.removeprefix("section-"): list(dict.fromkeys(first[e.id] for e in s.items)) for s in sections}
     assert order["curves"] == ["same", "distinct", "semi-greedy", "fourrooms", "fourrooms-visit", "forty"]
     assert order["maps"] == ["value-error", "variance", "fourrooms-variance", "forty-goals"]
     assert " ".join(order["continuous"]) == (
@@ -278,21 +288,18 @@ def test_the_report_has_every_exhibit_in_the_order_of_the_sections(source, tmp_p
     assert order["ablations"][-1] == "cumulants" and order["tuning"][0] == "sensitivity"
 
 
-def test_what_is_missing_is_asked_of_the_store(results, tmp_path):
+def test_what_is_missing_is_asked_of_the_store(little):
     """Curves at tuned rates are optional, every other run is required; a damaged file isn't taken for a missing one."""
-    for experiment in {c.experiment.hash for c in ITEMS["same"].needs({})}:
-        shutil.copytree(results / experiment, tmp_path / experiment)
-    source = Source(Store(tmp_path), SEEDS, load_tuned(results))
-    found = available(source)
+    found = available(little)
     assert {"same", "individual-same", "cumulants"} <= set(found) and "distinct" not in found
     assert [e.id for e in found["same"]] == ["same"]  # not same-tuned
-    path = source.store.path(Curve("same", "SR").experiment, 1)
+    path = little.store.path(Curve("same", "SR").experiment, 1)
     raw = path.read_bytes()
     path.unlink()
-    assert "same" not in available(source)
+    assert "same" not in available(little)
     path.write_bytes(raw[:-1] + b"?")
     with pytest.raises(CorruptFile):
-        available(source)
+        available(little)
 
 
 def test_the_tuning_steps_are_one_number():

@@ -1,4 +1,4 @@
-"""Figures: learning curves and maps over a grid world, from results alone."""
+"""Figures with matplotlib: learning curves, maps over a grid world, and pictures."""
 
 from __future__ import annotations
 

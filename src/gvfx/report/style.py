@@ -54,7 +54,7 @@ def figure(columns: int = 1, rows: int = 1, width: float = 5.2, height: float = 
 
 
 def save(fig: Any, path: Any) -> None:
-    """Write a figure and let go of it."""
+    """Write a figure to a file and close it."""
     with plt.rc_context(RC):
         fig.savefig(path)
     plt.close(fig)

@@ -18,9 +18,9 @@ from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.tabular import MAIN, PRESETS, paper
 from gvfx.report import statistics
 from gvfx.report.page import Page, Section, Summary, write_page
-from gvfx.reproduce import items
 from gvfx.reproduce.base import Exhibit, Item, build
 from gvfx.reproduce.curves import main_curves, tuned_curves
+from gvfx.reproduce.items import ITEMS
 from gvfx.reproduce.measures import Outcome, Ranking, Verdict, final_errors, ranking, verdict
 from gvfx.reproduce.sections import SECTIONS
 from gvfx.reproduce.source import VERSIONS, Source
@@ -30,7 +30,7 @@ from gvfx.worlds.control import NoMuJoCo
 def available(source: Source) -> dict[str, list[Exhibit]]:
     """The exhibits of every item whose runs are all in the store, by the item's name."""
     found = {}
-    for name, item in items.ITEMS.items():
+    for name, item in ITEMS.items():
         if item.is_complete(source):
             try:
                 found[name] = build(item, source)
@@ -46,16 +46,16 @@ def write_report(path: Path, source: Source) -> list[str]:
         title="gvfx: many questions, one stream",
         subtitle="The experiments of Adaptive Exploration for Data-Efficient GVF Evaluations (NeurIPS 2024), reproduced",
         summary=summarise(source),
-        sections=_sections(exhibits),
+        sections=sections_of(exhibits),
         facts={"versions": VERSIONS, "results": str(source.store.folder.name), "written": time.strftime("%Y-%m-%d %H:%M")},
     )
     write_page(path, page)
-    return [name for name in items.ITEMS if name not in exhibits]
+    return [name for name in ITEMS if name not in exhibits]
 
 
-def _sections(exhibits: Mapping[str, Sequence[Exhibit]]) -> tuple[Section, ...]:
+def sections_of(exhibits: Mapping[str, Sequence[Exhibit]]) -> tuple[Section, ...]:
     """The sections that have exhibits; one that several items have (a sweep's surface) is shown once."""
-    ranked = sorted((items.ITEMS[name] for name in exhibits), key=lambda item: item.rank)
+    ranked = sorted((ITEMS[name] for name in exhibits), key=lambda item: item.rank)
     shown: set[str] = set()
     filled = []
     for section in dict.fromkeys([*SECTIONS, *(item.section for item in ranked)]):
@@ -91,7 +91,7 @@ def summarise(source: Source) -> Summary:
         "Does acting in proportion to the return's standard deviation (GVFExplorer) need fewer steps than following the "
         "target policies, acting uniformly, SR or BPS, when many GVFs are learned from one stream?"
     )
-    table1 = items.ITEMS["table1"]
+    table1 = ITEMS["table1"]
     curves = {name: main_curves(name) for name in MAIN}
     errors = {name: final_errors(source, c, table1.seeds) for name, c in curves.items() if source.has(c, table1.seeds)}
     standings = [Standing(name, ranking(found), _when_tuned(source, table1, name)) for name, found in errors.items()]
@@ -130,7 +130,7 @@ def _lost_when_tuned(standings: Sequence[Standing]) -> list[str]:
 
 def _networks(source: Source) -> tuple[list[str], list[str]]:
     """The continuous grid with networks: who is ahead with each replay, and which printed numbers are far off."""
-    seeds, said, off = items.ITEMS["table3"].seeds, [], []
+    seeds, said, off = ITEMS["table3"].seeds, [], []
     for replay, words in (("uniform", "replay"), ("prioritised", "PER")):
         curves = [DeepCurve(m, replay) for m in grid.METHODS]
         if source.has(curves, seeds):
