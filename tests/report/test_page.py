@@ -186,6 +186,13 @@ def test_no_name_breaks_out_of_the_data(written):
     assert json.loads(data)["sections"][2]["title"] == AWKWARD
 
 
+def test_every_script_is_joined_into_the_page(written):
+    text = written.read_text(encoding="utf-8")
+    scripts = sorted((Path(page.__file__).parent / "assets").glob("*.js"))
+    assert sorted(page.SCRIPTS) == [path.stem for path in scripts]
+    assert all(path.read_text(encoding="utf-8") in text for path in scripts)
+
+
 def test_the_title_is_escaped():
     text = page.render(Page(AWKWARD, "", Summary("", ""), ()))
     assert "<title>&lt;/script&gt;&lt;b&gt;x" in text and "<b>" not in text

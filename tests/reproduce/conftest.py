@@ -8,8 +8,8 @@ import pytest
 from helpers.results import SEEDS, TUNED, made_up_part
 
 from gvfx.experiments.store import Store
-from gvfx.reproduce.items import ITEMS, curves_with_seeds, load_tuned
-from gvfx.reproduce.source import Source
+from gvfx.reproduce import ITEMS, Source, curves_with_seeds
+from gvfx.reproduce.curves import load_tuned
 from gvfx.tensors import pack
 
 

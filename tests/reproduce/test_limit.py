@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from helpers.results import ASKED
 
-from gvfx.reproduce.items import ITEMS
-from gvfx.reproduce.tabular import build
+from gvfx.reproduce import ITEMS, build
 
 
 def test_the_limit_tables_show_ratios_to_the_optimum_and_steps_to_a_common_error(source):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from helpers.results import rows_of
 
-from gvfx.reproduce.items import ITEMS
+from gvfx.reproduce import ITEMS, build
 from gvfx.reproduce.mujoco import noise_floor
-from gvfx.reproduce.tabular import build
 
 
 def test_the_control_tables_compare_with_round_robin_and_name_the_truths_noise(source):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from helpers.results import rows_of
 
 from gvfx.report.statistics import Estimate
-from gvfx.reproduce.items import ITEMS
+from gvfx.reproduce import ITEMS, build
+from gvfx.reproduce.measures import Outcome, Verdict, ranking, verdict
 from gvfx.reproduce.output import markdown
-from gvfx.reproduce.tables import choose_rates, ranking, sweep_errors, verdict
-from gvfx.reproduce.tabular import build
+from gvfx.reproduce.tables import choose_rates, sweep_errors
 
 
 def test_table_1_shows_the_papers_number_ours_and_a_verdict(source):
@@ -30,7 +31,21 @@ def test_verdicts():
     ours = Estimate(1.0, 0.8, 1.2)
     assert [verdict(p, ours) for p in (0.5, 1.1, 2.0)] == ["worse", "inside CI", "better"]
     even = {"GVFExplorer": np.array([1.0, 3.0, 2.0]), "Uniform": np.array([2.0, 1.0, 3.0])}
-    assert ranking(even)[0].startswith("undecided")
+    assert str(ranking(even)).startswith("undecided") and ranking(even).outcome is Outcome.UNDECIDED
+    assert verdict(0.5, ours) is Verdict.WORSE
+
+
+@pytest.mark.parametrize(
+    ("explorer", "uniform", "outcome", "cell", "clause"),
+    [
+        (1.0, 4.0, Outcome.HOLDS, "holds: 75 % below Uniform [75, 75]", "GVFExplorer is 75 % below Uniform [75, 75]"),
+        (4.0, 1.0, Outcome.DIFFERS, "differs: Uniform is lower, by 75 %", "Uniform is lower, by 75 %"),
+        (1.0, 1.0, Outcome.UNDECIDED, "undecided: 0 % against Uniform [0, 0]", "undecided (0 % against Uniform [0, 0])"),
+    ],
+)
+def test_a_ranking_is_told_in_a_table_and_in_a_sentence(explorer, uniform, outcome, cell, clause):
+    ranked = ranking({"GVFExplorer": np.full(3, explorer), "Uniform": np.full(3, uniform), "SR": np.full(3, 9.0)})
+    assert (ranked.baseline, ranked.outcome, str(ranked), ranked.clause) == ("Uniform", outcome, cell, clause)
 
 
 def test_the_sweep_chooses_the_lowest_error(source):

@@ -27,8 +27,8 @@ def sweep(
     from gvfx.experiments.settings.tabular import MAIN, RATES, paper
     from gvfx.experiments.store import Store
     from gvfx.report.statistics import short
-    from gvfx.reproduce.items import ITEMS, TUNING_STEPS, load_tuned, sweep_curves
-    from gvfx.reproduce.source import Source
+    from gvfx.reproduce import ITEMS, Source
+    from gvfx.reproduce.curves import TUNING_STEPS, load_tuned, sweep_curves
     from gvfx.reproduce.tables import choose_rates, sweep_errors
 
     names = [paper[name].name for name in setting] or list(MAIN)
@@ -70,10 +70,9 @@ def reproduce(
     """Make tables and figures of the paper: run what is not stored yet, print tables, write Markdown and PNG files."""
     from gvfx.cli.stored import run_missing
     from gvfx.experiments.store import Store
-    from gvfx.reproduce.items import chosen_items, curves_with_seeds, load_tuned
+    from gvfx.reproduce import Source, build, chosen_items, curves_with_seeds
+    from gvfx.reproduce.curves import load_tuned
     from gvfx.reproduce.output import print_table, write_exhibits
-    from gvfx.reproduce.source import Source
-    from gvfx.reproduce.tabular import build
 
     chosen = chosen_items(items)
     _check_seeds(seeds)
@@ -114,8 +113,8 @@ def report(
         print(f"wrote {page}")
         return
     from gvfx.experiments.store import Store
-    from gvfx.reproduce.items import load_tuned
-    from gvfx.reproduce.source import Source
+    from gvfx.reproduce import Source
+    from gvfx.reproduce.curves import load_tuned
     from gvfx.reproduce.summary import write_report
 
     if not folder.is_dir():

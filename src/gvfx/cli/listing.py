@@ -18,7 +18,7 @@ def list_all() -> None:
     from gvfx.experiments.settings.tabular import BEHAVIOURS, LEARNERS
     from gvfx.learners.networks.deep import Deep
     from gvfx.learners.networks.twin_critics import TwinCritics
-    from gvfx.reproduce.items import ITEMS
+    from gvfx.reproduce import ITEMS
 
     console = make_console()
     settings = make_table("setting", "what", "GVFs", "steps", "paper")

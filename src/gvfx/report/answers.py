@@ -1,17 +1,55 @@
-"""The page of one result: questions, predictions with intervals, how the steps were spent, and the error over time."""
+"""The page of one saved result: questions, predictions with intervals, the error over time, and how steps were spent."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from gvfx.report.colours import SPARE
 from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, write_page
-from gvfx.report.style import SPARE
 from gvfx.running.result import Result, standard_error
 
-SHOWN = 60  # states or points of a table
+SHOWN = 60  # rows of a table: states, or points
+UNBOUNDED = "unbounded"
+SUPPORTED = 0.995  # a question is warned about if less than this share of its choices was ever tried
+
+
+@dataclass(frozen=True)
+class Untried:
+    """A warning: the share of a question's choices that were never tried."""
+
+    question: str
+    share: float
+
+    def __str__(self) -> str:
+        return f"{self.question}: {self.share:.0%} of its choices were never tried."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A choice of which one more sample would reduce the error most."""
+
+    action: Any
+    observation: Any
+    seen: int
+
+    def __str__(self) -> str:
+        return f"action {self.action} in {self.observation} (seen {self.seen} times)"
+
+
+def warnings_of(result: Result) -> list[Untried]:
+    """The questions that ask about choices which the data hardly have."""
+    support: dict[str, float] = result.experiment.get("support", {})
+    return [Untried(name, 1 - support[name]) for name in result.names if support.get(name, 1.0) < SUPPORTED]
+
+
+def wanted_by(result: Result) -> list[Wanted]:
+    """What to collect next, most useful first; only a log's answers say it."""
+    return [Wanted(c["action"], c["observation"], c["seen"]) for c in result.experiment.get("collect", [])]
 
 
 def write_answers(path: Path, result: Result, source: Path) -> None:
@@ -34,49 +72,48 @@ def page_of(result: Result, source: Path) -> Page:
     if curves is not None:
         sections.append(Section("error", "Error over time", "", (curves,)))
     sections.append(Section("steps", "How the steps were spent", _spent(result), (_visits(result, origin),)))
-    warnings = [line.split("  ")[0] + ":" + line.split(", WARNING:")[1] for line in _lines(result) if ", WARNING:" in line]
     failed = [about["failed"]] if "failed" in about else []
+    wanted = wanted_by(result)
     summary = Summary(
         f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
         _headline(result),
-        tuple(line for line in _lines(result) if line.startswith("collect next")),
-        tuple(failed + warnings),
+        (f"Collect next: {', '.join(map(str, wanted))}.",) if wanted else (),
+        (*failed, *map(str, warnings_of(result))),
+        failed_title="Warnings",
     )
     facts: dict[str, str] = {key: str(about[key]) for key in about if key in ("behaviour", "learner")}
     return Page(f"Answers: {where}", str(source.name), summary, tuple(sections), facts | {"seeds": seeds})
 
 
-def _lines(result: Result) -> list[str]:
-    return result.summary().splitlines()
-
-
 def _headline(result: Result) -> str:
-    known = ~np.isnan(result.mse).any()
-    if known:
+    if not np.isnan(result.mse).any():
         return f"Mean squared error {result.error[:, -1].mean():.3g} against the exact truth."
     if result.expected is not None and not np.isnan(result.expected).any():
         share = result.weights / result.weights.sum()
-        return (
-            f"Estimated root mean squared error {np.sqrt((result.expected[:, -1] @ share).mean()):.3g}; the truth is not known."
-        )
-    return "The truth is not known, and this learner does not say how sure it is."
+        estimated = np.sqrt((result.expected[:, -1] @ share).mean())
+        return f"Estimated root mean squared error {estimated:.3g}; the truth is not known."
+    if result.has_intervals:
+        return "The truth is not known; the intervals below say how sure each answer is."
+    return "The truth is not known, and this learner does not estimate its error."
 
 
 def _asked(result: Result) -> str:
     kind = "observations met" if result.points is not None else "states"
-    return f"Means are over the {kind}, each as often as it was visited."
+    return f"Means are over the {kind}, weighted by visits."
 
 
 def _note(result: Result) -> str:
-    return "Intervals are for 95 %." if result.has_intervals else "This learner gives no intervals."
+    if not result.has_intervals:
+        return "This learner gives no intervals."
+    return f"95 % intervals; {UNBOUNDED} where an answer depends on something that was never tried."
 
 
 def _number(x: float) -> str:
-    return f"{x:.4g}" if np.isfinite(x) else "unsure"
+    return f"{x:.4g}" if np.isfinite(x) else UNBOUNDED
 
 
 def _between(low: float, high: float) -> str:
-    return f"{low:.4g} to {high:.4g}" if np.isfinite(low) and np.isfinite(high) else "unsure"
+    return f"{low:.4g} to {high:.4g}" if np.isfinite(low) and np.isfinite(high) else UNBOUNDED
 
 
 def _questions(result: Result, origin: Provenance) -> DataTable:
@@ -85,14 +122,14 @@ def _questions(result: Result, origin: Provenance) -> DataTable:
     v = result.values.mean(axis=0)
     known = not np.isnan(result.truth).any()
     between = result.intervals() if result.has_intervals else None
-    columns = ["question", "mean", "least", "largest", *(["mean half width"] if between is not None else [])]
+    columns = ["question", "mean", "smallest", "largest", *(["mean half width"] if between is not None else [])]
     columns += ["MSE"] if known else []
     rows = []
     for i, name in enumerate(result.names):
         row = [name, *(_number(x) for x in (v[i] @ share, v[i][share > 0].min(), v[i][share > 0].max()))]
         if between is not None:
             wide = np.diff(between[i][share > 0], axis=1) / 2
-            row.append(_number(wide[np.isfinite(wide)].mean()) if np.isfinite(wide).any() else "unsure")
+            row.append(_number(wide[np.isfinite(wide)].mean()) if np.isfinite(wide).any() else UNBOUNDED)
         rows.append(row + ([_number(result.mse[:, -1, i].mean())] if known else []))
     return DataTable("asked", "What was asked and answered", "", columns, rows, provenance=origin)
 
@@ -114,7 +151,7 @@ def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
     known = not np.isnan(truth).any()
     columns = ["at", "prediction", *(["interval"] if between is not None else []), *(["truth"] if known else []), "visits"]
     left = int((visits > 0).sum()) - len(most)
-    note = f"The {len(most)} visited most; {left} more are in the file." if left > 0 else ""
+    note = f"The {len(most)} visited most often; the file has {left} more." if left > 0 else ""
     out = []
     for i, name in enumerate(result.names):
         rows = []
@@ -128,7 +165,7 @@ def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
 
 
 def _over_time(result: Result, origin: Provenance) -> Curves | None:
-    """The error, or where the truth is not known its estimate, of every question."""
+    """The error of every question, or its estimate where the truth is not known; None without either."""
     known = not np.isnan(result.mse).any()
     errors = result.mse if known else result.expected
     if errors is None or np.isnan(errors).any() or len(result.steps) < 2:
@@ -138,7 +175,7 @@ def _over_time(result: Result, origin: Provenance) -> Curves | None:
         mean, half = errors[:, :, i].mean(axis=0), 1.96 * standard_error(errors[:, :, i])
         series.append(Series(name, mean, np.maximum(mean - half, 0), mean + half, SPARE[i]))
     what = "mean squared error" if known else "estimated mean squared error"
-    note = "" if known else "The squared standard errors, averaged over what was visited; states it is unsure of do not count."
+    note = "" if known else "Squared standard errors, averaged over visits; states whose interval is unbounded do not count."
     return Curves("error-curve", f"The {what} of every question", "", result.steps, series, what, origin, note)
 
 
@@ -146,12 +183,12 @@ def _spent(result: Result) -> str:
     spent = result.visits.sum(axis=(0, 1)) / max(1, result.visits.sum())
     shares = ", ".join(f"{name} {p:.0%}" for name, p in zip(_choices(result), spent, strict=True))
     ended = f" {int(result.episodes[:, -1].mean()):,} episodes ended per seed." if result.episodes.size else ""
-    near = " Visits of transitions that are kept are counted at the nearest of the points." if result.points is not None else ""
+    near = " Visits are those of stored transitions, each counted at the nearest point." if result.points is not None else ""
     return f"Of all steps: {shares}.{ended}{near}"
 
 
 def _choices(result: Result) -> list[str]:
-    """What the steps were spent on."""
+    """The columns of visits: actions, or the policies that were followed."""
     return [f"action {choice}" if choice.isdigit() else choice for choice in result.choices]
 
 

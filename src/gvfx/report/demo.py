@@ -1,4 +1,4 @@
-"""The one-minute demo: six behaviours on one setting, who wins, and figures of why."""
+"""The one-minute demo: six behaviours on one setting, which one wins, and figures that show why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gvfx.running.result import Result
 
 
 def write_figures(setting: Setting, results: dict[str, Result], folder: Path) -> list[Path]:
-    """Learning curves, value-error maps, variance maps and behaviour arrows as PNG files."""
+    """Write learning curves, value-error maps, variance maps and behaviour arrows as PNG files; returns their paths."""
     world = setting.world
     first = next(iter(results.values()))
     explorer, robin = results["GVFExplorer"], results["RoundRobin"]
@@ -51,7 +51,7 @@ def write_figures(setting: Setting, results: dict[str, Result], folder: Path) ->
 
 
 def verdict(results: dict[str, Result]) -> str:
-    """Who wins, by how much, in one or two sentences."""
+    """Which behaviour wins and by how much, in one or two sentences."""
     final = {name: result.error[:, -1] for name, result in results.items()}
     ranked = sorted(final, key=lambda name: final[name].mean())
     best, second = ranked[0], ranked[1]

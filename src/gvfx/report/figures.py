@@ -1,4 +1,4 @@
-"""Figures: learning curves and maps over a grid world, from results alone."""
+"""Figures with matplotlib: learning curves, maps over a grid world, and pictures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 
+from gvfx.report.colours import GOAL, LABELS, MAP, PATHS, colour, steps_label
 from gvfx.report.page import Curves, Maps, Pictures
-from gvfx.report.style import GOAL, LABELS, MAP, PATHS, colour, figure, steps_label, styled
+from gvfx.report.style import figure, styled
 from gvfx.running.result import standard_error
 from gvfx.worlds.mdp import MDP
 

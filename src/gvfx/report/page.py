@@ -1,7 +1,7 @@
 """The interactive report: one HTML file that needs no network, no server and no other file.
 
-`write_page` puts style, script and data into one document. The data are JSON inside the page; the script
-in `assets/page.js` draws them and sets every string as text, so a name can hold any character.
+`write_page` puts style, scripts and data into one document. The data are JSON inside the page; the scripts in `assets`
+draw them and set every string as text, so a name can hold any character.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from string import Template
 from typing import Any, TypeAlias
 
 import numpy as np
+from PIL import Image
 
 from gvfx.files import write_whole
 
 Numbers: TypeAlias = Sequence[float] | Sequence[float | None] | np.ndarray  # NaN, infinity and None are gaps
+SCRIPTS = ("elements", "numbers", "frame", "plot", "curves", "scale", "paint", "maps", "tables", "page")  # in this order
 COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}|[a-zA-Z]+")
 
 
@@ -54,7 +56,7 @@ class Series:
 
     def __post_init__(self) -> None:
         if not COLOUR.fullmatch(self.colour):
-            raise ValueError(f"colour: {self.colour!r} of series {self.name!r} is no colour; write '#rrggbb'.")
+            raise ValueError(f"colour: {self.colour!r} of series {self.name!r} is not a colour; write '#rrggbb'.")
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a text (paragraphs parted by empty lines) and its figures and tables."""
+    """A heading, a text (paragraphs separated by empty lines) and its figures and tables."""
 
     id: str
     title: str
@@ -173,17 +175,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Summary:
-    """What was asked, who wins and how surely, and what failed to reproduce: to be read in a minute."""
+    """What was asked, the answer, and what failed or needs a warning: read in a minute."""
 
     asked: str
     headline: str
     bullets: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    failed_title: str = "Not reproduced"
 
 
 @dataclass(frozen=True)
 class Page:
-    """The whole report; `facts` (versions, seeds, time) close it."""
+    """The whole report; `facts` (versions, seeds, time) stand at its end."""
 
     title: str
     subtitle: str
@@ -195,7 +198,7 @@ class Page:
         seen: set[str] = set()
         for name in self.ids():
             if not name or name in seen:
-                raise ValueError(f"id: {name!r} is empty or already taken; give every section and figure an id of its own.")
+                raise ValueError(f"id: {name!r} is empty or already taken; give every section and figure its own id.")
             seen.add(name)
 
     def ids(self) -> Iterator[str]:
@@ -207,19 +210,21 @@ class Page:
 
 
 def write_page(path: Path, data: Page) -> None:
-    """Write the report as one HTML file, whole or not at all."""
+    """Write the report as one HTML file; a failed write leaves an existing file as it was."""
     write_whole(path, render(data).encode("utf-8"))
 
 
 def render(data: Page) -> str:
-    """The document as text."""
+    """The HTML document as text."""
     assets = resources.files("gvfx.report") / "assets"
-    css, script, template = ((assets / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html"))
-    return Template(template).substitute(title=html.escape(data.title), css=css, script=script, data=to_json(data))
+    css, template, *parts = (
+        (assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.html", *(f"{name}.js" for name in SCRIPTS))
+    )
+    return Template(template).substitute(title=html.escape(data.title), css=css, script="\n".join(parts), data=to_json(data))
 
 
 def to_json(data: Page) -> str:
-    """The page's data as ASCII JSON that can stand inside a script element: no `<`, `>`, `&`, NaN or infinity."""
+    """The page's data as ASCII JSON that is safe inside a script element: without `<`, `>`, `&`, NaN or infinity."""
     text = json.dumps(plain(data), allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -227,7 +232,7 @@ def to_json(data: Page) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses, arrays and numbers as JSON's own types; what isn't finite becomes None."""
+    """Dataclasses, arrays and numbers as JSON types; numbers that are not finite become None."""
     if isinstance(value, str | bool | int | None):
         return value
     if isinstance(value, np.generic | np.ndarray):
@@ -249,20 +254,18 @@ def plain(value: Any) -> Any:
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, Iterable):
         return [plain(part) for part in value]
-    raise TypeError(f"{type(value).__name__} cannot stand in a page")
+    raise TypeError(f"{type(value).__name__} is not supported in a page")
 
 
 def jpeg(picture: np.ndarray) -> str:
-    """A picture as a URL that holds it."""
-    from PIL import Image
-
+    """A picture [height, width, 3] as a data URL."""
     held = io.BytesIO()
     Image.fromarray(picture).save(held, "JPEG", quality=85)
     return "data:image/jpeg;base64," + base64.b64encode(held.getvalue()).decode()
 
 
 def number(value: float) -> float | int | None:
-    """A finite number, short: whole ones as they are, others to seven digits, which no screen can tell apart."""
+    """A finite number in short form: integers exactly, others to seven digits; otherwise None."""
     if not math.isfinite(value):
         return None
     return int(value) if value.is_integer() and abs(value) < 2**53 else float(f"{value:.7g}")

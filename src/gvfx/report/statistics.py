@@ -1,6 +1,6 @@
 """Statistics over seeds: means, bootstrap intervals, interquartile means, paired differences, steps to an error.
 
-Samples are [seed] or [seed, t].  Bootstrap draws come from a fixed named seed: the same results give the same numbers.
+Samples are [seed] or [seed, t].  Bootstrap draws have a fixed seed, so the same results give the same numbers.
 """
 
 from __future__ import annotations

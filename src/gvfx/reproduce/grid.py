@@ -1,33 +1,51 @@
-"""Exhibits of the continuous grid: tables, curves and maps over its 20x20 lattice."""
+"""The continuous grid: Table 3, curves, and maps over its 20x20 lattice.
+
+Everything comes from stored results except the paths of `trajectory`: runs store how often each cell was visited and the
+behaviour's probabilities at the lattice points, not the paths themselves, so a few episodes are sampled from the latter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from gvfx.experiments.settings.grid import (
     METHODS,
+    PRIORITY_SEEDS,
     PUBLISHED,
     RATES,
     REPLAYS,
+    SEEDS,
     STEPS,
     TUNING_RATES,
+    TUNING_SEEDS,
     TUNING_STEPS,
     DeepCurve,
     recommended_curves,
+    table_curves,
+    tuning_curves,
 )
 from gvfx.report import statistics
+from gvfx.report.colours import SPARE, colour
 from gvfx.report.page import Maps, Panel
-from gvfx.report.style import SPARE, colour
-from gvfx.reproduce.source import Build, Exhibit
-from gvfx.reproduce.tables import ranking, verdict
+from gvfx.reproduce.base import AVERAGE, Build, Exhibit, Item
+from gvfx.reproduce.measures import OURS, printed_row, ranking, steps_reached, verdict
+from gvfx.reproduce.sections import NETWORKS
 from gvfx.running.result import Result
 from gvfx.worlds.continuous_grid import MOVES, ContinuousGridEnv, paper_grid
 
 SIDE = 20
 PATHS_DRAWN = 5  # trajectories per method, one of each seed's behaviour
 WORDS = {"uniform": "replay", "prioritised": "PER"}
+SHOWN = ("RoundRobin", OURS)  # the methods of the maps
+PRIORITIES = {  # what prioritised replay can go by
+    "GVFExplorer, by Q": DeepCurve("GVFExplorer", "prioritised"),
+    "GVFExplorer, by M": DeepCurve("GVFExplorer", "prioritised", priority="m"),
+    "SR, by Q": DeepCurve("SR", "prioritised"),
+    "SR, by SR": DeepCurve("SR", "prioritised", priority="sr"),
+}
+ALL_CELLS = f"{AVERAGE} (400 cells)"
 
 
 def _name(curve: DeepCurve) -> str:
@@ -40,15 +58,7 @@ def _table3(b: Build) -> list[Exhibit]:
     best: list[tuple[int, int]] = []
     for replay in REPLAYS:
         printed = PUBLISHED[replay]
-        claim = 100 * (1 - printed["GVFExplorer"] / min(v for m, v in printed.items() if m != "GVFExplorer"))
-        rows.append(
-            [
-                WORDS[replay],
-                "paper, as printed",
-                *(f"{printed[m]:g}" if m in printed else "-" for m in METHODS),
-                f"{claim:.0f} % below",
-            ]
-        )
+        rows.append(printed_row(WORDS[replay], printed, METHODS))
         results = {m: b.result(DeepCurve(m, replay)) for m in METHODS}
         for name, errors in (
             ("ours, 400 cells", {m: r.error[:, -1] for m, r in results.items()}),
@@ -56,7 +66,7 @@ def _table3(b: Build) -> list[Exhibit]:
         ):
             estimates = [statistics.mean(errors[m]) for m in METHODS]
             best.append((len(rows), 2 + int(np.argmin([e.value for e in estimates]))))
-            rows.append([WORDS[replay], name, *map(str, estimates), ranking(errors)[0]])
+            rows.append([WORDS[replay], name, *map(str, estimates), str(ranking(errors))])
         medians = [float(np.median(results[m].error[:, -1])) for m in METHODS]
         rows.append([WORDS[replay], "ours, median seed", *(f"{v:.3g}" for v in medians), ""])
         final = {m: statistics.mean(r.error[:, -1]) for m, r in results.items()}
@@ -70,15 +80,20 @@ def _outside(r: Result) -> np.ndarray:
     return r.mse_outside.mean(axis=2)
 
 
+def _lines(b: Build) -> dict[DeepCurve, Result]:
+    """The result of every method with both replays."""
+    return {c: b.result(c) for c in table_curves()}
+
+
 def _curves(b: Build) -> list[Exhibit]:
-    results = {DeepCurve(m, r): b.result(DeepCurve(m, r)) for r in REPLAYS for m in METHODS}
+    results = _lines(b)
     steps = next(iter(results.values())).steps
     series = [b.series(_name(c), r.error, colour(c.method), c.replay == "prioritised") for c, r in results.items()]
-    return [b.curves("continuous", b.item.title, steps, series, "MSE, averaged over GVFs (400 cells)")]
+    return [b.curves("continuous", b.item.title, steps, series, ALL_CELLS)]
 
 
 def _individual(b: Build) -> list[Exhibit]:
-    results = {DeepCurve(m, r): b.result(DeepCurve(m, r)) for r in REPLAYS for m in METHODS}
+    results = _lines(b)
     first = next(iter(results.values()))
     return [
         b.curves(
@@ -92,9 +107,9 @@ def _individual(b: Build) -> list[Exhibit]:
     ]
 
 
-def _maps(b: Build, key: str, title: str, times: Sequence[int], panels: list[Panel], unit: str) -> Maps:
+def _maps(b: Build, key: str, title: str, times: Sequence[int], panels: list[Panel], unit: str, note: str = "") -> Maps:
     goals = [(int((1 - y) * SIDE), int(x * SIDE)) for x, y in (goal.at for goal in paper_grid().goals)]
-    return Maps(key, title, b.item.label, SIDE, SIDE, [], goals, times, panels, True, unit, b.provenance)
+    return Maps(key, title, b.item.label, SIDE, SIDE, [], goals, times, panels, True, unit, b.provenance, note)
 
 
 def _upright(per_point: np.ndarray) -> np.ndarray:
@@ -103,7 +118,7 @@ def _upright(per_point: np.ndarray) -> np.ndarray:
 
 
 def _value_error(b: Build) -> list[Exhibit]:
-    results = {m: b.result(DeepCurve(m, "prioritised")) for m in ("RoundRobin", "GVFExplorer")}
+    results = {m: b.result(DeepCurve(m, "prioritised")) for m in SHOWN}
     times = [s.step for s in results["RoundRobin"].snapshots if s.step < STEPS]  # the paper's 900,000, not the end
     out: list[Exhibit] = []
     for key, title, pick in [
@@ -128,7 +143,7 @@ def _variance(b: Build) -> list[Exhibit]:
 
 def _behaviour(b: Build) -> list[Exhibit]:
     moves = np.array(MOVES) * (1, -1)  # (right, down) on the map
-    results = {m: b.result(DeepCurve(m)) for m in ("RoundRobin", "GVFExplorer")}
+    results = {m: b.result(DeepCurve(m)) for m in SHOWN}
     times = [s.step for s in results["RoundRobin"].snapshots]
     arrows, paths = [], []
     for m, r in results.items():
@@ -138,14 +153,18 @@ def _behaviour(b: Build) -> list[Exhibit]:
         walks = [[trajectory(mu, seed) for seed, mu in enumerate(s.behaviour[:PATHS_DRAWN])] for s in r.snapshots]
         paths.append(Panel(m, shares, paths=walks))
     unit = "visits, % of steps"
+    note = (
+        "Colours are the visits of the stored runs. Paths are not stored: each is one episode that is simulated when the "
+        "figure is made, with the behaviour of one seed as stored at the 400 lattice points."
+    )
     return [
-        _maps(b, "trajectories-continuous", "Continuous grid: sampled trajectories", times, paths, unit),
+        _maps(b, "trajectories-continuous", "Continuous grid: sampled trajectories", times, paths, unit, note),
         _maps(b, "behaviour-continuous", b.item.title, times, arrows, unit),
     ]
 
 
 def trajectory(mu: np.ndarray, seed: int) -> np.ndarray:
-    """One episode of a behaviour that is known at the lattice's points, mu [point, action], as (x, y) in cells of the map."""
+    """A simulated episode of a behaviour stored at the lattice points, mu [point, action], as (x, y) in cells of the map."""
     env = ContinuousGridEnv(paper_grid())
     at, _ = env.reset(seed=seed)
     draws = np.random.default_rng(seed)
@@ -159,15 +178,9 @@ def trajectory(mu: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _priorities(b: Build) -> list[Exhibit]:
-    lines = [
-        ("GVFExplorer, by Q", DeepCurve("GVFExplorer", "prioritised")),
-        ("GVFExplorer, by M", DeepCurve("GVFExplorer", "prioritised", priority="m")),
-        ("SR, by Q", DeepCurve("SR", "prioritised")),
-        ("SR, by SR", DeepCurve("SR", "prioritised", priority="sr")),
-    ]
-    results = [(name, b.result(c)) for name, c in lines]
-    series = [b.series(name, r.error, SPARE[k]) for k, (name, r) in enumerate(results)]
-    return [b.curves("priorities", b.item.title, results[0][1].steps, series, "MSE, averaged over GVFs")]
+    results = {name: b.result(c) for name, c in PRIORITIES.items()}
+    series = [b.series(name, r.error, SPARE[k]) for k, (name, r) in enumerate(results.items())]
+    return [b.curves("priorities", b.item.title, next(iter(results.values())).steps, series)]
 
 
 def _tuning(b: Build) -> list[Exhibit]:
@@ -187,33 +200,105 @@ def _recommended(b: Build) -> list[Exhibit]:
     results = {c.method: b.result(c) for c in recommended_curves()}
     first = next(iter(results.values()))
     series = [b.series(m, r.error, colour(m, k)) for k, (m, r) in enumerate(results.items())]
-    rows = []
-    for m, r in results.items():
-        reached = statistics.steps_to_reach(r.steps, r.error, 2.0)
-        rows.append(
-            [
-                m,
-                str(statistics.mean(r.error[:, -1])),
-                str(statistics.mean(_outside(r)[:, -1])),
-                f"{reached:,.0f}" if reached else "not reached",
-            ]
-        )
+    rows = [
+        [m, str(statistics.mean(r.error[:, -1])), str(statistics.mean(_outside(r)[:, -1])), steps_reached(r, 2.0)]
+        for m, r in results.items()
+    ]
     columns = ["behaviour", "MSE, 400 cells", "MSE, 392 outside the goals", "steps to MSE 2"]
     note = "Replay of 1,000,000, 32 waves beside the inputs, Adam at 0.002 falling to 3 %. Printed: 5.19, with PER 3.87."
     return [
         b.table("recommended", b.item.title, columns, rows, note),
-        b.curves("recommended-curves", b.item.title, first.steps, series, "MSE, averaged over GVFs (400 cells)"),
+        b.curves("recommended-curves", b.item.title, first.steps, series, ALL_CELLS),
     ]
 
 
-BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
-    "table3": _table3,
-    "continuous": _curves,
-    "individual-continuous": _individual,
-    "value-error-continuous": _value_error,
-    "variance-continuous": _variance,
-    "behaviour-continuous": _behaviour,
-    "priorities": _priorities,
-    "tuning-continuous": _tuning,
-    "recommended": _recommended,
-}
+GROUP = "deep"
+ITEMS = (
+    Item(
+        "table3",
+        "tab:mse_in_cont_env",
+        "Average MSE in the continuous grid",
+        lambda tuned: table_curves(),
+        _table3,
+        NETWORKS,
+        SEEDS,
+    ),
+    Item(
+        "continuous",
+        "fig:avgmse_sub1",
+        "Continuous grid: average MSE, replay (solid) and PER (dashed)",
+        lambda tuned: table_curves(),
+        _curves,
+        NETWORKS,
+        SEEDS,
+    ),
+    Item(
+        "individual-continuous",
+        "fig:mse_2d_world_individual",
+        "Continuous grid: MSE of each GVF",
+        lambda tuned: table_curves(),
+        _individual,
+        NETWORKS,
+        SEEDS,
+        rank=1,
+    ),
+    Item(
+        "value-error-continuous",
+        "fig:val_error_cont_base, fig:val_error_cont_ours, fig:cont_value_error",
+        "Continuous grid: value error with PER at 900,000 steps",
+        lambda tuned: [DeepCurve(m, "prioritised") for m in SHOWN],
+        _value_error,
+        NETWORKS,
+        SEEDS,
+        rank=1,
+    ),
+    Item(
+        "variance-continuous",
+        "fig:cont_env_variance",
+        "Continuous grid: variance estimated by GVFExplorer",
+        lambda tuned: [DeepCurve(OURS)],
+        _variance,
+        NETWORKS,
+        SEEDS,
+        rank=2,
+    ),
+    Item(
+        "behaviour-continuous",
+        "fig:traj_2d_world",
+        "Continuous grid: where RoundRobin and GVFExplorer go",
+        lambda tuned: [DeepCurve(m) for m in SHOWN],
+        _behaviour,
+        NETWORKS,
+        SEEDS,
+        rank=1,
+    ),
+    Item(
+        "priorities",
+        "Sec. 7.2, Prioritized Experience Replay",
+        "PER by the error of Q, of M, and of the successor features",
+        lambda tuned: list(PRIORITIES.values()),
+        _priorities,
+        NETWORKS,
+        PRIORITY_SEEDS,
+        rank=2,
+    ),
+    Item(
+        "tuning-continuous",
+        "tab:hyperparameters",
+        "Continuous grid: learning rates by one protocol",
+        lambda tuned: tuning_curves(),
+        _tuning,
+        NETWORKS,
+        TUNING_SEEDS,
+        rank=2,
+    ),
+    Item(
+        "recommended",
+        "ours",
+        "Continuous grid: the recommended setting",
+        lambda tuned: recommended_curves(),
+        _recommended,
+        NETWORKS,
+        SEEDS,
+    ),
+)

@@ -1,9 +1,8 @@
-"""Exhibits of the statistical limit: MSE times steps over the optimum, steps to a common error, and the drifting cumulant."""
+"""How close to the statistical limit: MSE times steps over the optimum, steps to a common error, intervals and stopping."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -11,9 +10,11 @@ from scipy.special import ndtri
 from gvfx.experiments.settings.limit import (
     AVERAGED,
     CE,
+    COVERAGE_RUNS,
     DRIFTING,
     SARSA,
     STATIONARY,
+    STOPS,
     TIMES,
     LimitCurve,
     coverage_curves,
@@ -25,33 +26,22 @@ from gvfx.experiments.settings.limit import (
     stop_curves,
 )
 from gvfx.report import statistics
+from gvfx.report.colours import colour, steps_label
 from gvfx.report.page import Series
-from gvfx.report.style import colour, steps_label
-from gvfx.reproduce.items import main_curves
-from gvfx.reproduce.source import Build, Exhibit
+from gvfx.reproduce.base import Build, Exhibit, Item
+from gvfx.reproduce.curves import ABLATION_SEEDS, main_curves
+from gvfx.reproduce.measures import drifter_error
+from gvfx.reproduce.sections import LIMIT
 from gvfx.running.result import Result
 
 SHORT = {CE: "CE", SARSA: "Expected Sarsa"}
 Results = Mapping[tuple[str, str], Result]  # (behaviour, learner) -> result
 
 
-def limit(b: Build) -> list[Exhibit]:
-    """Every stationary setting: how many times the optimum's error OptimalDesign and the paper's method have, and how soon."""
-    return _against_the_optimum(b, main_pairs(), "limit-main")
-
-
-def behaviours(b: Build) -> list[Exhibit]:
-    """The same for every behaviour and learner, with fewer seeds."""
-    return _against_the_optimum(b, stationary_curves(), "limit-behaviours")
-
-
-def _against_the_optimum(b: Build, curves: Sequence[LimitCurve], key: str) -> list[Exhibit]:
+def _against_the_optimum(b: Build, curves: Sequence[LimitCurve]) -> list[Exhibit]:
+    """Every stationary setting: how many times the optimum's error each method has, and how soon it reaches a common one."""
     results = {s: _results(b, [c for c in curves if c.setting == s]) for s in STATIONARY}
-    return [
-        _ratios(b, results, key),
-        _steps(b, results, key),
-        *(_curves(b, setting, found, key) for setting, found in results.items()),
-    ]
+    return [_ratios(b, results), _steps(b, results), *(_curves(b, setting, found) for setting, found in results.items())]
 
 
 def _results(b: Build, curves: Sequence[LimitCurve]) -> Results:
@@ -68,7 +58,7 @@ def _at(r: Result, time: int, samples: np.ndarray) -> np.ndarray:
     return samples[:, int(np.flatnonzero(r.steps == time)[0])]
 
 
-def _ratios(b: Build, results: Mapping[str, Results], key: str) -> Exhibit:
+def _ratios(b: Build, results: Mapping[str, Results]) -> Exhibit:
     pairs = list(results[STATIONARY[0]])
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
@@ -95,7 +85,7 @@ def _ratios(b: Build, results: Mapping[str, Results], key: str) -> Exhibit:
         f"average is over {', '.join(AVERAGED)}. Predicted: what the theory says a fixed behaviour tends to; Expected Sarsa's "
         "rates stay above zero, so its ratio grows with the steps."
     )
-    return b.table(key, b.item.title, columns, rows, note, best)
+    return b.table(b.item.name, b.item.title, columns, rows, note, best)
 
 
 def _tends(setting: str, method: str, learner: str) -> str:
@@ -103,7 +93,7 @@ def _tends(setting: str, method: str, learner: str) -> str:
     return "-" if ratio is None else statistics.short(ratio)
 
 
-def _steps(b: Build, results: Mapping[str, Results], key: str) -> Exhibit:
+def _steps(b: Build, results: Mapping[str, Results]) -> Exhibit:
     """Steps to the error that the paper's method has at its end."""
     rows = []
     for setting, found in results.items():
@@ -120,17 +110,17 @@ def _steps(b: Build, results: Mapping[str, Results], key: str) -> Exhibit:
         "which the mean over seeds stays at or below it (every 10,000 steps for OptimalDesign with CE and GVFExplorer with "
         "Expected Sarsa, every 100,000 for the others)."
     )
-    return b.table(f"{key}-steps", "Steps to the error that the paper's method ends with", columns, rows, note)
+    return b.table(f"{b.item.name}-steps", "Steps to the error that the paper's method ends with", columns, rows, note)
 
 
-def _curves(b: Build, setting: str, found: Results, key: str) -> Exhibit:
+def _curves(b: Build, setting: str, found: Results) -> Exhibit:
     steps = _common(found)
     series = [_line(b, pair, over_optimum(setting, r)[:, np.isin(r.steps, steps)]) for pair, r in found.items()]
     note = (
         "1 is what the best behaviour tends to; early on, when little was seen, every error is bounded and the ratio is small. "
         "Solid: certainty equivalence; dashed: Expected Sarsa."
     )
-    return b.curves(f"{key}-{setting}", f"{b.item.title}, {setting}", steps, series, "MSE × steps / optimum", note)
+    return b.curves(f"{b.item.name}-{setting}", f"{b.item.title}, {setting}", steps, series, "MSE × steps / optimum", note)
 
 
 def _common(found: Results) -> np.ndarray:
@@ -143,7 +133,7 @@ def _line(b: Build, pair: tuple[str, str], samples: np.ndarray) -> Series:
     return b.series(f"{method}, {SHORT[learner]}", samples, colour(method), learner == SARSA)
 
 
-def drift(b: Build) -> list[Exhibit]:
+def _drift(b: Build) -> list[Exhibit]:
     """FourRooms with the drifter: certainty equivalence beside every method of the paper."""
     ours = _results(b, drift_curves())
     theirs = {(c.method, SARSA): b.result(c) for c in main_curves(DRIFTING)}
@@ -151,7 +141,7 @@ def drift(b: Build) -> list[Exhibit]:
     rows = []
     for (method, learner), r in {**ours, **theirs}.items():
         final = statistics.mean(r.error[:, -1])
-        relative = statistics.mean(_relative(r)[:, -1])
+        relative = statistics.mean(drifter_error(r)[:, -1])
         rows.append([method, SHORT[learner], str(final), str(relative), f"{best / final.value:.3g}"])
     columns = ["behaviour", "learner", "MSE", "drifter's MSE / level²", "times below the paper's best"]
     steps = _common(ours)
@@ -163,17 +153,11 @@ def drift(b: Build) -> list[Exhibit]:
             "FourRooms with a drifting cumulant: average MSE",
             steps,
             [_line(b, pair, r.error[:, np.isin(r.steps, steps)]) for pair, r in ours.items()],
-            "MSE, averaged over GVFs",
         ),
     ]
 
 
-def _relative(r: Result) -> np.ndarray:
-    """The drifting GVF's MSE over its squared level, [seed, t]."""
-    return r.mse[:, :, 1] / r.levels[:, :, 1] ** 2
-
-
-def coverage(b: Build) -> list[Exhibit]:
+def _coverage(b: Build) -> list[Exhibit]:
     """How many of the 95 % intervals hold the truth, averaged over the states whose answers have a variance."""
     rows = []
     for curve in coverage_curves():
@@ -200,7 +184,7 @@ def covered(r: Result, level: float = 0.95) -> tuple[np.ndarray, float]:
     return (inside & unsure).sum(axis=2) / unsure.sum(axis=2), float(np.isinf(se).sum() / unsure.sum())
 
 
-def stops(b: Build) -> list[Exhibit]:
+def _stops(b: Build) -> list[Exhibit]:
     """How often the error is below the target when the rule says so, and how many steps that took."""
     rows = []
     for curve in stop_curves():
@@ -229,10 +213,41 @@ def stops(b: Build) -> list[Exhibit]:
     return [b.table("stops", b.item.title, columns, rows, note)]
 
 
-BUILDERS: dict[str, Any] = {
-    "limit-main": limit,
-    "limit-behaviours": behaviours,
-    "limit-drift": drift,
-    "coverage": coverage,
-    "stops": stops,
-}
+GROUP = "limit"
+ITEMS = (
+    Item(
+        "limit-main",
+        "ours",
+        "How close to the limit",
+        lambda tuned: main_pairs(),
+        lambda b: _against_the_optimum(b, main_pairs()),
+        LIMIT,
+    ),
+    Item(
+        "limit-behaviours",
+        "ours",
+        "How close to the limit: every behaviour and learner",
+        lambda tuned: stationary_curves(),
+        lambda b: _against_the_optimum(b, stationary_curves()),
+        LIMIT,
+        ABLATION_SEEDS,
+    ),
+    Item(
+        "limit-drift",
+        "ours",
+        "A drifting cumulant: certainty equivalence and the paper's methods",
+        lambda tuned: [*drift_curves(), *main_curves(DRIFTING)],
+        _drift,
+        LIMIT,
+    ),
+    Item(
+        "coverage",
+        "ours",
+        "How often intervals hold the truth",
+        lambda tuned: coverage_curves(),
+        _coverage,
+        LIMIT,
+        COVERAGE_RUNS,
+    ),
+    Item("stops", "ours", "Stopping when the error is below a target", lambda tuned: stop_curves(), _stops, LIMIT, STOPS),
+)

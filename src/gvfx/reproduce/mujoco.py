@@ -1,4 +1,7 @@
-"""Exhibits of Walker and Cheetah: curves with the truth's own noise, tables, and stills of what the behaviours do."""
+"""Walker and Cheetah: curves with the noise of the truth, tables, and stills of what the behaviours do.
+
+The stills are simulated when they are made: runs store the weights of the behaviour's actor at the end, not what it did.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,30 @@ from itertools import pairwise
 import numpy as np
 
 from gvfx.behaviours.actor import PAPER
-from gvfx.experiments.settings.mujoco import CONTROL, HELD, STEPS, TRIAL_DOMAIN, ControlCurve, figure_methods, trial_methods
+from gvfx.experiments.settings.mujoco import (
+    CONTROL,
+    HELD,
+    SEEDS,
+    STEPS,
+    TRIAL_DOMAIN,
+    TRIAL_SEEDS,
+    ControlCurve,
+    figure_curves,
+    figure_methods,
+    trial_curves,
+    trial_methods,
+)
 from gvfx.questions.target_policies import Layers, Target, actor
 from gvfx.report import statistics
+from gvfx.report.colours import colour
 from gvfx.report.page import Pictures
-from gvfx.report.style import colour
-from gvfx.reproduce.source import Build, Exhibit
+from gvfx.reproduce.base import AVERAGE, Build, Exhibit, Item
+from gvfx.reproduce.measures import OURS
+from gvfx.reproduce.sections import MUJOCO
 from gvfx.running.result import Result
+from gvfx.truths.control import control_truth
 from gvfx.worlds.control import Domain, Lockstep
+from gvfx.worlds.control_render import render
 
 SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
 Choice = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions [1, a] at observations [1, o]
@@ -25,15 +44,12 @@ Choice = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions [1, 
 @cache
 def noise_floor(setting: str) -> float:
     """What a perfect prediction would score against the Monte Carlo truth, averaged over GVFs."""
-    from gvfx.truths.control import control_truth
-
     s = CONTROL[setting]
     return float(control_truth(s.world, [q.policy for q in s.questions]).noise_floor.mean())  # type: ignore[misc]
 
 
-def figure(preset: str) -> Callable[[Build], list[Exhibit]]:
-    """Every method on both domains: what they end at, and how they get there."""
-
+def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
+    """Every method on both domains: their errors at the end and over training."""
     methods = figure_methods(preset)
 
     def make(b: Build) -> list[Exhibit]:
@@ -43,8 +59,8 @@ def figure(preset: str) -> Callable[[Build], list[Exhibit]]:
                 f"{b.item.name}-{name}",
                 f"{CONTROL[name].title} ({preset})",
                 next(iter(found.values())).steps,
-                [b.series(m, r.error, colour(m.split(",")[0]), dashed=m == HELD) for m, r in found.items()],
-                "MSE, averaged over GVFs (50 state-action points)",
+                [b.series(m, r.error, colour("Mixture" if m == HELD else m), dashed=m == HELD) for m, r in found.items()],
+                f"{AVERAGE} (50 state-action points)",
                 reference=[("noise of the Monte Carlo truth", noise_floor(name))],
             )
             for name, found in results.items()
@@ -55,7 +71,7 @@ def figure(preset: str) -> Callable[[Build], list[Exhibit]]:
             for what, pick in (("mean over training", _over_training), ("at the end", lambda r: r.error[:, -1])):
                 errors = {m: pick(r) for m, r in found.items()}
                 best.append((len(rows), 2 + int(np.argmin([e.mean() for e in errors.values()]))))
-                gain = statistics.improvement(errors["GVFExplorer"], errors["RoundRobin"])
+                gain = statistics.improvement(errors[OURS], errors["RoundRobin"])
                 rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), f"{gain} %"])
         columns = ["domain", "MSE", *methods, "GVFExplorer below RoundRobin"]
         floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in CONTROL)
@@ -69,7 +85,7 @@ def _over_training(r: Result) -> np.ndarray:
     return r.error.mean(axis=1)
 
 
-def trials(b: Build) -> list[Exhibit]:
+def _trials(b: Build) -> list[Exhibit]:
     """Forms of the explorer beside RoundRobin."""
     errors = {m: b.result(ControlCurve(TRIAL_DOMAIN, m)).error for m in trial_methods()}
     numbers = np.array([(e.mean(), e[:, -1].mean(), e.max(axis=1).mean()) for e in errors.values()])
@@ -82,16 +98,18 @@ def trials(b: Build) -> list[Exhibit]:
 # --- stills ----------------------------------------------------------------------------------------------------------
 
 
-def stills(b: Build) -> list[Exhibit]:
+def _stills(b: Build) -> list[Exhibit]:
     """One episode of each behaviour at the end of learning, first seed."""
     out: list[Exhibit] = []
     for name, setting in CONTROL.items():
         targets = [q.policy for q in setting.questions]
-        result = b.result(ControlCurve(name, "GVFExplorer", "paper"))
+        result = b.result(ControlCurve(name, OURS, "paper"))
         rows = [(who, pictures(setting.world, choice)) for who, choice in behaviours(setting.world, targets, result)]  # type: ignore[arg-type]
         columns = [f"step {t}" for t in SHOWN]
         note = (
-            "One episode from the same start. RoundRobin follows one target policy per episode; GVFExplorer is its printed actor."
+            "One episode from the same start. RoundRobin follows one target policy per episode; GVFExplorer is its printed "
+            "actor. Episodes are not stored: these are simulated when the figure is made, GVFExplorer's with the stored actor "
+            "of the first seed."
         )
         title = f"{name.capitalize()}: what the behaviours do"
         out.append(Pictures(f"{b.item.name}-{name}", title, b.item.label, columns, rows, b.provenance, note))
@@ -126,8 +144,6 @@ def _layers(domain: Domain, weights: np.ndarray, hidden: tuple[int, ...] = PAPER
 
 def pictures(domain: Domain, choice: Choice, seed: int = 0) -> list[np.ndarray]:
     """Stills of one episode at the times SHOWN."""
-    from gvfx.worlds.control_render import render
-
     draws = np.random.default_rng(seed)
     world = Lockstep(domain, 1)
     seen = world.reset(np.random.default_rng(seed))
@@ -139,9 +155,42 @@ def pictures(domain: Domain, choice: Choice, seed: int = 0) -> list[np.ndarray]:
     return taken
 
 
-BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
-    "mujoco-recommended": figure("recommended"),
-    "mujoco-paper": figure("paper"),
-    "mujoco-trials": trials,
-    "mujoco-stills": stills,
-}
+GROUP = "mujoco"
+ITEMS = (
+    Item(
+        "mujoco-recommended",
+        "fig:mujoco_env",
+        "Walker and Cheetah: average MSE, recommended",
+        lambda tuned: figure_curves("recommended"),
+        _figure("recommended"),
+        MUJOCO,
+        SEEDS,
+    ),
+    Item(
+        "mujoco-paper",
+        "fig:mujoco_env",
+        "Walker and Cheetah: average MSE, Algorithm 2 as printed",
+        lambda tuned: figure_curves("paper"),
+        _figure("paper"),
+        MUJOCO,
+        SEEDS,
+    ),
+    Item(
+        "mujoco-stills",
+        "Sec. 7.3",
+        "Walker and Cheetah: what the behaviours do",
+        lambda tuned: [ControlCurve(name, OURS, "paper") for name in CONTROL],
+        _stills,
+        MUJOCO,
+        SEEDS,
+    ),
+    Item(
+        "mujoco-trials",
+        "ours",
+        "Cheetah: forms of the explorer",
+        lambda tuned: trial_curves(),
+        _trials,
+        MUJOCO,
+        TRIAL_SEEDS,
+    ),
+)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from gvfx.report.figures import draw
 from gvfx.report.page import DataTable
 from gvfx.report.style import save
-from gvfx.reproduce.items import Item
-from gvfx.reproduce.source import Exhibit
+from gvfx.reproduce.base import Exhibit, Item
 
 
-def print_table(console: Any, exhibit: Exhibit) -> None:
-    """A table on the terminal; figures are left to files."""
+def print_table(console: Console, exhibit: Exhibit) -> None:
+    """Print a table; an exhibit of another kind is left to its file."""
     if not isinstance(exhibit, DataTable):
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
     table = Table(box=SIMPLE_HEAD, header_style="bold", title=f"{exhibit.title} ({exhibit.label})", title_justify="left")
     for column in exhibit.columns:
         table.add_column(column)
@@ -32,10 +32,10 @@ def print_table(console: Any, exhibit: Exhibit) -> None:
 
 
 def markdown(exhibit: DataTable) -> str:
-    """A table as Markdown, with the command that makes it."""
+    """A table as Markdown, followed by the command that makes it."""
     best = set(exhibit.best or ())
 
-    def line(cells: Any) -> str:
+    def line(cells: Iterable[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
     rows = [
@@ -53,7 +53,7 @@ def markdown(exhibit: DataTable) -> str:
 
 
 def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Path]:
-    """The item's tables as one Markdown file, its figures as PNG files."""
+    """Write the item's tables as one Markdown file and its figures as PNG files; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     tables = [e for e in exhibits if isinstance(e, DataTable)]

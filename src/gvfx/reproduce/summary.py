@@ -1,188 +1,164 @@
-"""The report's page: a summary that reads in a minute, and every item whose runs are in the store."""
+"""The report's page: a summary that takes a minute to read, and every item whose runs are in the store.
+
+All numbers come from stored results.  Two figures add simulated episodes, and their notes say so: the trajectories on the
+continuous grid and the stills of Walker and Cheetah show what a stored behaviour does.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from gvfx.experiments.settings import grid as continuous
+from gvfx.experiments.settings import grid
 from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.tabular import MAIN, PRESETS, paper
 from gvfx.report import statistics
 from gvfx.report.page import Page, Section, Summary, write_page
-from gvfx.reproduce.items import ITEMS, Curve, Item, main_curves, tuned_curves
-from gvfx.reproduce.source import VERSIONS, Exhibit, Source
-from gvfx.reproduce.tables import final_errors, ranking, verdict
-from gvfx.reproduce.tabular import build
+from gvfx.reproduce.base import Exhibit, Item, build
+from gvfx.reproduce.curves import main_curves, tuned_curves
+from gvfx.reproduce.items import ITEMS
+from gvfx.reproduce.measures import Outcome, Ranking, Verdict, final_errors, ranking, verdict
+from gvfx.reproduce.sections import SECTIONS
+from gvfx.reproduce.source import VERSIONS, Source
 from gvfx.worlds.control import NoMuJoCo
 
-SECTIONS = {
-    "summary-tables": ("Who wins", ["table1"]),
-    "curves": ("Learning curves", ["same", "distinct", "semi-greedy", "fourrooms", "fourrooms-visit", "forty"]),
-    "maps": (
-        "Where the error lies, and where the behaviours go",
-        ["value-error", "variance", "fourrooms-variance", "forty-goals"],
-    ),
-    "each": ("Each question on its own", ["individual-same", "individual-distinct", "individual-semi-greedy"]),
-    "tuning": ("Learning rates", ["sensitivity", "table2"]),
-    "continuous": (
-        "Networks on the continuous grid",
-        [
-            "table3",
-            "continuous",
-            "recommended",
-            "individual-continuous",
-            "value-error-continuous",
-            "behaviour-continuous",
-            "variance-continuous",
-            "priorities",
-            "tuning-continuous",
-        ],
-    ),
-    "control": (
-        "Continuous actions: Walker and Cheetah",
-        ["mujoco-recommended", "mujoco-paper", "mujoco-stills", "mujoco-trials"],
-    ),
-    "limit": ("How close to the limit", ["limit-main", "limit-behaviours", "limit-drift", "coverage", "stops"]),
-    "ablations": ("Ablations", ["grouping", "drift", "importance-sampling", "successor", "successor-temperature", "cumulants"]),
-}
-TEXTS = {
-    "summary-tables": "Error at the end of each setting: as the paper prints it, and ours in both presets.",
-    "curves": "Mean over seeds with a bootstrap 95 % band. Click a method to hide it; hover or use the arrow keys for values.",
-    "maps": "Move the slider to watch learning go on.",
-    "each": "The two GVFs of a setting apart.",
-    "tuning": "One protocol for every method: the minimum learning rate with the lowest error after 800,000 steps.",
-    "continuous": "Q and M as networks with one head per GVF; solid lines: replay, dashed: prioritised replay.",
-    "control": "Twin Q and M critics and a behaviour that learns (Algorithm 2), against Monte Carlo values at 50 points.",
-    "limit": "MSE times steps over that of the best behaviour there can be: behaviours and learners apart; 1 is the limit.",
-    "ablations": "What happens when one thing is changed.",
-}
 
-
-def available(source: Source, wanted: list[Item] | None = None) -> dict[str, list[Exhibit]]:
-    """The exhibits of every item whose runs are all in the store."""
+def available(source: Source) -> dict[str, list[Exhibit]]:
+    """The exhibits of every item whose runs are all in the store, by the item's name."""
     found = {}
-    for item in wanted or list(ITEMS.values()):
-        try:
-            found[item.name] = build(item, source)
-        except (FileNotFoundError, NoMuJoCo):
-            continue
+    for name, item in ITEMS.items():
+        if item.is_complete(source):
+            try:
+                found[name] = build(item, source)
+            except NoMuJoCo:  # only the stills need the simulator and OpenGL
+                continue
     return found
 
 
 def write_report(path: Path, source: Source) -> list[str]:
     """Write the page of everything that is in the store; returns the names of the items that are not."""
     exhibits = available(source)
-    sections: list[Section] = []
-    for key, (title, names) in SECTIONS.items():
-        items = tuple(e for name in names for e in exhibits.get(name, []) if not e.id.startswith("surface-same-"))
-        if items:
-            sections.append(Section(f"section-{key}", title, TEXTS[key], _distinct(items, sections)))
     page = Page(
         title="gvfx: many questions, one stream",
         subtitle="The experiments of Adaptive Exploration for Data-Efficient GVF Evaluations (NeurIPS 2024), reproduced",
         summary=summarise(source),
-        sections=tuple(sections),
+        sections=sections_of(exhibits),
         facts={"versions": VERSIONS, "results": str(source.store.folder.name), "written": time.strftime("%Y-%m-%d %H:%M")},
     )
     write_page(path, page)
     return [name for name in ITEMS if name not in exhibits]
 
 
-def _distinct(items: tuple[Exhibit, ...], earlier: list[Section]) -> tuple[Exhibit, ...]:
-    """Exhibits whose id no earlier section or item has."""
-    seen = {e.id for section in earlier for e in section.items}
-    out = []
-    for e in items:
-        if e.id not in seen:
-            seen.add(e.id)
-            out.append(e)
-    return tuple(out)
+def sections_of(exhibits: Mapping[str, Sequence[Exhibit]]) -> tuple[Section, ...]:
+    """The sections that have exhibits; one that several items have (a sweep's surface) is shown once."""
+    ranked = sorted((ITEMS[name] for name in exhibits), key=lambda item: item.rank)
+    shown: set[str] = set()
+    filled = []
+    for section in dict.fromkeys([*SECTIONS, *(item.section for item in ranked)]):
+        inside: list[Exhibit] = []
+        for exhibit in (e for item in ranked if item.section == section for e in exhibits[item.name]):
+            if exhibit.id not in shown:
+                shown.add(exhibit.id)
+                inside.append(exhibit)
+        if inside:
+            filled.append(replace(section, items=tuple(inside)))
+    return tuple(filled)
+
+
+# --- the summary -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Who is ahead on one setting, at the published rates and, where they have been run, at tuned ones."""
+
+    setting: str
+    published: Ranking
+    tuned: Ranking | None
+
+    def __str__(self) -> str:
+        tuned = f"; with every method tuned by one protocol {self.tuned.clause}" if self.tuned else ""
+        return f"{self.setting}: at the published rates {self.published.clause}{tuned}."
 
 
 def summarise(source: Source) -> Summary:
-    """What was asked, who wins, how surely, and what failed to reproduce."""
+    """What was asked, who wins and how surely, and what failed to reproduce."""
     asked = (
         "Does acting in proportion to the return's standard deviation (GVFExplorer) need fewer steps than following the "
-        "target policies, acting uniformly, SR or BPS, when many GVFs are learnt from one stream?"
+        "target policies, acting uniformly, SR or BPS, when many GVFs are learned from one stream?"
     )
-    item = ITEMS["table1"]
-    bullets, behind, failed, wins, tuned_wins = [], [], [], 0, 0
-    settings = [name for name in MAIN if _complete(source, main_curves(name), item)]
-    for name in settings:
-        errors = final_errors(source, main_curves(name), item)
-        words, gain = ranking(errors)
-        wins += gain.low > 0
-        line = f"{name}: at the published rates {_lead(words)}"
-        tuned = tuned_curves(name, source.tuned)
-        if tuned and _complete(source, tuned, item):
-            words, gain = ranking(final_errors(source, tuned, item))
-            tuned_wins += gain.low > 0
-            line += f"; tuned alike {_lead(words)}"
-            if gain.low <= 0:
-                behind.append(name)
-        bullets.append(line + ".")
-        failed += _far_off(name, errors, paper[name].published)
-    for preset in PRESETS:
-        bullets += _close_numbers(source, item, preset)
-    on_networks, off = _continuous(source)
-    bullets += on_networks
-    failed += off
-    if behind:
-        failed.insert(0, f"The lead itself, once every method is tuned by one protocol: {', '.join(behind)}.")
-    failed.append("Theorem 4.2, for two or more GVFs: docs/theory.md has a counterexample with two states.")
-    headline = f"With the published learning rates GVFExplorer is clearly ahead in {wins} of {len(settings)} settings"
-    if any(tuned_curves(name, source.tuned) for name in settings):
-        headline += f"; with every method tuned by one protocol, in {tuned_wins} of {len(settings)}"
-    return Summary(asked, headline + "." if settings else "No setting has been run yet.", tuple(bullets), tuple(failed))
+    table1 = ITEMS["table1"]
+    curves = {name: main_curves(name) for name in MAIN}
+    errors = {name: final_errors(source, c, table1.seeds) for name, c in curves.items() if source.has(c, table1.seeds)}
+    standings = [Standing(name, ranking(found), _when_tuned(source, table1, name)) for name, found in errors.items()]
+    on_networks, off_on_networks = _networks(source)
+    close = (line for preset in PRESETS for line in _close_numbers(source, table1, preset))
+    failed = [
+        *_lost_when_tuned(standings),
+        *(line for name, found in errors.items() for line in _far_off(name, found, paper[name].published)),
+        *off_on_networks,
+        "Theorem 4.2, for two or more GVFs: docs/theory.md has a counterexample with two states.",
+    ]
+    return Summary(asked, _headline(source, standings), (*map(str, standings), *close, *on_networks), tuple(failed))
 
 
-def _continuous(source: Source) -> tuple[list[str], list[str]]:
+def _when_tuned(source: Source, item: Item, setting: str) -> Ranking | None:
+    curves = tuned_curves(setting, source.tuned)
+    run = bool(curves) and source.has(curves, item.seeds)
+    return ranking(final_errors(source, curves, item.seeds)) if run else None
+
+
+def _headline(source: Source, standings: Sequence[Standing]) -> str:
+    if not standings:
+        return "No setting has been run yet."
+    wins = sum(s.published.outcome is Outcome.HOLDS for s in standings)
+    headline = f"With the published learning rates GVFExplorer is clearly ahead in {wins} of {len(standings)} settings"
+    if any(tuned_curves(s.setting, source.tuned) for s in standings):
+        tuned_wins = sum(s.tuned is not None and s.tuned.outcome is Outcome.HOLDS for s in standings)
+        headline += f"; with every method tuned by one protocol, in {tuned_wins} of {len(standings)}"
+    return headline + "."
+
+
+def _lost_when_tuned(standings: Sequence[Standing]) -> list[str]:
+    behind = [s.setting for s in standings if s.tuned is not None and s.tuned.outcome is not Outcome.HOLDS]
+    return [f"The lead itself, once every method is tuned by one protocol: {', '.join(behind)}."] if behind else []
+
+
+def _networks(source: Source) -> tuple[list[str], list[str]]:
     """The continuous grid with networks: who is ahead with each replay, and which printed numbers are far off."""
-    item, said, off = ITEMS["table3"], [], []
+    seeds, said, off = ITEMS["table3"].seeds, [], []
     for replay, words in (("uniform", "replay"), ("prioritised", "PER")):
-        curves = [DeepCurve(m, replay) for m in continuous.METHODS]
-        if _complete(source, curves, item):
-            errors = final_errors(source, curves, item)
-            said.append(f"continuous grid, {words}: at the published rates {_lead(ranking(errors)[0])}.")
-            off += _far_off(f"continuous grid, {words}", errors, continuous.PUBLISHED[replay])
+        curves = [DeepCurve(m, replay) for m in grid.METHODS]
+        if source.has(curves, seeds):
+            errors = final_errors(source, curves, seeds)
+            said.append(f"continuous grid, {words}: at the published rates {ranking(errors).clause}.")
+            off += _far_off(f"continuous grid, {words}", errors, grid.PUBLISHED[replay])
     return said, off
 
 
 def _close_numbers(source: Source, item: Item, preset: str) -> list[str]:
-    """How many printed numbers ours come close to, in one preset."""
-    ratios = []
+    """How many of our errors are close to the printed ones, in one preset."""
+    ratios: list[float] = []
     for name in MAIN:
         curves = [c for c in main_curves(name, preset) if c.method in paper[name].published]
-        if _complete(source, curves, item):
-            errors = final_errors(source, curves, item)
+        if source.has(curves, item.seeds):
+            errors = final_errors(source, curves, item.seeds)
             ratios += [e.mean() / paper[name].published[m] for m, e in errors.items()]
     close = sum(1 / 1.5 < r < 1.5 for r in ratios)
     return [f"Printed errors: ours are within a factor of 1.5 for {close} of {len(ratios)} (preset {preset})."] if ratios else []
 
 
-def _lead(words: str) -> str:
-    """'holds: 90 % below Mixture [86, 92]' as part of a sentence."""
-    kind, rest = words.split(": ", 1)
-    return {"holds": f"GVFExplorer is {rest}", "differs": rest, "undecided": f"undecided ({rest})"}[kind]
-
-
-def _complete(source: Source, curves: Sequence[Curve | DeepCurve], item: Item) -> bool:
-    """Whether there are curves, and every seed of them is in the store."""
-    seeds = range(source.seeds or item.seeds)
-    return bool(curves) and all(source.store.path(c.experiment, s).exists() for c in curves for s in seeds)
-
-
-def _far_off(setting: str, errors: dict[str, np.ndarray], printed: Mapping[str, float]) -> list[str]:
-    """Printed numbers that are more than twice off ours and outside our interval, in one sentence."""
+def _far_off(setting: str, errors: Mapping[str, np.ndarray], printed: Mapping[str, float]) -> list[str]:
+    """Printed numbers that differ from ours by more than a factor of two and lie outside our interval, in one sentence."""
     off = []
     for method, published in printed.items():
         if method not in errors:
             continue
         ours = statistics.mean(errors[method])
-        if verdict(published, ours) != "inside CI" and not 0.5 < ours.value / published < 2:
+        if verdict(published, ours) is not Verdict.INSIDE and not 0.5 < ours.value / published < 2:
             off.append(f"{method} {published:g} (ours {ours.value:.3g})")
-    return [f"Printed numbers more than twice off ours, {setting}: {', '.join(off)}."] if off else []
+    return [f"Printed numbers that differ from ours by more than a factor of two, {setting}: {', '.join(off)}."] if off else []

@@ -1,4 +1,4 @@
-"""Tables and figures as data, built from stored results alone: one builder serves the PNG files and the HTML page."""
+"""The tabular settings: learning curves, the MSE of each GVF, maps over the grid, and sensitivity to the learning rate."""
 
 from __future__ import annotations
 
@@ -6,46 +6,42 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gvfx import rng as streams
-from gvfx.experiments.settings.tabular import DRIFTS, FORTY_GOALS, GROUPINGS, paper
-from gvfx.report import statistics
+from gvfx.experiments.settings.tabular import RATES, paper
+from gvfx.report.colours import colour
 from gvfx.report.page import Curves, Panel, Series
-from gvfx.report.style import SPARE, colour
-from gvfx.reproduce import grid as continuous
-from gvfx.reproduce import limit, tables
-from gvfx.reproduce import mujoco as control
-from gvfx.reproduce.items import SR_SETTINGS, SR_TEMPERATURES, Curve, Item, main_curves, tuned_curves
-from gvfx.reproduce.source import Build, Exhibit, Source
+from gvfx.reproduce.base import Build, Exhibit, Item
+from gvfx.reproduce.base import build as build  # the command line imports it from here
+from gvfx.reproduce.curves import ABLATION_SEEDS, Curve, Tuned, main_curves, sweep_curves, tuned_curves
+from gvfx.reproduce.measures import OURS, drifter_error
+from gvfx.reproduce.sections import CURVES, EACH, MAPS, TUNING
+from gvfx.reproduce.tables import AFTER_TUNING, surface_table, sweep_errors
 from gvfx.running.result import Result
 from gvfx.worlds.mdp import MDP
 
 
-def build(item: Item, source: Source) -> list[Exhibit]:
-    """The exhibits of an item; FileNotFoundError if a run is missing."""
-    return BUILDERS[item.name](Build(source, item))
+def _on(setting: str) -> Callable[[Tuned], list[Curve]]:
+    """Every method on a setting, at the published and at the tuned rates."""
+    return lambda tuned: main_curves(setting) + tuned_curves(setting, tuned)
 
 
 # --- curves ------------------------------------------------------------------------------------------------------
 
 
 def _average_mse(setting: str) -> Callable[[Build], list[Exhibit]]:
+    """The mean error of every method; if a sweep chose other rates and they have been run, a second figure with those."""
+
     def make(b: Build) -> list[Exhibit]:
-        curves = main_curves(setting)
-        results = {c.method: b.result(c) for c in curves}
+        results = {c.method: b.result(c) for c in main_curves(setting)}
         steps = next(iter(results.values())).steps
         series = [b.series(name, r.error, colour(name)) for name, r in results.items()]
-        out: list[Exhibit] = [b.curves(setting, b.item.title, steps, series, "MSE, averaged over GVFs")]
+        out: list[Exhibit] = [b.curves(setting, b.item.title, steps, series)]
         if setting == "fourrooms":
             out.append(_relative(b, results, steps))
-        extra = tuned_curves(setting, b.source.tuned)
-        if extra:
-            try:
-                tuned = {c.method: b.result(c) for c in extra}
-            except FileNotFoundError:
-                return out
+        tuned = tuned_curves(setting, b.source.tuned)
+        if tuned and b.has(tuned):
             title = f"{b.item.title}, every method at the rate our sweep chose"
-            series = [b.series(_with_rate(c), tuned[c.method].error, colour(c.method)) for c in extra]
-            out.append(b.curves(f"{setting}-tuned", title, steps, series, "MSE, averaged over GVFs"))
+            series = [b.series(_with_rate(c), b.result(c).error, colour(c.method)) for c in tuned]
+            out.append(b.curves(f"{setting}-tuned", title, steps, series))
         return out
 
     return make
@@ -53,13 +49,13 @@ def _average_mse(setting: str) -> Callable[[Build], list[Exhibit]]:
 
 def _relative(b: Build, results: dict[str, Result], steps: np.ndarray) -> Curves:
     """MSE of the drifting GVF divided by the square of the present level."""
-    series = [b.series(name, r.mse[:, :, 1] / r.levels[:, :, 1] ** 2, colour(name)) for name, r in results.items()]
+    series = [b.series(name, drifter_error(r), colour(name)) for name, r in results.items()]
     note = "After 4 M steps the level's standard deviation is 1,000, so raw means are dominated by seeds that drifted far."
     return b.curves("fourrooms-relative", "The drifter's MSE over its squared level", steps, series, "MSE / level²", note)
 
 
 def _with_rate(curve: Curve) -> str:
-    rates = f"{curve.rate_q:g}" + (f", {curve.rate_m:g}" if curve.method == "GVFExplorer" else "")
+    rates = f"{curve.rate_q:g}" + (f", {curve.rate_m:g}" if curve.method == OURS else "")
     return f"{curve.method} ({rates})"
 
 
@@ -81,76 +77,30 @@ def _individual(setting: str) -> Callable[[Build], list[Exhibit]]:
     return make
 
 
-def _grouping(b: Build) -> list[Exhibit]:
-    out: list[Exhibit] = []
-    rows, finals = [], {}
-    methods = ("RoundRobin", "Mixture", "Uniform", "GVFExplorer")
-    for k in GROUPINGS:
-        setting = "distinct" if k == 1 else f"distinct-x{k}"
-        results = {m: b.result(Curve(setting, m)) for m in methods}
-        series = [b.series(m, r.error, colour(m)) for m, r in results.items()]
-        first = next(iter(results.values()))
-        out.append(b.curves(f"grouping-{k}", f"States grouped by {k}", first.steps, series, "MSE, averaged over GVFs"))
-        finals[k] = {m: statistics.mean(r.error[:, -1]) for m, r in results.items()}
-    rows = [[f"{k}", *(str(finals[k][m]) for m in methods)] for k in GROUPINGS]
-    best = [(r, 1 + int(np.argmin([finals[k][m].value for m in methods]))) for r, k in enumerate(GROUPINGS)]
-    out.insert(0, b.table("grouping", b.item.title, ["grouping factor", *methods], rows, best=best))
-    return out
-
-
-def _drift(b: Build) -> list[Exhibit]:
-    curves = {sd: Curve("fourrooms" if sd == 0.5 else f"fourrooms-{sd:g}", "GVFExplorer") for sd in DRIFTS}
-    results = {sd: b.result(c) for sd, c in curves.items()}
-    series = [b.series(f"σ = {sd:g}", r.error, SPARE[k]) for k, (sd, r) in enumerate(results.items())]
-    return [b.curves("drift", b.item.title, next(iter(results.values())).steps, series, "MSE, averaged over GVFs")]
-
-
-def _importance_sampling(b: Build) -> list[Exhibit]:
-    results = {
-        name: b.result(Curve("fourrooms", "GVFExplorer", learner=name)) for name in ("ExpectedSarsa", "ImportanceSampling")
-    }
-    series = [b.series(name, r.error, SPARE[k]) for k, (name, r) in enumerate(results.items())]
-    return [b.curves("importance-sampling", b.item.title, results["ExpectedSarsa"].steps, series, "MSE, averaged over GVFs")]
-
-
-def _successor(b: Build) -> list[Exhibit]:
-    out: list[Exhibit] = []
-    for setting in ("same", "distinct"):
-        results = {m: b.result(Curve(setting, m)) for m in ("SR", "SR-greedy")}
-        series = [b.series(m, r.error, SPARE[k]) for k, (m, r) in enumerate(results.items())]
-        out.append(b.curves(f"successor-{setting}", f"SR, Boltzmann and greedy: {setting}", results["SR"].steps, series, "MSE"))
-    return out
-
-
-def _temperature(b: Build) -> list[Exhibit]:
-    rows = [
-        [setting, *(str(statistics.mean(b.result(Curve(setting, m)).error[:, -1])) for m in SR_TEMPERATURES)]
-        for setting in SR_SETTINGS
+def _sensitivity(b: Build) -> list[Exhibit]:
+    surface = sweep_errors(b.source, "same", b.item)
+    series = [Series(m, e, e, e, colour(m)) for m, e in surface.items() if e.ndim == 1]
+    low, high = surface[OURS].min(axis=1), surface[OURS].max(axis=1)
+    series.append(Series("GVFExplorer (best M rate; band: all M rates)", low, low, high, colour(OURS)))
+    note = "Horizontal axis: the minimum learning rate of Q, in thousandths."
+    return [
+        b.curves("sensitivity", b.item.title, np.array(RATES) * 1000, series, AFTER_TUNING, note),
+        surface_table(b, "same", surface),
     ]
-    columns = ["setting", *(f"temperature {t}" for t in SR_TEMPERATURES.values())]
-    return [b.table("successor-temperature", b.item.title, columns, rows, "MSE at the end, at the published learning rates.")]
-
-
-def _cumulants(b: Build) -> list[Exhibit]:
-    """Two hundred draws of a constant, a distractor and a drifter."""
-    rng = streams.seed_streams(0)
-    draws = np.array([[streams.normal(rng, k) for _ in range(200)] for k in (streams.CUMULANTS, streams.DRIFT)])
-    lines = {"constant": np.full(200, 100.0), "distractor": 100 + 5 * draws[0], "drifter": 100 + np.cumsum(0.5 * draws[1])}
-    series = [Series(name, v, v, v, SPARE[k]) for k, (name, v) in enumerate(lines.items())]
-    return [b.curves("cumulants", b.item.title, np.arange(1, 201), series, "cumulant")]
 
 
 # --- maps --------------------------------------------------------------------------------------------------------
 
 
 def _cells(world: MDP, per_state: np.ndarray) -> np.ndarray:
+    """The states that are cells of the grid, without the terminal state."""
     assert world.layout is not None
     return per_state[: world.layout.height * world.layout.width]
 
 
 def _value_error(b: Build) -> list[Exhibit]:
     world = paper["distinct"].world
-    results = {m: b.result(Curve("distinct", m)) for m in ("RoundRobin", "GVFExplorer")}
+    results = {m: b.result(Curve("distinct", m)) for m in ("RoundRobin", OURS)}
     times = [s.step for s in results["RoundRobin"].snapshots]
 
     def error(r: Result, k: int) -> np.ndarray:
@@ -174,60 +124,114 @@ def _value_error(b: Build) -> list[Exhibit]:
     ]
 
 
-def _variance(setting: str) -> Callable[[Build], list[Exhibit]]:
+def variance(setting: str, each: bool) -> Callable[[Build], list[Exhibit]]:
+    """GVFExplorer's estimated variance over time: a map of each GVF, or one of their mean."""
+
     def make(b: Build) -> list[Exhibit]:
         world = paper[setting].world
-        r = b.result(Curve(setting, "GVFExplorer"))
-        times = [s.step for s in r.snapshots]
-
-        def kept(k: int) -> np.ndarray:
-            m = r.snapshots[k].variances
-            assert m is not None
-            return m.mean(axis=0)
-
-        if setting == "fourrooms":
-            panels = [Panel("mean over GVFs", [_cells(world, kept(k).mean(axis=0)) for k in range(len(times))])]
+        r = b.result(Curve(setting, OURS))
+        kept = [s.variances.mean(axis=0) for s in r.snapshots if s.variances is not None]  # each [gvf, state]
+        if each:
+            panels = [Panel(f"GVF {i + 1} ({name})", [_cells(world, m[i]) for m in kept]) for i, name in enumerate(r.names)]
         else:
-            panels = [
-                Panel(f"GVF {i + 1} ({name})", [_cells(world, kept(k)[i]) for k in range(len(times))])
-                for i, name in enumerate(r.names)
-            ]
-        return [b.maps(b.item.name, b.item.title, world, times, panels, "estimated variance M")]
+            panels = [Panel("mean over GVFs", [_cells(world, m.mean(axis=0)) for m in kept])]
+        return [b.maps(b.item.name, b.item.title, world, [s.step for s in r.snapshots], panels, "estimated variance M")]
 
     return make
 
 
-def _forty_goals(b: Build) -> list[Exhibit]:
-    world = paper["forty"].world
-    values = np.full(world.states - 1, np.nan)
-    values[list(FORTY_GOALS)] = list(FORTY_GOALS.values())
-    return [b.maps("forty-goals", b.item.title, world, [0], [Panel("cumulant", [values])], "cumulant", log=False)]
-
-
-BUILDERS: dict[str, Callable[[Build], list[Exhibit]]] = {
-    "table1": tables.table1,
-    "table2": tables.table2,
-    "same": _average_mse("same"),
-    "fourrooms": _average_mse("fourrooms"),
-    "fourrooms-visit": _average_mse("fourrooms-visit"),
-    "forty": _average_mse("forty"),
-    "distinct": _average_mse("distinct"),
-    "value-error": _value_error,
-    "sensitivity": tables.sensitivity,
-    "individual-same": _individual("same"),
-    "individual-distinct": _individual("distinct"),
-    "variance": _variance("distinct"),
-    "semi-greedy": _average_mse("semi-greedy"),
-    "individual-semi-greedy": _individual("semi-greedy"),
-    "grouping": _grouping,
-    "fourrooms-variance": _variance("fourrooms"),
-    "drift": _drift,
-    "forty-goals": _forty_goals,
-    "importance-sampling": _importance_sampling,
-    "cumulants": _cumulants,
-    "successor": _successor,
-    "successor-temperature": _temperature,
-    **continuous.BUILDERS,
-    **control.BUILDERS,
-    **limit.BUILDERS,
-}
+GROUP = "tabular"
+ITEMS = (
+    Item(
+        "same",
+        "fig:grid_simple",
+        "Two distinct policies, identical cumulant: average MSE",
+        _on("same"),
+        _average_mse("same"),
+        CURVES,
+    ),
+    Item(
+        "fourrooms",
+        "fig:fr_drifter",
+        "Non-stationary cumulant in FourRooms: average MSE",
+        _on("fourrooms"),
+        _average_mse("fourrooms"),
+        CURVES,
+        rank=1,
+    ),
+    Item(
+        "fourrooms-visit",
+        "fig:fr_drifter",
+        "The same, the drift advancing on visits: average MSE",
+        _on("fourrooms-visit"),
+        _average_mse("fourrooms-visit"),
+        CURVES,
+        rank=1,
+    ),
+    Item("forty", "fig:scaled_gvf", "Forty GVFs: average MSE", _on("forty"), _average_mse("forty"), CURVES, rank=1),
+    Item(
+        "distinct",
+        "fig:both_distinct_grid",
+        "Two distinct policies, distinct cumulants: average MSE",
+        _on("distinct"),
+        _average_mse("distinct"),
+        CURVES,
+    ),
+    Item(
+        "value-error",
+        "fig:val_error_base, fig:val_error_ours",
+        "Where the value error lies: RoundRobin and GVFExplorer",
+        lambda tuned: [Curve("distinct", "RoundRobin"), Curve("distinct", OURS)],
+        _value_error,
+        MAPS,
+    ),
+    Item(
+        "sensitivity",
+        "fig:lr_sens_mp_sg",
+        "Learning-rate sensitivity of every method",
+        lambda tuned: sweep_curves("same"),
+        _sensitivity,
+        TUNING,
+        ABLATION_SEEDS,
+    ),
+    Item(
+        "individual-same",
+        "fig:single_goal_grid_stochastic_ind_mse",
+        "MSE of each GVF, identical cumulant",
+        _on("same"),
+        _individual("same"),
+        EACH,
+    ),
+    Item(
+        "individual-distinct",
+        "fig:multi_goal_grid_stochastic_app",
+        "MSE of each GVF, distinct cumulants",
+        _on("distinct"),
+        _individual("distinct"),
+        EACH,
+    ),
+    Item(
+        "variance",
+        "fig:multi_goal_grid_stochastic_app",
+        "Variance estimated by GVFExplorer, per GVF",
+        lambda tuned: [Curve("distinct", OURS)],
+        variance("distinct", each=True),
+        MAPS,
+    ),
+    Item(
+        "semi-greedy",
+        "fig:semi_greedy_multi_goals",
+        "Semi-greedy target policies: average MSE",
+        _on("semi-greedy"),
+        _average_mse("semi-greedy"),
+        CURVES,
+    ),
+    Item(
+        "individual-semi-greedy",
+        "fig:semi_greedy_multi_goals",
+        "MSE of each GVF, semi-greedy policies",
+        _on("semi-greedy"),
+        _individual("semi-greedy"),
+        EACH,
+    ),
+)

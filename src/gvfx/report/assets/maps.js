@@ -1,0 +1,101 @@
+// Maps of a grid over time: a slider, values by pointer and arrow keys.
+
+function maps(item) {
+  const walls = new Set(item.walls);
+  const goals = new Set(item.goals.map(([row, column]) => row * item.width + column));
+  const scale = mapScale(item, walls);
+  const cells = item.height * item.width;
+  const free = Array.from({ length: cells }, (_, k) => k).filter((k) => !walls.has(k) && !goals.has(k));
+  const longest = longestArrow(item.panels, free);
+  let time = item.times.length - 1;
+  let chosen = null; // the cell under the pointer
+
+  const canvases = item.panels.map((panel, p) => {
+    const canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": `${panel.title}, map of ${item.unit}. Arrow keys read the cells.` });
+    canvas.style.aspectRatio = `${item.width} / ${item.height}`;
+    const pick = (cell) => { chosen = cell; draw(); tell(p); };
+    const leave = () => { chosen = null; draw(); hideTip(); };
+    canvas.addEventListener("pointermove", (event) => {
+      const box = canvas.getBoundingClientRect();
+      const column = clamp(Math.floor(((event.clientX - box.left) / box.width) * item.width), 0, item.width - 1);
+      const row = clamp(Math.floor(((event.clientY - box.top) / box.height) * item.height), 0, item.height - 1);
+      if (chosen !== row * item.width + column || tip.hidden) pick(row * item.width + column);
+    });
+    canvas.addEventListener("pointerleave", leave);
+    canvas.addEventListener("blur", leave);
+    canvas.addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (event.key === "Escape") leave();
+      if (!move || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      if (chosen === null) return pick(0);
+      const row = clamp(Math.floor(chosen / item.width) + move[0], 0, item.height - 1);
+      pick(row * item.width + clamp((chosen % item.width) + move[1], 0, item.width - 1));
+    });
+    return canvas;
+  });
+
+  function tell(p) {
+    const box = canvases[p].getBoundingClientRect();
+    const [row, column] = [Math.floor(chosen / item.width), chosen % item.width];
+    const list = item.panels.length <= 8 ? item.panels : [item.panels[p]];
+    showTip(box.left + ((column + 1) / item.width) * box.width, box.top + ((row + 0.5) / item.height) * box.height, box.bottom,
+      h("strong", null, `Row ${row}, column ${column}${walls.has(chosen) ? ": wall" : ""}`),
+      h("div", { class: "rows plain" }, walls.has(chosen) ? [] : list.map((panel) => h("div", { class: panel === item.panels[p] ? "row" : "row faint" },
+        h("span", null, panel.title), h("span", { class: "value" }, precise(panel.frames[time][chosen]))))));
+  }
+
+  function draw() {
+    item.panels.forEach((panel, p) => {
+      const sheet = paper(canvases[p], item);
+      paintCells(sheet, cells, panel.frames[time] || [], walls, (v) => colourAt(scale.share(v)));
+      if (panel.arrows && panel.arrows[time] && longest > 0) paintArrows(sheet, panel.arrows[time], longest, free);
+      if (panel.paths && panel.paths[time]) paintPaths(sheet, panel.paths[time]);
+      paintGoals(sheet, item.goals);
+      if (chosen !== null) paintChosen(sheet, chosen);
+    });
+  }
+
+  const panels = h("div", { class: "panels" }, item.panels.map((panel, p) => h("div", { class: "panel" }, h("h4", null, panel.title), canvases[p])));
+  const below = h("div", { class: "below" }, colourBar(item, scale));
+  if (item.times.length > 1) below.append(timeSlider(item, time, (chosenTime) => { time = chosenTime; draw(); }));
+  onResize(panels, draw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  return frame(item, [], panels, below, mapKeys(item, walls));
+}
+
+function longestArrow(panels, free) {
+  let longest = 0;
+  for (const panel of panels) {
+    for (const arrows of panel.arrows || []) {
+      for (const k of free) longest = Math.max(longest, Math.hypot(arrows[2 * k] ?? 0, arrows[2 * k + 1] ?? 0));
+    }
+  }
+  return longest;
+}
+
+function timeSlider(item, first, move) {
+  const name = `${idOf(item)}-time`;
+  const output = h("output", { for: name });
+  const slider = h("input", { type: "range", id: name, min: 0, max: item.times.length - 1, step: 1, value: first });
+  const tell = () => {
+    const step = whole(item.times[Number(slider.value)]);
+    output.textContent = step;
+    slider.setAttribute("aria-valuetext", `step ${step}`);
+  };
+  slider.addEventListener("input", () => {
+    tell();
+    move(Number(slider.value));
+  });
+  tell();
+  return h("div", { class: "time" }, h("div", null, h("label", { for: name }, "Step"), output), slider);
+}
+
+function mapKeys(item, walls) { // what walls, goals and cells without a value look like, if there are any
+  const gaps = item.panels.some((panel) => panel.frames.some((values) => values.some((v, k) => !finite(v) && !walls.has(k))));
+  const keys = h("p", { class: "keys" },
+    item.walls.length ? h("span", null, h("i"), "wall") : null,
+    item.goals.length ? h("span", null, h("i", { class: "goal" }), "goal") : null,
+    gaps ? h("span", null, h("i", { class: "gap" }), "no value") : null);
+  return keys.childElementCount ? keys : null;
+}

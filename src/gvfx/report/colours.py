@@ -1,0 +1,36 @@
+"""Colours by method and labels of axes, shared by the PNG files and the HTML page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+COLOURS = {  # one hue per method, readable side by side and in grey
+    "GVFExplorer": "#c2255c",
+    "RoundRobin": "#1c7ed6",
+    "Mixture": "#0ca678",
+    "Uniform": "#868e96",
+    "SR": "#f08c00",
+    "BPS": "#7048e8",
+    "OptimalDesign": "#212529",
+    "SecondMoment": "#f76707",
+    "CharacteristicTime": "#0b7285",
+    "RobustSampling": "#9775fa",
+    "Explorer+Uniform": "#5f3dc4",
+}
+SPARE = ["#2b8a3e", "#5f3dc4", "#a61e4d", "#0b7285", "#e67700", "#495057"]
+MAP = "inferno"
+GOAL = "#51cf66"
+PATHS = ["#74c0fc", "#ffffff", "#ffd43b", "#faa2c1", "#63e6be"]  # of trajectories over a map
+LABELS = {"GVFExplorer": "GVFExplorer", "Mixture": "MixturePolicy", "Uniform": "UniformPolicy"}  # the paper's names
+
+
+def colour(name: str, index: int = 0) -> str:
+    """A method's colour; unknown names take spare ones in order."""
+    return COLOURS.get(name, SPARE[index % len(SPARE)])
+
+
+def steps_label(value: float, _position: Any = None) -> str:
+    """1500000 -> '1.5M'."""
+    if value >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if value >= 1e3 else f"{value:g}"

@@ -1,0 +1,104 @@
+"""What an item of the report is: one record with its runs, the function that builds its exhibits, and its section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gvfx.report import statistics
+from gvfx.report.page import Curves, DataTable, Maps, Panel, Pictures, Provenance, Section, Series
+from gvfx.reproduce.curves import SEEDS, AnyCurve, Tuned
+from gvfx.reproduce.source import Source
+from gvfx.running.result import Result
+from gvfx.worlds.mdp import MDP
+
+Exhibit = Curves | Maps | DataTable | Pictures
+AVERAGE = "MSE, averaged over GVFs"  # the vertical axis of most figures
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure that `gvfx reproduce` makes and `gvfx report` shows.
+
+    needs(tuned) lists its curves.  Those at tuned rates are optional: an item can be built without them.
+    """
+
+    name: str
+    label: str  # in the paper; "ours" for our own
+    title: str
+    needs: Callable[[Tuned], Sequence[AnyCurve]]
+    build: Callable[[Build], list[Exhibit]]
+    section: Section  # of the report, without its contents
+    seeds: int = SEEDS
+    rank: int = 0  # lower ranks come first in the section; equal ranks keep the order in which items are listed
+
+    def is_complete(self, source: Source) -> bool:
+        """Whether everything that building it requires is in the store."""
+        return source.has(self.needs({}), self.seeds)
+
+
+@dataclass(frozen=True)
+class Build:
+    """An item that is being built from a source; its methods fill in the label and the provenance."""
+
+    source: Source
+    item: Item
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        return self.source.provenance(self.item.name, self.item.needs(self.source.tuned), self.item.seeds)
+
+    def has(self, curves: Iterable[AnyCurve]) -> bool:
+        """Whether optional curves are in the store."""
+        return self.source.has(curves, self.item.seeds)
+
+    def result(self, curve: AnyCurve) -> Result:
+        return self.source.result(curve, self.item.seeds)
+
+    def series(self, name: str, samples: np.ndarray, hue: str, dashed: bool = False) -> Series:
+        """Samples [seed, t] as a line with its bootstrap band."""
+        middle, low, high = statistics.mean_curve(samples)
+        return Series(name, middle, low, high, hue, dashed)
+
+    def curves(
+        self,
+        key: str,
+        title: str,
+        steps: np.ndarray,
+        series: Sequence[Series],
+        y_label: str = AVERAGE,
+        note: str = "",
+        reference: Sequence[tuple[str, float]] = (),
+    ) -> Curves:
+        return Curves(key, title, self.item.label, steps, series, y_label, self.provenance, note, reference)
+
+    def table(
+        self,
+        key: str,
+        title: str,
+        columns: list[str],
+        rows: list[list[str]],
+        note: str = "",
+        best: list[tuple[int, int]] | None = None,
+    ) -> DataTable:
+        return DataTable(key, title, self.item.label, columns, rows, best=best, provenance=self.provenance, note=note)
+
+    def maps(
+        self, key: str, title: str, world: MDP, times: Sequence[int], panels: list[Panel], unit: str, log: bool = True
+    ) -> Maps:
+        """Maps over the layout of a grid world."""
+        layout = world.layout
+        assert layout is not None
+        walls = np.flatnonzero(layout.walls.ravel()).tolist()
+        goals = list(layout.goals.values())
+        return Maps(
+            key, title, self.item.label, layout.height, layout.width, walls, goals, times, panels, log, unit, self.provenance
+        )
+
+
+def build(item: Item, source: Source) -> list[Exhibit]:
+    """The exhibits of an item whose runs are in the store (`item.is_complete`)."""
+    return item.build(Build(source, item))

@@ -1,0 +1,91 @@
+"""The tabular curves that figures are made of, and the learning rates that a sweep chose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gvfx.experiments.settings.grid import DeepCurve
+from gvfx.experiments.settings.limit import LimitCurve
+from gvfx.experiments.settings.mujoco import ControlCurve
+from gvfx.experiments.settings.tabular import MAIN, METHODS, RATES, paper
+from gvfx.experiments.specification import Experiment
+
+SEEDS = 25  # the paper's curves
+ABLATION_SEEDS = 10  # the paper's sensitivity and grouping studies
+TUNING_STEPS = 800_000  # App. B.3: rates are chosen by the error after this many steps
+BASELINES = tuple(m for m in METHODS if m != "GVFExplorer")
+Tuned = Mapping[str, Mapping[str, tuple[float, float]]]  # setting -> method -> (rate_q, rate_m) that a sweep chose
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line in one figure: a method on a tabular setting, at the published rates unless others are given."""
+
+    setting: str
+    method: str
+    preset: str = "paper"
+    learner: str = "ExpectedSarsa"
+    rate_q: float | None = None
+    rate_m: float | None = None
+    steps: int | None = None
+
+    @property
+    def experiment(self) -> Experiment:
+        return _experiment(self)
+
+
+AnyCurve = Curve | DeepCurve | LimitCurve | ControlCurve
+
+
+@cache
+def _experiment(curve: Curve) -> Experiment:
+    tuning = curve.steps == TUNING_STEPS
+    pictures = 0 if tuning or curve.setting not in MAIN else 2 if curve.setting == "forty" else 8
+    return paper[curve.setting].experiment(
+        curve.method,
+        curve.preset,
+        curve.learner,
+        curve.rate_q,
+        curve.rate_m,
+        curve.steps,
+        measurements=8 if tuning else 100,
+        snapshots=pictures,
+    )
+
+
+def methods_on(setting: str) -> tuple[str, ...]:
+    """The methods of Table 1 that a setting is run with (the paper has no BPS on forty GVFs)."""
+    return tuple(m for m in METHODS if not (setting == "forty" and m == "BPS"))
+
+
+def main_curves(setting: str, preset: str = "paper") -> list[Curve]:
+    """Every method of Table 1 on one setting."""
+    return [Curve(setting, m, preset) for m in methods_on(setting)]
+
+
+def tuned_curves(setting: str, tuned: Tuned) -> list[Curve]:
+    """Every method at the rates that our sweep chose for it; empty if there was no sweep."""
+    return [Curve(setting, m, "paper", "ExpectedSarsa", *rates) for m, rates in tuned.get(setting, {}).items()]
+
+
+def sweep_curve(setting: str, method: str, rate_q: float, rate_m: float | None = None) -> Curve:
+    """One point of the tuning protocol: a method at given minimum rates, run for TUNING_STEPS."""
+    return Curve(setting, method, rate_q=rate_q, rate_m=rate_m, steps=TUNING_STEPS)
+
+
+def sweep_curves(setting: str) -> list[Curve]:
+    """The tuning protocol: six minimum rates for every baseline, six times six for GVFExplorer."""
+    single = [sweep_curve(setting, m, q) for m in methods_on(setting) if m in BASELINES for q in RATES]
+    return single + [sweep_curve(setting, "GVFExplorer", q, m) for q in RATES for m in RATES]
+
+
+def load_tuned(folder: Path) -> Tuned:
+    """The rates that sweeps in this results folder chose; empty if there was no sweep."""
+    path = folder / "tuned.json"
+    if not path.exists():
+        return {}
+    return {s: {m: (rates[0], rates[1]) for m, rates in methods.items()} for s, methods in json.loads(path.read_text()).items()}

@@ -1,0 +1,102 @@
+"""Numbers taken from results: errors at the end, how they compare with the printed ones, and who is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+import numpy as np
+
+from gvfx.report import statistics
+from gvfx.report.statistics import Estimate
+from gvfx.reproduce.curves import AnyCurve
+from gvfx.reproduce.source import Source
+from gvfx.running.result import Result
+
+OURS = "GVFExplorer"  # the paper's method
+
+
+class Verdict(StrEnum):
+    """Our error beside the printed one."""
+
+    INSIDE = "inside CI"
+    BETTER = "better"
+    WORSE = "worse"
+
+
+def verdict(published: float, ours: Estimate) -> Verdict:
+    """Whether the printed number lies in our interval, or ours is lower (better) or higher (worse)."""
+    if ours.contains(published):
+        return Verdict.INSIDE
+    return Verdict.BETTER if ours.high < published else Verdict.WORSE
+
+
+class Outcome(Enum):
+    """Whether the claim that GVFExplorer has the lowest error holds; the value is how Table 1's verdicts say it."""
+
+    HOLDS = "as claimed"
+    DIFFERS = "ranking differs"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """GVFExplorer against the baseline with the lowest error: by how many percent its error is lower."""
+
+    baseline: str
+    gain: Estimate
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.gain.low > 0:
+            return Outcome.HOLDS
+        return Outcome.DIFFERS if self.gain.high < 0 else Outcome.UNDECIDED
+
+    @property
+    def detail(self) -> str:
+        """By how much, without the outcome."""
+        gain = self.gain
+        if self.outcome is Outcome.DIFFERS:
+            return f"{self.baseline} is lower, by {-gain.value / (100 - gain.value) * 100:.0f} %"
+        word = "below" if self.outcome is Outcome.HOLDS else "against"
+        return f"{gain.value:.0f} % {word} {self.baseline} [{gain.low:.0f}, {gain.high:.0f}]"
+
+    def __str__(self) -> str:
+        """For a cell of a table: 'holds: 90 % below Mixture [86, 92]'."""
+        return f"{self.outcome.name.lower()}: {self.detail}"
+
+    @property
+    def clause(self) -> str:
+        """For a sentence: 'GVFExplorer is 90 % below Mixture [86, 92]'."""
+        if self.outcome is Outcome.UNDECIDED:
+            return f"undecided ({self.detail})"
+        return f"{OURS} is {self.detail}" if self.outcome is Outcome.HOLDS else self.detail
+
+
+def ranking(errors: Mapping[str, np.ndarray]) -> Ranking:
+    """GVFExplorer against the best baseline, from final errors [seed] by method."""
+    best = min((m for m in errors if m != OURS), key=lambda m: errors[m].mean())
+    return Ranking(best, statistics.improvement(errors[OURS], errors[best]))
+
+
+def printed_row(setting: str, printed: Mapping[str, float], methods: Sequence[str]) -> list[str]:
+    """The paper's row of a table: setting, its numbers by method, and the lead that it claims."""
+    claim = 100 * (1 - printed[OURS] / min(value for m, value in printed.items() if m != OURS))
+    return [setting, "paper, as printed", *(f"{printed[m]:g}" if m in printed else "-" for m in methods), f"{claim:.0f} % below"]
+
+
+def final_errors(source: Source, curves: Iterable[AnyCurve], seeds: int) -> dict[str, np.ndarray]:
+    """Error at the end of every method, [seed]."""
+    return {c.method: source.result(c, seeds).error[:, -1] for c in curves}
+
+
+def drifter_error(r: Result) -> np.ndarray:
+    """FourRooms: the drifting GVF's MSE over its squared level, [seed, t]."""
+    return r.mse[:, :, 1] / r.levels[:, :, 1] ** 2
+
+
+def steps_reached(r: Result, error: float) -> str:
+    """The steps after which the mean error stays at or below `error`, in words."""
+    reached = statistics.steps_to_reach(r.steps, r.error, error)
+    return f"{reached:,.0f}" if reached else "not reached"

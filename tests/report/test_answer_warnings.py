@@ -1,0 +1,49 @@
+"""The page of one saved result: warnings and what to collect are data, not lines of a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gvfx
+from gvfx.report.answers import Untried, Wanted, page_of, wanted_by, warnings_of
+
+
+@pytest.fixture(scope="module")
+def result():
+    """Of a log in which one action of state 2 is missing."""
+    rng = np.random.default_rng(5)
+    s, a = rng.integers(0, 5, 60), rng.integers(0, 2, 60)
+    a = np.where(s == 2, 0, a)
+    s2 = np.clip(s + np.where(rng.random(60) < 0.8, 2 * a - 1, 0), 0, 4)
+    log = {"observation": s, "action": a, "next_observation": s2, "terminated": s2 == 4, "reward": 1.0 * s2}
+    questions = [
+        gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9, name="both,  ways: even"),  # what a parser would split at
+        gvfx.GVF([1.0, 0.0], gvfx.Reward(), 0.9, name="covered"),
+    ]
+    return gvfx.evaluate_log(log, questions)
+
+
+def test_warnings_name_the_question_and_the_share(result):
+    share = 1 - result.experiment["support"]["both,  ways: even"]
+    assert warnings_of(result) == [Untried("both,  ways: even", share)] and 0.05 < share < 0.1
+    assert page_of(result, Path("x.gvfx")).summary.failed == (f"both,  ways: even: {share:.0%} of its choices were never tried.",)
+
+
+def test_what_to_collect_comes_first_in_the_summary(result):
+    wanted = wanted_by(result)
+    assert Wanted(action=1, observation=2, seen=0) in wanted
+    summary = page_of(result, Path("x.gvfx")).summary
+    assert summary.bullets == (f"Collect next: {', '.join(map(str, wanted))}.",)
+    assert "action 1 in 2 (seen 0 times)" in summary.bullets[0]
+    assert summary.failed_title == "Warnings"
+
+
+def test_the_headline_says_what_is_known_of_the_error(result):
+    assert "intervals below" in page_of(result, Path("x.gvfx")).summary.headline
+    world = gvfx.paper["distinct"]
+    known = gvfx.evaluate(world.world, world.questions, gvfx.Uniform(), steps=2000, seeds=1)
+    assert "against the exact truth" in page_of(known, Path("y.gvfx")).summary.headline
+    assert page_of(known, Path("y.gvfx")).summary.bullets == ()
