@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import gvfx
 from gvfx import design, exact
 from gvfx.questions.gvf import stack
+from gvfx.theory import systems
 from gvfx.theory.flow import highest_average
 from gvfx.theory.importance import per_visit
 from gvfx.theory.optimum import _pairs
@@ -98,7 +99,7 @@ def test_random_signs_stand_for_the_dense_inverse(monkeypatch):
     world, questions = random_case(3, states=40)
     counts = np.random.default_rng(0).uniform(1, 9, (40, 3))
     dense = design.importance_of(world, questions), design.variances(*arrays(world, questions), counts)
-    monkeypatch.setattr(exact, "DENSE_BELOW", 0)
+    monkeypatch.setattr(systems, "DENSE_BELOW", 0)
     assert design.importance_of(world, questions, signs=2000) == pytest.approx(dense[0], rel=0.1)
     assert design.variances(*arrays(world, questions), counts, 2000)[:, :-1] == pytest.approx(dense[1][:, :-1], rel=0.15)
 

@@ -90,7 +90,7 @@ def test_a_discount_of_one_finds_the_shortest_way():
     away = np.add.outer(np.arange(5), np.arange(5)).ravel()
     np.testing.assert_allclose(gvfx.exact.values(world, questions)[0, world.live], -1.0 - away)
     known = seen(world, stack(questions, world))
-    known = replace(known, asked=known.asked._replace(pi=known.settled()))
+    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()))
     np.testing.assert_allclose(known.values[0, world.live], -1.0 - away)
     with pytest.raises(InputError, match="do not exist"):
         gvfx.exact.values(gvfx.MDP.from_matrix(np.ones((1, 2, 1))), questions)
@@ -165,7 +165,7 @@ def test_what_was_never_tried_keeps_its_share():
 
 def test_grouped_states_share_a_policy():
     world = gvfx.gridworld(6, {"left": (0, 0)}, slip=0.1, horizon=60, grouping=2)
-    pi = seen(world, stack(questions()[:1], world)).settled()[:, :, 0]
+    pi = seen(world, stack(questions()[:1], world)).converged_policies()[:, :, 0]
     for row in np.unique(world.feature[world.live]):
         assert (pi[world.feature == row] == pi[world.feature == row][0]).all()
     assert np.median(pi[world.live].max(axis=1)) == 1

@@ -29,7 +29,8 @@ import scipy.sparse.linalg
 
 from gvfx.kernel import piece
 from gvfx.questions.gvf import Stacked
-from gvfx.theory.improvement import settled
+from gvfx.theory.improvement import converged_policies
+from gvfx.theory.systems import ending, groups
 from gvfx.worlds.mdp import MDP
 
 
@@ -186,23 +187,19 @@ class Empirical:
         columns = {name: getattr(e, name)[..., [i]] for name in ("sums", "squares", "recent", "missed")}
         return Empirical(self.world, self.asked.only(i, pi), e._replace(**columns))
 
-    def settled(self) -> np.ndarray:
+    def converged_policies(self) -> np.ndarray:
         """pi [state, action, gvf] with policies by a GVF's own values at what they come to in the model."""
 
         def action_values(i: int, pi: np.ndarray) -> np.ndarray:
             one = self.only(i, pi)
             return one.moments(one.values)[0][:, :, 0]
 
-        return settled(self.asked, action_values, self.tried, within=1e-6)[0]
+        return converged_policies(self.asked, action_values, self.tried, within=1e-6)[0]
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """GVFs that share a policy and a discount, and with them a factorisation."""
-        members: dict[bytes, list[int]] = {}
-        for i in range(len(self.asked.names)):
-            key = np.ascontiguousarray(self.asked.pi[:, :, i]).tobytes() + np.ascontiguousarray(self.asked.gamma[:, i]).tobytes()
-            members.setdefault(key, []).append(i)
-        return list(members.values())
+        """Lists of GVFs with the same policy and discount, which share one linear system."""
+        return groups(self.asked.pi, self.asked.gamma)
 
     def discounts(self, i: int) -> np.ndarray:
         """gamma_i of the outcomes seen, [seen]; 0 on termination."""
@@ -281,14 +278,3 @@ def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) 
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     which = order[np.repeat(first[cells], length) + within]
     return _Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])
-
-
-def ending(kernel: sp.csc_array) -> np.ndarray:
-    """The states that may reach a row summing to less than 1 in a kernel with row sums of at most 1, [state] bool: from
-    the others the sum of future cumulants does not end."""
-    leaks = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
-    while True:
-        onward = leaks | (kernel @ leaks.astype(float) > 0)
-        if (onward == leaks).all():
-            return leaks
-        leaks = onward

@@ -19,6 +19,7 @@ import scipy.stats
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.smoothing import smoothed_noise
 from gvfx.schedules import growing
 from gvfx.theory.design import Model, error_draws, evaluation, importances, variances
 
@@ -49,7 +50,7 @@ def _parts(data: Empirical) -> _Parts:
     starts = data.evidence.starts
     prob = data.counts / np.maximum(n, 1)[:, :, None]
     pi = np.stack([data.policy(i) for i in range(len(data.asked.names))], axis=-1)
-    noise = _joined(*data.moments(data.values), n[:, :, None].astype(float))
+    noise = smoothed_noise(*data.moments(data.values), n[:, :, None].astype(float))
     untried = data.asked.pi * ~data.tried[:, :, None]  # target probability of what was never tried
     gap = (untried.sum(axis=1) > 0) & ~world.terminal[:, None]
     unknown = np.zeros((pi.shape[2], world.states), dtype=bool)
@@ -57,22 +58,6 @@ def _parts(data: Empirical) -> _Parts:
         unknown[group] = data.solver(group[0], 1)(gap[:, group[0]].astype(float)) > 1e-12
     unknown |= gap.T
     return _Parts(Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon), pi, noise, unknown)
-
-
-PSEUDO = 1.0  # visits
-
-
-def _joined(mean: np.ndarray, noise: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """The noise of every pair [state, action, gvf], joined by one visit in which the action did what the state's did on average.
-
-    What happens rarely is often not seen at all, and without this a pair would look surer the less it has seen (the reason
-    why Agresti and Coull add observations to a binomial proportion before they put an interval around it).
-    """
-    total = np.maximum(n.sum(axis=1, keepdims=True), 1)
-    centre = (n * mean).sum(axis=1, keepdims=True) / total
-    around = (n * (noise + (mean - centre) ** 2)).sum(axis=1, keepdims=True) / total
-    own = noise * np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)
-    return (n * own + PSEUDO * around) / (n + PSEUDO) + n * PSEUDO / (n + PSEUDO) ** 2 * (mean - centre) ** 2
 
 
 def standard_errors(data: Empirical) -> np.ndarray:

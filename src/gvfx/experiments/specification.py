@@ -27,7 +27,7 @@ from gvfx.learners import certainty as model
 from gvfx.learners import episodic, tabular
 from gvfx.learners.networks import deep
 from gvfx.learners.networks import twin_critics as continuous
-from gvfx.questions import cumulants, policies, target_policies
+from gvfx.questions import cumulants, gaussian, own, policies, sb3, target_policies
 from gvfx.questions.gvf import GVF
 from gvfx.running.evaluate import AnyLearner, World
 from gvfx.worlds import continuous_grid, control, gridworld
@@ -37,7 +37,8 @@ FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld.gridworld}
 BEHAVIOURS = (actor, explorer, fixed, optimal, rivals, search, successor, wrappers)
 LEARNERS = (continuous, deep, episodic, model, tabular)
-PARTS = (cumulants, policies, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid, control, target_policies, uncertainty)
+QUESTIONS = (cumulants, policies, gaussian, own, sb3, target_policies)
+PARTS = (*QUESTIONS, schedules, *BEHAVIOURS, *LEARNERS, continuous_grid, control, uncertainty)
 
 
 def _known() -> dict[str, type]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.questions.cumulants import Constant, Cumulant, Drifter
-from gvfx.questions.policies import OwnPolicy, Policy, as_policy
+from gvfx.questions.own import OwnPolicy
+from gvfx.questions.policies import Policy, as_policy
 from gvfx.questions.signals import Measure, Measured, of_transition, over_outcomes
 
 

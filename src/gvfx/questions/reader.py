@@ -19,8 +19,9 @@ from scipy.special import ndtri
 
 from gvfx.errors import InputError
 from gvfx.questions.cumulants import Constant, Drifter
+from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
-from gvfx.questions.policies import CallablePolicy, ContinuousPolicy, DeterministicPolicy, MixturePolicy, Policy
+from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy
 from gvfx.questions.signals import Measured, SignalFailed, TransitionFunction, number, of_transition
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
@@ -141,7 +142,7 @@ class Targets:
         order = list(self.distinct)
         self.member = np.array([order.index(q.policy) for q in questions])
         self.tables = None
-        self.settled: list[Policy] = []
+        self.prepared: list[Policy] = []
         if states is not None:
             self.tables = [
                 np.broadcast_to(shifted(p, first_state).table(states, actions, field), (states, actions))
@@ -152,10 +153,10 @@ class Targets:
         """Every distinct policy's probabilities [batch, action]."""
         if self.tables is not None:
             return [table[np.asarray(observations) - self.first] for table in self.tables]
-        if not self.settled and len(observations):
-            self.settled = [policy.settled(observations, self.actions) for policy in self.distinct]
+        if not self.prepared and len(observations):
+            self.prepared = [policy.prepared(observations, self.actions) for policy in self.distinct]
         fields = self.distinct.values()
-        return [policy.at(observations, self.actions, field) for policy, field in zip(self.settled, fields, strict=True)]
+        return [policy.at(observations, self.actions, field) for policy, field in zip(self.prepared, fields, strict=True)]
 
     def __call__(self, observations: Any) -> np.ndarray:
         """pi [batch, action, gvf] at a batch of observations."""
@@ -210,7 +211,7 @@ class Gaussians:
         spreads = [policy.sigmas(spec.moves.shape, field) / spec.half for policy, field in self.distinct.items()]
         self.spreads = np.array(spreads, np.float32).reshape(len(order), -1)  # [policy, action]
         self.fields = list(self.distinct.values())
-        self.settled: list[ContinuousPolicy] = []
+        self.prepared: list[ContinuousPolicy] = []
 
     @property
     def sigmas(self) -> np.ndarray:
@@ -224,11 +225,11 @@ class Gaussians:
     def one(self, k: int, observations: Any) -> np.ndarray:
         """The k-th distinct policy's middle actions [batch, action]."""
         shape = self.spec.moves.shape
-        if not self.settled:
+        if not self.prepared:
             for policy, field in self.distinct.items():
                 policy.middles(observations[:1], shape, field)  # mistakes are named before anything is compiled
-            self.settled = [policy.ready(observations, shape) for policy in self.distinct]
-        middles = self.spec.scaled(self.settled[k].middles(observations, shape, self.fields[k]))
+            self.prepared = [policy.ready(observations, shape) for policy in self.distinct]
+        middles = self.spec.scaled(self.prepared[k].middles(observations, shape, self.fields[k]))
         return middles.clip(-1 - FAR * self.spreads[k], 1 + FAR * self.spreads[k])
 
     def __call__(self, observations: Any) -> np.ndarray:

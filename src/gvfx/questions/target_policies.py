@@ -18,7 +18,7 @@ import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.files import write_whole
-from gvfx.questions.policies import ContinuousPolicy
+from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.tensors import pack, unpack
 
 SHIPPED = Path(__file__).parent / "targets"

@@ -27,7 +27,7 @@ from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa
 from gvfx.questions.cumulants import Drifter
 from gvfx.questions.gvf import GVF, Stacked, expand, stack
-from gvfx.questions.policies import OwnPolicy
+from gvfx.questions.own import OwnPolicy
 from gvfx.rng import seed_streams
 from gvfx.running.improving import Improvement
 from gvfx.running.result import Result, Snapshot

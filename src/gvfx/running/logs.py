@@ -85,7 +85,7 @@ def evaluate_log(table: Any, questions: Sequence[GVF]) -> Result:
     reader = Reader(questions, spec)
     c, gamma = _signals(log, reader)
     known = _counted(log, c, gamma, spec.skeleton, widened(asked), any(callable(q.discount) for q in reader.questions))
-    known = replace(known, asked=known.asked._replace(pi=known.settled()))
+    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()))
     _check_endings(known, asked)
     states = spec.skeleton.states
     values = known.values[:, :states]

@@ -20,26 +20,23 @@ Shapes: values [gvf, state]; state-action tables [state, action, gvf], as the le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-import scipy.sparse.csgraph
-import scipy.sparse.linalg
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.policies import checked_rows
 from gvfx.theory.equations import explorer_square, q_target
-from gvfx.theory.improvement import settled
+from gvfx.theory.improvement import converged_policies
+from gvfx.theory.systems import DENSE_BELOW as DENSE_BELOW
+from gvfx.theory.systems import Solve, ending, factorised, groups, spectral_radius, weighted_transitions
 from gvfx.worlds.mdp import MDP
 
-DENSE_BELOW = 1500
 VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance"]
-Solve = Callable[[np.ndarray], np.ndarray]
 
 
 def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
@@ -64,10 +61,10 @@ def ideal(world: MDP, asked: Stacked) -> Stacked:
         one = asked.only(i, pi)
         return _action_values(world, one, value_parts(world, one)[0], None)[:, :, 0]
 
-    pi, unsettled = settled(asked, action_values, tried, within=1e-9)
-    if unsettled:
+    pi, failed = converged_policies(asked, action_values, tried, within=1e-9)
+    if failed:
         raise InputError(
-            f"temperature: the softmax policy of {asked.names[unsettled[0]]!r} by its own values does not settle; raise it."
+            f"temperature: the softmax policy of {asked.names[failed[0]]!r} by its own values does not converge; raise it."
         )
     return asked._replace(pi=pi)
 
@@ -76,9 +73,9 @@ def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
     """V = base + level * unit, both [gvf, state]: V is linear in a drifting cumulant's level."""
     mean, carry = _expected_cumulants(world, asked)
     base, unit = np.zeros((2, len(asked.names), world.states))
-    for group in _groups(world, asked):
-        solve = group.solver(world, asked)
-        for i in group.members:
+    for members in groups(asked.pi, asked.gamma):
+        solve = _solver(world, asked, members[0])
+        for i in members:
             pi = _policy(world, asked, i)
             base[i] = solve((pi * mean[:, :, i]).sum(axis=1))
             if asked.carry[:, i].any():
@@ -122,8 +119,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
 def successor_representation(world: MDP, question: GVF) -> np.ndarray:
     """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; terminal states count nothing."""
     asked = asked_of(world, [question])
-    (group,) = _groups(world, asked)
-    return group.solver(world, asked)(np.diag((~world.terminal).astype(float)))
+    return _solver(world, asked, 0)(np.diag((~world.terminal).astype(float)))
 
 
 @dataclass(frozen=True)
@@ -156,7 +152,7 @@ def _existence(world: MDP, asked: Stacked, i: int, weight: np.ndarray) -> Existe
     most = _discount(world, asked, i)[going]
     ratio = float((most.max(axis=(1, 2)) ** 2 * weight[going].sum(axis=1)).max())
     system = weighted_transitions(world, weight, _discount(world, asked, i) ** 2)
-    return Existence(ratio < 1, ratio, _spectral_radius(system))
+    return Existence(ratio < 1, ratio, spectral_radius(system))
 
 
 def variance(
@@ -179,17 +175,17 @@ def variance(
     noise = _transition_noise(world, asked, v, levels)
     q = _action_values(world, asked, v, levels) if form == "return_variance" else None
     out = np.empty_like(noise)
-    for group in _groups(world, asked):
-        first = group.members[0]
+    for members in groups(asked.pi, asked.gamma):
+        first = members[0]
         pi, squared = _policy(world, asked, first), _discount(world, asked, first) ** 2
         # Eq. 4 (eq:var_s_a) weighs the next action by mu rho^2, Eq. 6 (eq:sarsa-m-update) by pi
         weight = pi if behaviour is None or form != "importance_sampling" else _squared_ratio(world, asked, first, behaviour)
         system = weighted_transitions(world, weight, squared)
-        if form == "importance_sampling" and _spectral_radius(system) >= 1:
-            out[:, :, group.members] = np.inf
+        if form == "importance_sampling" and spectral_radius(system) >= 1:
+            out[:, :, members] = np.inf
             continue
         solve = factorised(sp.eye_array(world.states) - system)
-        for i in group.members:
+        for i in members:
             own = _weighted(weight, noise[:, :, i])
             if q is not None:
                 own += (pi * (q[:, :, i] - v[i][:, None]) ** 2).sum(axis=1)
@@ -276,29 +272,15 @@ def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, st
 # --- building blocks ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Group:
-    """GVFs that share a policy and a discount, and with them a factorisation."""
-
-    members: tuple[int, ...]
-
-    def solver(self, world: MDP, asked: Stacked) -> Solve:
-        i = self.members[0]
-        kernel = weighted_transitions(world, _policy(world, asked, i), _discount(world, asked, i))
-        if not _every_state_leaks(kernel):
-            raise InputError(
-                f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
-                "gives an endless sum; lower the discount or let episodes end."
-            )
-        return factorised(sp.eye_array(world.states) - kernel)
-
-
-def _groups(world: MDP, asked: Stacked) -> list[_Group]:
-    members: dict[bytes, list[int]] = {}
-    for i in range(len(asked.names)):
-        key = np.ascontiguousarray(asked.pi[:, :, i]).tobytes() + np.ascontiguousarray(asked.gamma[:, i]).tobytes()
-        members.setdefault(key, []).append(i)
-    return [_Group(tuple(m)) for m in members.values()]
+def _solver(world: MDP, asked: Stacked, i: int) -> Solve:
+    """Solves (I - gamma_i P_pi_i) x = b [state, ...]."""
+    kernel = weighted_transitions(world, _policy(world, asked, i), _discount(world, asked, i))
+    if not ending(kernel).all():
+        raise InputError(
+            f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
+            "gives an endless sum; lower the discount or let episodes terminate."
+        )
+    return factorised(sp.eye_array(world.states) - kernel)
 
 
 def _policy(world: MDP, asked: Stacked, i: int) -> np.ndarray:
@@ -346,58 +328,6 @@ def _levels(asked: Stacked, levels: np.ndarray | None) -> np.ndarray:
     if level.shape != asked.level.shape:
         raise InputError(f"levels: expected one per question, [{len(asked.names)}], but got {list(level.shape)}.")
     return level
-
-
-def weighted_transitions(world: Any, weight: np.ndarray, discount: np.ndarray) -> sp.csr_array:
-    """sum_a weight(s, a) discount(s, a, s') P(s' | s, a) as a sparse [state, state] matrix; of an MDP or `design.Model`."""
-    entries = (weight[:, :, None] * discount * world.prob).reshape(world.states, -1)
-    rows = np.repeat(np.arange(world.states), entries.shape[1])
-    return sp.csr_array(sp.coo_array((entries.ravel(), (rows, world.next.ravel())), shape=(world.states, world.states)))
-
-
-def factorised(system: sp.sparray) -> Solve:
-    """Solves system @ x = b for many b."""
-    if system.shape[0] < DENSE_BELOW:
-        factor = scipy.linalg.lu_factor(system.toarray(), check_finite=False)
-        return lambda b: scipy.linalg.lu_solve(factor, b, check_finite=False)
-    return scipy.sparse.linalg.splu(sp.csc_array(system)).solve
-
-
-def _every_state_leaks(kernel: sp.csr_array) -> bool:
-    """Whether I - kernel is invertible, for a non-negative kernel with row sums of at most 1.
-
-    It is when every state can reach one whose row sums to less than 1: there the sum of future cumulants ends.
-    """
-    leaks = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
-    backwards = sp.csr_array(kernel.T)
-    frontier = leaks
-    while frontier.any():
-        found = (backwards[np.flatnonzero(frontier)].sum(axis=0) > 0) & ~leaks
-        leaks = leaks | found
-        frontier = found
-    return bool(leaks.all())
-
-
-def _spectral_radius(matrix: sp.csr_array) -> float:
-    """Spectral radius of a non-negative matrix: the largest over its strongly connected components."""
-    if not np.isfinite(matrix.data).all():
-        return float("inf")
-    matrix = sp.csr_array(matrix)
-    matrix.eliminate_zeros()
-    count, component = scipy.sparse.csgraph.connected_components(matrix, connection="strong")
-    radius = float(matrix.diagonal().max())
-    sizes = np.bincount(component, minlength=count)
-    for k in np.flatnonzero(sizes > 1):
-        members = np.flatnonzero(component == k)
-        radius = max(radius, _irreducible_radius(matrix[members][:, members]))
-    return radius
-
-
-def _irreducible_radius(matrix: sp.csr_array) -> float:
-    if matrix.shape[0] < 500:
-        return float(np.abs(np.linalg.eigvals(matrix.toarray())).max())
-    start = np.ones(matrix.shape[0])
-    return float(np.abs(scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=start, return_eigenvectors=False)).max())
 
 
 def _weighted(weight: np.ndarray, m: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from numba import njit
 
 from gvfx.errors import InputError
 from gvfx.questions.policies import checked_rows
-from gvfx.theory.exact import factorised, weighted_transitions
+from gvfx.theory.systems import factorised, weighted_transitions
 from gvfx.worlds.mdp import MDP, reached_from
 
 ENDLESS = 1e-6  # chance of a restart per step that stands for "episodes are never cut"

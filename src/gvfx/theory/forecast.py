@@ -17,9 +17,9 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, stack
 from gvfx.theory import exact
-from gvfx.theory.exact import factorised
 from gvfx.theory.flow import Model, behaviour_rows, occupancy
-from gvfx.theory.importance import discounts, evaluation, groups, importances, per_visit, resolvent
+from gvfx.theory.importance import discounts, evaluation, importances, per_visit, resolvent
+from gvfx.theory.systems import factorised, groups
 from gvfx.worlds.mdp import MDP
 
 CHUNK = 4_000_000  # random numbers drawn at a time

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.questions.gvf import GVF
-from gvfx.theory import exact
-from gvfx.theory.exact import weighted_transitions
+from gvfx.theory import exact, systems
 from gvfx.theory.flow import Model
+from gvfx.theory.systems import groups, weighted_transitions
 from gvfx.worlds.mdp import MDP
 
 SIGNS = 64  # random sign vectors that stand for the dense inverse in large worlds
@@ -26,11 +26,11 @@ def importances(
     pi [1 or states, actions, gvf], gamma [1 or states * actions * successors, gvf]: as in `gvf.Stacked`
     noise [state, action, gvf]: sigma^2, as `exact.transition_noise` gives it
     where [states]: the distribution d of evaluation states
-    signs: from `exact.DENSE_BELOW` states on, sum_s0 d F^2 is the mean of (F^T (sqrt(d) z))^2 over so many sign vectors z
+    signs: from `systems.DENSE_BELOW` states on, sum_s0 d F^2 is the mean of (F^T (sqrt(d) z))^2 over so many sign vectors z
     """
     for members in groups(pi, gamma):
         system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
-        if model.states < exact.DENSE_BELOW:
+        if model.states < systems.DENSE_BELOW:
             reach = where @ scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
         else:
             factor = scipy.sparse.linalg.splu(sp.csc_array(system))
@@ -77,7 +77,7 @@ def variances(
         spread = np.stack([per_visit(pi[:, :, i] ** 2 * noise[:, :, i], counts).sum(axis=1) for i in members])
         missing = np.isinf(spread)
         known = np.where(missing, 0.0, spread)
-        if model.states < exact.DENSE_BELOW:
+        if model.states < systems.DENSE_BELOW:
             squared = scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
             found, lost = known @ squared.T, missing @ squared.T > 0  # Eq. D1
         else:
@@ -97,14 +97,6 @@ def per_visit(need: np.ndarray, visits: np.ndarray) -> np.ndarray:
     """need / visits with 0 / 0 = 0 and need / 0 infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(need > 0, need / visits, 0.0)
-
-
-def groups(pi: np.ndarray, gamma: np.ndarray) -> list[list[int]]:
-    """GVFs that share a policy and a discount, and with them a factorisation."""
-    members: dict[bytes, list[int]] = {}
-    for i in range(pi.shape[2]):
-        members.setdefault(pi[:, :, i].tobytes() + gamma[:, i].tobytes(), []).append(i)
-    return list(members.values())
 
 
 def discounts(model: Model, gamma: np.ndarray) -> np.ndarray:

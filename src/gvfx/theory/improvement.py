@@ -14,12 +14,12 @@ from functools import partial
 import numpy as np
 
 from gvfx.questions.gvf import Stacked
-from gvfx.questions.policies import OwnPolicy
+from gvfx.questions.own import OwnPolicy
 
 ROUNDS = 1000
 
 
-def settled(
+def converged_policies(
     asked: Stacked, action_values: Callable[[int, np.ndarray], np.ndarray], tried: np.ndarray, within: float
 ) -> tuple[np.ndarray, list[int]]:
     """pi [state, action, gvf] with the own policies settled, and the GVFs of which it did not.
@@ -27,11 +27,11 @@ def settled(
     action_values: Q [state, action] of GVF i under a policy [state, action]; tried [state, action] bool.
     within:        how far a round may still move a probability.
     """
-    pi, unsettled = asked.pi.copy(), []
+    pi, failed = asked.pi.copy(), []
     for i, own in asked.own:
         pi[:, :, i], left = _iterated(own, partial(action_values, i), tried, within)
-        unsettled += [i] if left > within else []
-    return pi, unsettled
+        failed += [i] if left > within else []
+    return pi, failed
 
 
 def _iterated(

@@ -34,9 +34,9 @@ from numba import njit
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
-from gvfx.theory.exact import DENSE_BELOW, Solve
 from gvfx.theory.flow import Model, flow_matrix, highest_average, occupancy
 from gvfx.theory.importance import importance_of, per_visit
+from gvfx.theory.systems import DENSE_BELOW, Solve
 from gvfx.worlds.mdp import MDP
 
 STAGES = (1e-2, 1e-4, 1e-6, 1e-8)  # floors g in units of the mean of G

@@ -193,21 +193,3 @@ def _act(target: Target, observations: np.ndarray, normals: np.ndarray) -> np.nd
 
 def _stream(seed: int, name: str, *index: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()), *index)))
-
-
-def ship(folder: Path = SHIPPED) -> None:
-    """Write the truths of the paper's setting that are not there yet, and print how well they are known."""
-    from gvfx.questions import target_policies
-    from gvfx.worlds.control import DOMAINS
-
-    for domain in DOMAINS.values():
-        targets = [target_policies.Target.shipped(domain.name, task) for task in domain.tasks]
-        truth = control_truth(
-            domain, targets, cache=folder, progress=lambda done, of: print(f"{done}/{of}", end="\r", flush=True)
-        )
-        for task, value, noise in zip(domain.tasks, truth.values.mean(axis=0), truth.noise_floor, strict=True):
-            print(f"{domain.name} {task}: mean value {value:.2f}, noise floor {noise:.3f}")
-
-
-if __name__ == "__main__":
-    ship()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -194,12 +194,20 @@ class MDP:
 
 
 def reached_from(model: Any) -> np.ndarray:
-    """The states of an MDP, or of arrays named alike, that can be reached from its start, [states] bool."""
-    reached = model.start > 0
-    frontier = np.flatnonzero(reached & ~model.terminal)
+    """The states that can be reached from the start distribution of an MDP or a `flow.Model`, [states] bool."""
+    acting = ~model.terminal[:, None, None]
+    return reachable(model.start > 0, lambda states: model.next[states][(model.prob[states] > 0) & acting[states]])
+
+
+def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The states that can be reached from those in `start`, both [states] bool; start included.
+
+    successors: a function from state numbers [k] to the numbers of all states one step away from any of them.
+    """
+    reached = start.copy()
+    frontier = np.flatnonzero(reached)
     while frontier.size:
-        onward = model.next[frontier][model.prob[frontier] > 0]
-        fresh = np.unique(onward[~reached[onward]])
-        reached[fresh] = True
-        frontier = fresh[~model.terminal[fresh]]
+        found = successors(frontier)
+        frontier = np.unique(found[~reached[found]])
+        reached[frontier] = True
     return reached

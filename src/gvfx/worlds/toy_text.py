@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import MDP, reachable
 from gvfx.worlds.spec import environment_name, layers, time_limit
 
 HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")  # wrappers that leave the dynamics as they are
@@ -43,7 +43,7 @@ def from_gymnasium(env: Any) -> MDP:
             for k, (p, s_next, r, ended) in enumerate(inner.P[s][a]):
                 following[s, a, k], prob[s, a, k], reward[s, a, k], ends[s, a, k] = s_next, p, r, ended
     start = np.asarray(inner.initial_state_distrib, dtype=float)
-    reached = _reached(start, following, prob, ends)
+    reached = reachable(start > 0, lambda states: following[states][(prob[states] > 0) & ~ends[states]])
     possible = (prob > 0) & reached[:, None, None]
     terminal = np.zeros(states, bool)
     terminal[following[possible & ends]] = True
@@ -51,17 +51,6 @@ def from_gymnasium(env: Any) -> MDP:
     if sometimes.size:
         raise InputError(f"env: state {sometimes[0]} ends the episode only sometimes; give gvfx.evaluate the environment itself.")
     return MDP(following, prob, start / start.sum(), terminal, time_limit(env), live=reached & ~terminal, reward=reward)
-
-
-def _reached(start: np.ndarray, following: np.ndarray, prob: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The states in which one can act, [states] bool."""
-    reached = start > 0
-    frontier = np.flatnonzero(reached)
-    while frontier.size:
-        onward = following[frontier][(prob[frontier] > 0) & ~ends[frontier]]
-        frontier = np.unique(onward[~reached[onward]])
-        reached[frontier] = True
-    return reached
 
 
 def _changed_by(env: Any) -> str:
