@@ -1,8 +1,7 @@
-"""The world that the data describe, as a world: what answers questions about a known one then answers them about it.
+"""The MDP estimated from data, with the same questions: whatever works on a known world then works on the estimate.
 
-States are table rows.  The transitions of a pair are joined by `prior` visits in which the action did what the row's actions
-did on average, so that an action never tried does that.  A row in which nothing was tried ends the episode, is worth 0 and
-does not count in errors.
+States are table rows.  Transitions are smoothed (`smoothing`), so that an action never tried does what the row's actions did
+on average.  A row in which nothing was tried is terminal, has value 0 and is not evaluated.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import as_policy
 from gvfx.worlds.mdp import MDP
 
-ALMOST_NONE = 1e-9  # prior visits: an outcome's own data count alone where there are any
+ALMOST_NONE = 1e-9  # prior visits: an average is used only for outcomes without data
 
 
 def estimated(data: Empirical, prior: float = 1.0) -> tuple[MDP, list[GVF]]:
-    """The estimated world over table rows, and the same questions about it."""
+    """The estimated MDP over table rows, and the questions as questions about it; `prior` as in `smoothing`."""
     world, asked, e = data.world, data.asked, data.evidence
     seen = RowOutcomes.of(data)
     counts = seen.per_successor(seen.n)
@@ -53,7 +52,7 @@ def estimated(data: Empirical, prior: float = 1.0) -> tuple[MDP, list[GVF]]:
 
 
 def _policies(data: Empirical) -> list[Any]:
-    """The questions' policies over table rows; equal ones are one object."""
+    """The questions' policies over table rows; equal policies are the same object."""
     asked, world = data.asked, data.world
     pi = asked.pi
     if asked.pi_stride and world.features is not None:

@@ -67,7 +67,7 @@ class GaussianPolicy(ContinuousPolicy):
         if out.shape != (len(observations), *shape):
             raise InputError(f"{field}: actions have shape {out.shape[1:]}; return the environment's shape, {shape}.")
         if not np.isfinite(out).all():
-            raise InputError(f"{field}: the middle action contains NaN or infinity; return finite numbers.")
+            raise InputError(f"{field}: the middle action holds nan or infinity; return finite numbers.")
         return out
 
     def ready(self, observations: Any, shape: tuple[int, ...]) -> GaussianPolicy:

@@ -30,7 +30,7 @@ from gvfx.worlds.continuous_grid import MOVES, ContinuousGrid
 
 SIDE = 20  # cells per side of the evaluation lattice
 NEGLIGIBLE = 1e-6  # an episode is followed while gamma^t is at least this
-PAPER_POLICIES = np.array([[0.175, 0.175, 0.25, 0.4], [0.25, 0.15, 0.25, 0.35]])  # Eq. 14 (eq:target_policies); L, R, U, D
+PAPER_POLICIES = np.array([[0.175, 0.175, 0.25, 0.4], [0.25, 0.15, 0.25, 0.35]])  # the paper's two; L, R, U, D
 PAPER_DISCOUNT = 0.99
 SHIPPED = Path(__file__).parent / "data"
 
@@ -207,7 +207,7 @@ def checked_policies(
 
 
 def parameters(world: ContinuousGrid, policies: np.ndarray, discount: float) -> dict[str, Any]:
-    """Everything that the true values depend on, as JSON types; horizon, names, the cumulants' sd and timeouts do not matter."""
+    """Everything that the true values depend on, as JSON types; not the horizon, names, the cumulants' sd or timeouts."""
     fields = world.as_dict()
     kept = {name: fields[name] for name in ("strays", "step", "noise", "radius", "distance")}
     goals = [[*goal.at, goal.mean] for goal in world.goals]

@@ -1,4 +1,4 @@
-"""Gymnasium's toy-text environments as MDPs: their transition table P is read, so truth is exact and runs are compiled."""
+"""Gymnasium's toy-text environments as MDPs, read from their transition table P: truth is exact, and runs are compiled."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from gvfx.errors import InputError
 from gvfx.worlds.mdp import MDP, reachable
 from gvfx.worlds.spec import environment_name, layers, time_limit
 
-HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")  # wrappers that leave the dynamics as they are
+HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")  # wrappers that do not change the dynamics
 
 
 def is_toy_text(env: Any) -> bool:
-    """Whether the environment shows its whole transition table and no wrapper changes it."""
+    """Whether the environment has a transition table P and no wrapper changes its dynamics."""
     inner = getattr(env, "unwrapped", env)
     own = all(hasattr(inner, name) for name in ("P", "initial_state_distrib")) and not hasattr(env, "num_envs")
     return own and not _changed_by(env)
 
 
 def from_gymnasium(env: Any) -> MDP:
-    """FrozenLake, Taxi, CliffWalking and others that show `P` and `initial_state_distrib`, as an MDP with their reward.
+    """FrozenLake, Taxi, CliffWalking and others with `P` and `initial_state_distrib`, as an MDP with their reward.
 
-    A TimeLimit becomes the horizon.  States that only end an episode are terminal; `live` are the others that can
-    be reached.
+    A TimeLimit becomes the horizon.  States whose every arrival ends the episode are terminal; the other reachable states
+    are `live`.
     """
     inner = getattr(env, "unwrapped", env)
     for name in ("P", "initial_state_distrib"):
         if not hasattr(inner, name):
-            raise InputError(f"env: {environment_name(env)} shows no {name}; give gvfx.evaluate the environment itself.")
+            raise InputError(f"env: {environment_name(env)} has no {name}; give gvfx.evaluate the environment itself.")
     changed = _changed_by(env)
     if changed:
-        raise InputError(f"env: {changed} changes the dynamics that P tells; give gvfx.evaluate the environment itself.")
+        raise InputError(f"env: {changed} changes the dynamics given by P; give gvfx.evaluate the environment itself.")
     states, actions = len(inner.P), len(inner.P[0])
     size = max(len(inner.P[s][a]) for s in range(states) for a in range(actions))
     following = np.tile(np.arange(states)[:, None, None], (1, actions, size))
@@ -54,7 +54,7 @@ def from_gymnasium(env: Any) -> MDP:
 
 
 def _changed_by(env: Any) -> str:
-    """What makes the dynamics differ from P: a wrapper, or Taxi's fickle passenger; empty where nothing does."""
+    """What makes the dynamics differ from P: a wrapper, or Taxi's fickle passenger; empty if nothing does."""
     wrappers = [type(layer).__name__ for layer in layers(env)[:-1]]
     foreign = [name for name in wrappers if name not in HARMLESS]
     if getattr(getattr(env, "unwrapped", env), "fickle_passenger", False):

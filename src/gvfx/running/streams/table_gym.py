@@ -26,7 +26,7 @@ from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.questions.gvf import GVF, Stacked, stack
-from gvfx.questions.reader import Reader, asked_of
+from gvfx.questions.reader import Reader, policies_only
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.evaluate import Part, Plan, Watch, check_until
 from gvfx.running.gym_stepper import EnvironmentFailed, SingleStepper, VectorStepper
@@ -175,7 +175,7 @@ class OnlineRunner:
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.counted = learner.needs_evidence or bool(self.replans)
-        self.asked: Stacked = stack(asked_of(questions, spec), skeleton)
+        self.asked: Stacked = stack(policies_only(questions, spec), skeleton)
         self.room = skeleton
         if self.counted:  # tables have a row for the end
             self.asked, self.room = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
