@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gvfx.errors import InputError
 
 
 def write_whole(path: Path, raw: bytes) -> None:
-    """Write to a temporary name, flush to disk, rename; whatever happens, nothing half-written stays. Makes the folder."""
+    """Write a file atomically: to a temporary name, flushed to disk, then renamed.  Creates the folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -1,9 +1,9 @@
-"""What behaviours, learners and loops agree on: the compiled pieces and the transition they pass around.
+"""The interface between behaviours, learners and compiled loops: compiled functions, and the transition passed to them.
 
-A behaviour or learner is a frozen description.  `rule(sizes)` gives its compiled functions, cached so that equal
-sizes compile once; `begin(...)` gives its mutable state, a named tuple of arrays that those functions change in
-place.  Sizes are closure constants: the compiler unrolls and inlines across the pieces, so a loop composed from them
-runs like one written by hand (docs/architecture.md has the measurements).
+A behaviour or learner is a frozen dataclass.  `rule(sizes)` returns its compiled functions, cached so that equal sizes
+compile once; `begin(...)` returns its mutable state, a named tuple of arrays that those functions change in place.  Sizes
+are closure constants: the compiler unrolls and inlines across the functions, so a loop composed from them runs like one
+written by hand (docs/architecture.md has the measurements).
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ def runs_on(name: str, supports: frozenset[str]) -> str:
     return f"{name} runs on {kinds} only" if kinds else f"{name} combines parts that run on different kinds of learning"
 
 
-# Sums may be reordered (so that they vectorise) but NaN and infinity keep their meaning.
+# Fast-math flags: sums may be reordered, so that they vectorise, but NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-# How a loop and its pieces are compiled: unable to allocate, which spares reference counting; pieces are inlined.
+# `piece` compiles the functions that a loop calls, `whole` the loop.  Without numba's runtime (`_nrt`) they cannot allocate,
+# which saves reference counting; pieces are inlined.
 _compile: Any = njit  # `_nrt` is not in numba's type stubs
 piece = _compile(fastmath=FAST, forceinline=True, _nrt=False)
 whole = _compile(fastmath=FAST, nogil=True, _nrt=False)
 
 
 class Sizes(NamedTuple):
-    """What a compiled function may unroll over."""
+    """The sizes that compiled functions unroll loops over."""
 
     gvfs: int
     actions: int
 
 
 class Transition(NamedTuple):
-    """One transition as the compiled functions see it (cumulants, discounts and policies come beside it, as arrays).
+    """One transition as compiled functions see it; cumulants, discounts and policies are passed as separate arrays.
 
-    `row` indexes the policy table, `x` the learner's tables.  `alive` is 0 on termination and 1 otherwise, truncation
-    included: discounts[gvf] = alive * gamma[g, gvf].  next_action and next_prob are only set when a learner asks.
+    `row` indexes the policy table, `x` the learner's tables, `g` the discount table.  `alive` is 0 on termination and 1
+    otherwise, also on truncation: discounts[gvf] = alive * gamma[g, gvf].  `prob` is the behaviour's probability of the
+    action.  next_action and next_prob are set only for learners that need them.
     """
 
     row: int
@@ -64,7 +66,7 @@ class BehaviourRule:
     """Compiled functions of a behaviour.
 
     probabilities(state, t, s, x, pi, m, mu)     writes mu[action] for state s from its pi, m [action, gvf]
-    observe(state, t, transition, c, gamma, pi)  sees every transition, after the learner did
+    observe(state, t, transition, c, gamma, pi)  is called with every transition, after the learner's update
     episode_end(state, t, rng)                   is called after termination and truncation
     """
 
@@ -83,17 +85,17 @@ class LearnerRule:
 
 @piece
 def observe_nothing(state: Any, t: Any, transition: Any, c: Any, gamma: Any, pi: Any) -> None:
-    """A behaviour that does not learn from transitions."""
+    """`observe` of a behaviour that does not learn from transitions."""
 
 
 @piece
 def end_nothing(state: Any, t: Any, rng: Any) -> None:
-    """A behaviour to which episodes do not matter."""
+    """`episode_end` of a behaviour that ignores episodes."""
 
 
 @piece
 def normalise(mu: Any, actions: int) -> None:
-    """mu[actions] scaled to sum to one; uniform where all are zero (Eq. 3 is 0/0 there) or the sum is not finite."""
+    """Scale mu[actions] to sum to one in place; uniform if all are zero (Eq. 3 is 0/0 there) or the sum is not finite."""
     total = 0.0
     for a in range(actions):
         total += mu[a]

@@ -20,7 +20,7 @@ class ScheduleState(NamedTuple):
 
 @dataclass(frozen=True)
 class Linear:
-    """From `start` to `end` in equal parts over `steps`, then constant."""
+    """Falls linearly from `start` to `end` over `steps`, then stays constant."""
 
     start: float
     end: float
@@ -28,7 +28,9 @@ class Linear:
 
     def state(self) -> ScheduleState:
         if self.end > self.start or self.steps < 1:
-            raise InputError(f"schedule: Linear({self.start}, {self.end}, {self.steps}) must fall over at least one step.")
+            raise InputError(
+                f"schedule: Linear({self.start}, {self.end}, {self.steps}) must not rise; give end <= start and steps >= 1."
+            )
         return ScheduleState(self.start, self.end, (self.end - self.start) / self.steps, 1.0)
 
 
@@ -42,13 +44,13 @@ class Geometric:
 
     def state(self) -> ScheduleState:
         if not 0 < self.decay <= 1:
-            raise InputError(f"schedule: Geometric.decay {self.decay} lies outside (0, 1].")
+            raise InputError(f"schedule: Geometric.decay {self.decay} lies outside (0, 1]; give a number such as 0.99.")
         return ScheduleState(self.start, self.minimum, 0.0, self.decay)
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """The same at every step."""
+    """The same value at every step."""
 
     value: float
 
@@ -60,7 +62,7 @@ Schedule = Linear | Geometric | Fixed
 
 
 def as_falling(rate: float | Schedule) -> Schedule:
-    """A learning rate: a schedule as it is, a number as the minimum of the paper's (linear from 1 over 500,000 steps)."""
+    """The schedule of a learning rate: a given schedule, or for a number the paper's, linear from 1 to it over 500,000 steps."""
     if not isinstance(rate, int | float):
         return rate
     if not 0 < rate <= 1:
@@ -78,7 +80,7 @@ def at(schedule, t):
 
 
 def in_jax(schedule: ScheduleState, t: Any) -> Any:
-    """The schedule's value at step t, for a traced t."""
+    """The schedule's value at step t, for use inside JAX functions."""
     import jax.numpy as jnp
 
     value = schedule.start * schedule.decay**t if schedule.decay != 1.0 else schedule.start + schedule.slope * t
@@ -86,7 +88,7 @@ def in_jax(schedule: ScheduleState, t: Any) -> Any:
 
 
 def growing(first: int, factor: float, last: int) -> list[int]:
-    """Times from `first` that grow by `factor` (by one step at least), all before `last`."""
+    """Increasing steps before `last`: `first`, then each larger by `factor` (and by at least one step)."""
     times, exact = [], float(first)
     while exact < last:
         times.append(round(exact))

@@ -1,7 +1,7 @@
 """Named arrays as bytes: the safetensors layout plus a checksum, always the same bytes for the same arrays.
 
 Eight bytes of header length, a JSON header (dtype, shape, offsets; `__metadata__` with a SHA-256 of the data), the
-data.  Any safetensors reader opens it; `unpack` also notices a single flipped bit.
+data.  Any safetensors reader opens it; `unpack` also detects a single flipped bit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ NAMES = {np.dtype(text): name for name, text in DTYPES.items()}
 
 
 class CorruptFile(StoreError):
-    """A result file whose bytes do not match its checksum, or that is cut short."""
+    """A file whose bytes do not match its checksum, or that is truncated."""
 
 
 def pack(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
-    """The arrays and some text as bytes."""
+    """The arrays and the metadata (text by name) as bytes."""
     header: dict[str, object] = {}
     chunks, offset = [], 0
     for name in sorted(arrays):
@@ -46,7 +46,7 @@ def pack(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes
 
 
 def unpack(raw: bytes, name: str = "file") -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The arrays and the text, or CorruptFile naming the file."""
+    """The arrays and the metadata; raises CorruptFile, which names the file."""
     try:
         (size,) = struct.unpack("<Q", raw[:8])
         header = json.loads(raw[8 : 8 + size])
@@ -61,5 +61,7 @@ def unpack(raw: bytes, name: str = "file") -> tuple[dict[str, np.ndarray], dict[
             low, high = entry["data_offsets"]
             arrays[key] = np.frombuffer(data[low:high], DTYPES[entry["dtype"]]).reshape(entry["shape"])
     except (struct.error, ValueError, KeyError, TypeError, AttributeError):
-        raise CorruptFile(f"{name}: damaged (its checksum does not match, or it is cut short).") from None
+        raise CorruptFile(
+            f"{name}: damaged (its checksum does not match, or it is truncated); delete it or restore it from a copy."
+        ) from None
     return arrays, metadata

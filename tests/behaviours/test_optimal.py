@@ -8,8 +8,8 @@ from helpers.runs import compiled_evidence, optimal_run
 from helpers.worlds import half_in_the_top_row, random_mdp, random_question, small_world, two_questions
 
 import gvfx
-from gvfx.behaviours.optimal import _Smoothed
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.smoothing import Smoothed
 
 LIMITS = {"same": 1446.2, "distinct": 502.5, "semi-greedy": 5237.1, "forty": 11968.9}  # the optimum's MSE times steps
 
@@ -28,7 +28,7 @@ def test_smoothed_model(grouping):
     world = small_world(grouping=grouping)
     asked, at = compiled_evidence(world, two_questions(half_in_the_top_row), steps=300)
     model = Empirical(world, asked, at.evidence)
-    known = _Smoothed(model, 2.0)
+    known = Smoothed(model, 2.0)
     expected = plain_smoothing(world, asked, at.evidence, 2.0)
     found = np.zeros_like(expected)
     for (x, a, k), p in np.ndenumerate(known.model.prob):

@@ -123,7 +123,7 @@ def test_mistakes_in_mixture_weights(weights):
 
 
 def test_an_empty_mixture_is_refused():
-    with pytest.raises(gvfx.InputError, match=r"^policies: a mixture needs at least one"):
+    with pytest.raises(gvfx.InputError, match=r"^policies: the list is empty; give a mixture at least one"):
         gvfx.mixture_policy([])
 
 

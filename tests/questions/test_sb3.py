@@ -12,7 +12,7 @@ import torch
 from stable_baselines3 import A2C, DQN, PPO, SAC
 
 import gvfx
-from gvfx.questions.policies import from_sb3
+from gvfx.questions.sb3 import from_sb3
 
 torch.set_num_threads(1)
 
@@ -69,7 +69,7 @@ def test_files_are_refused_unless_trusted(models, tmp_path):
 def test_models_with_continuous_actions_are_refused():
     with pytest.raises(gvfx.InputError, match="^model"):
         from_sb3(SAC("MlpPolicy", gym.make("Pendulum-v1"), buffer_size=10, device="cpu"))
-    with pytest.raises(gvfx.InputError, match="^model: its actions are not numbered"):
+    with pytest.raises(gvfx.InputError, match="^model: its actions are not Discrete"):
         from_sb3(PPO("MlpPolicy", gym.make("Pendulum-v1"), device="cpu"))
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import gvfx
 from gvfx import exact
 from gvfx.questions.gvf import stack
+from gvfx.theory import systems
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=30, deadline=None)
@@ -191,7 +192,7 @@ def test_values_are_successors_times_cumulants_with_termination(seed):
 @pytest.mark.parametrize("which", ["swap", "random"])
 def test_discount_one_without_termination_is_an_input_error(monkeypatch, dense_below, which):
     """`swap` makes an exactly singular matrix, `random` one that is singular up to rounding."""
-    monkeypatch.setattr(exact, "DENSE_BELOW", dense_below)
+    monkeypatch.setattr(systems, "DENSE_BELOW", dense_below)
     if which == "swap":
         world = gvfx.MDP.from_matrix([[[0, 1.0]], [[1.0, 0]]])
     else:
@@ -224,7 +225,7 @@ def test_dense_and_sparse_solvers_agree(monkeypatch):
         return parts + [exact.variance(world, questions, form, mu) for form in FORMS]
 
     by_dense = everything()
-    monkeypatch.setattr(exact, "DENSE_BELOW", 0)
+    monkeypatch.setattr(systems, "DENSE_BELOW", 0)
     for a, b in zip(by_dense, everything(), strict=True):
         assert np.isfinite(a).all()
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
@@ -232,7 +233,7 @@ def test_dense_and_sparse_solvers_agree(monkeypatch):
 
 def test_a_60_by_60_grid_through_the_sparse_solver():
     world = gvfx.gridworld(60, {"left": (0, 0)})
-    assert world.states == 3601 >= exact.DENSE_BELOW
+    assert world.states == 3601 >= systems.DENSE_BELOW
     pi = np.array([0.4, 0.1, 0.4, 0.1])
     question = gvfx.GVF(pi, gvfx.Distractor(100, 5, at="left"), 0.99)
     v = exact.values(world, [question])[0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import gvfx
 from gvfx import design, exact
+from gvfx.theory import systems
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=20, deadline=None)
@@ -37,7 +38,7 @@ def test_random_signs_stand_for_the_dense_inverse(monkeypatch):
     world, questions = random_case(3, states=40)
     counts = np.random.default_rng(0).uniform(1, 9, (40, 3))
     dense = design.importance_of(world, questions), design.variances(*model_arrays(world, questions), counts)
-    monkeypatch.setattr(exact, "DENSE_BELOW", 0)
+    monkeypatch.setattr(systems, "DENSE_BELOW", 0)
     assert design.importance_of(world, questions, signs=2000) == pytest.approx(dense[0], rel=0.1)
     assert design.variances(*model_arrays(world, questions), counts, 2000)[:, :-1] == pytest.approx(dense[1][:, :-1], rel=0.15)
 

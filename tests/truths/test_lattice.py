@@ -5,6 +5,8 @@ import math
 
 import jax
 import jax.numpy as jnp
+import lattice_solution
+import lattice_truths
 import numpy as np
 import pytest
 
@@ -84,12 +86,12 @@ def test_simulation_depends_on_seed_and_point_but_not_on_workers():
 def test_the_numerical_solution_of_one_step_is_the_overlap_of_noise_and_disc():
     """With discount 0, V = mean * P(landing in the disc)."""
     world = ContinuousGrid((Goal("a", (0.525, 0.5), 10.0),), noise=0.02, distance="l1")
-    right = lattice.solve(world, [[0, 1, 0, 0]], 0.0, 81).reshape(20, 20)  # [y, x]
+    right = lattice_solution.solve(world, [[0, 1, 0, 0]], 0.0, 81).reshape(20, 20)  # [y, x]
     # from (0.475, 0.475) the box is [0.48, 0.52] x [0.455, 0.495]; u + v >= 0.95 + 0.025 is inside the diamond
     corner = 1 - 0.5 * (0.975 - 0.48 - 0.455) ** 2 / 0.04**2
     np.testing.assert_allclose(right[9, 9], 10 * corner, rtol=1e-9)
     wall = ContinuousGrid((Goal("a", (0.01, 0.475), 10.0),), noise=0.02)
-    left = lattice.solve(wall, [[1, 0, 0, 0]], 0.0, 81).reshape(20, 20)
+    left = lattice_solution.solve(wall, [[1, 0, 0, 0]], 0.0, 81).reshape(20, 20)
     np.testing.assert_allclose(left[9, 0], 10.0, rtol=1e-9)  # x is stopped by the wall inside the disc
 
 
@@ -98,7 +100,7 @@ def test_simulation_and_numerical_solution_agree_with_discs_across_the_walls(dis
     goals = (Goal("corner", (0.02, 0.97), 80.0), Goal("side", (0.6, 0.0), -40.0))
     world = ContinuousGrid(goals, strays=((1.0, 0.55),), noise=0.02, radius=0.08, distance=distance)
     policies = [[0.3, 0.2, 0.3, 0.2], [0.2, 0.2, 0.2, 0.4]]
-    solved = lattice.solve(world, policies, 0.95, 161)
+    solved = lattice_solution.solve(world, policies, 0.95, 161)
     chosen = np.array([0, 11, 12, 31, 33, 52, 219, 239, 321, 340, 360, 361, 380, 381, 383])
     values, errors = lattice.simulate(world, policies, 0.95, lattice.lattice_points()[chosen], 20_000)
     assert (np.abs(values - solved[:, chosen]) < 4 * errors + 0.02).all()
@@ -124,7 +126,7 @@ def test_the_shipped_truth_scores_a_zero_predictor_as_known_and_is_precise(make,
 @pytest.mark.parametrize("make", [paper_grid, authors_grid])
 def test_the_shipped_truth_agrees_with_the_numerical_solution_everywhere(make):
     truth = lattice.shipped_truth(make(), PI, 0.99)
-    solved = lattice.solve(make(), PI, 0.99, 401)
+    solved = lattice_solution.solve(make(), PI, 0.99, 401)
     assert (np.abs(truth.values - solved) < 4 * truth.standard_errors + 0.01).all()
     often_paid = truth.values > 10 * truth.standard_errors.clip(1e-9)
     z = (truth.values - solved)[often_paid] / truth.standard_errors[often_paid]
@@ -205,17 +207,17 @@ def test_what_cannot_be_simulated_or_solved_is_named():
     with pytest.raises(InputError, match="points"):
         lattice.simulate(paper_grid(), PI, 0.9, np.array([[0.5, 1.2]]), 1)
     with pytest.raises(InputError, match="nodes"):
-        lattice.solve(paper_grid(), PI, 0.9, 201)
+        lattice_solution.solve(paper_grid(), PI, 0.9, 201)
     with pytest.raises(InputError, match="noise"):
-        lattice.solve(dataclasses.replace(paper_grid(), noise=0.0), PI, 0.9)
+        lattice_solution.solve(dataclasses.replace(paper_grid(), noise=0.0), PI, 0.9)
 
 
 def test_remaking_the_shipped_files(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(lattice, "solve", lambda *_: np.zeros((2, 400)))
-    lattice.main(["paper_grid", "--episodes", "2"], tmp_path)
+    monkeypatch.setattr(lattice_truths, "solve", lambda *_: np.zeros((2, 400)))
+    lattice_truths.main(["paper_grid", "--episodes", "2"], tmp_path)
     assert "2 episodes a point" in capsys.readouterr().out
     monkeypatch.setattr(lattice, "SHIPPED", tmp_path)
     assert lattice.shipped_truth(paper_grid(), PI, 0.99) is not None
     assert lattice.shipped_truth(authors_grid(), PI, 0.99) is None
     with pytest.raises(InputError, match="worlds"):
-        lattice.main(["torus"], tmp_path)
+        lattice_truths.main(["torus"], tmp_path)

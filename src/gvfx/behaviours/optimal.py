@@ -29,11 +29,10 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.model import slots
+from gvfx.evidence.smoothing import Smoothed
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
-from gvfx.theory.flow import Model
 from gvfx.theory.importance import importance
 from gvfx.theory.optimum import plan
 
@@ -87,77 +86,13 @@ class OptimalDesign(Behaviour):
         mu = plan(known.model, need, known.visits, self.ahead * steps)
         state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
 
-    def needs(self, model: Empirical) -> tuple[_Smoothed, np.ndarray]:
+    def needs(self, model: Empirical) -> tuple[Smoothed, np.ndarray]:
         """The smoothed model, and every pair's importance G [row, action]: its n visits leave an error of about G / n."""
-        known = _Smoothed(model, self.prior)
+        known = Smoothed(model, self.prior)
         need = importance(known.model, known.pi, known.gamma, known.noise, known.weights, known.where)
         going = known.model.going
         typical = np.sqrt(need[going]).mean() ** 2 if going.any() else 0.0
         return known, np.maximum(need, self.floor * typical if typical > 0 else 1.0)
-
-
-class _Smoothed:
-    """The estimated model over table rows, its pairs joined by `prior` visits of the row's average action.
-
-    A row's successors are all that any of its actions led to: model.next is [row, action, successor].
-    """
-
-    def __init__(self, data: Empirical, prior: float) -> None:
-        world, asked, e = data.world, data.asked, data.evidence
-        rows, actions = world.rows, world.actions
-        outcome = np.flatnonzero(e.counts)
-        n = e.counts.ravel()[outcome].astype(float)
-        state, action = np.divmod(outcome // world.successors, actions)
-        arrived = world.next.ravel()[outcome]
-        row, next_row = world.feature[state], world.feature[arrived]
-        pair = row * actions + action
-
-        def shared(total: np.ndarray) -> np.ndarray:
-            """Totals per pair [row, action, ...] with the row's average added `prior` times, per visit."""
-            visits = self.visits.reshape(rows, actions, *[1] * (total.ndim - 2))
-            average = total.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
-            return (total + prior * average) / (visits + prior)
-
-        self.visits = np.bincount(pair, n, rows * actions).reshape(rows, actions)
-        edge, slot, width = slots(row, next_row, rows)
-        following = np.zeros((rows, width), dtype=np.int64)
-        following[row, slot] = next_row
-        seen = np.bincount(pair * width + slot, n, rows * actions * width).reshape(rows, actions, width)
-        ends = np.ones(rows, dtype=bool)
-        ends[world.feature[~world.terminal]] = False
-        starts = np.bincount(world.feature, e.starts, rows)
-        self.model = Model(
-            np.repeat(following[:, None], actions, axis=1), shared(seen), starts / starts.sum(), ends, world.horizon
-        )
-
-        self.weights = data.weights
-        states_of = np.bincount(world.feature, minlength=rows)
-        self.where = np.bincount(world.feature, world.live, rows) / world.live.sum()
-        self.pi = asked.pi
-        if asked.pi_stride:
-            self.pi = np.zeros((rows, *asked.pi.shape[1:]))
-            np.add.at(self.pi, world.feature, asked.pi)
-            self.pi /= np.maximum(states_of, 1)[:, None, None]
-
-        values, paid = data.values, e.row.ravel()[outcome]
-        self.noise = np.empty((rows, actions, len(values)))
-        self.gamma = asked.gamma
-        if asked.gamma_stride:
-            self.gamma = np.zeros((rows * actions * width, len(values)))
-        for i, v in enumerate(values):
-            discount = data.discount(i, outcome)
-            target = data.means[paid, i] + discount * v[arrived]
-            spread = target**2 + data.spreads[paid, i]
-            first, second = (
-                shared(np.bincount(pair, n * moment, rows * actions).reshape(rows, actions)) for moment in (target, spread)
-            )
-            self.noise[:, :, i] = np.maximum(second - first**2, 0.0)
-            if asked.gamma_stride:  # of an edge row -> next row, whatever the action
-                mean = np.bincount(edge, n * discount) / np.bincount(edge, n)
-                spread_out = np.zeros((rows, width))
-                spread_out[row, slot] = mean[edge]
-                self.gamma[:, i] = np.repeat(spread_out[:, None], actions, axis=1).ravel()
-        self.gamma = np.minimum(self.gamma, 1 - self.model.restart)  # an end not seen yet is thought possible
 
 
 @cache

@@ -1,19 +1,19 @@
-r"""What a stream of experience says about the world: counts and cumulant sums, and the model estimated from them.
+r"""Counts and cumulant sums of a stream of experience, and the model estimated from them.
 
-The loop keeps `Evidence`, the sufficient statistics of a finite MDP: how often each outcome (state, action, successor)
-was seen, and the sum and sum of squares of the cumulants that it paid.  `Empirical` is the model with the highest
-likelihood, $\hat P(s'|s,a) = n(s,a,s')/n(s,a)$ and the mean cumulants $\hat c$; its values are those of the estimated
-world, $\hat V_i = (I-\hat P_{\pi_i}\gamma_i)^{-1}\hat c_{\pi_i}$ (certainty equivalence).
+A run keeps `Evidence`, the sufficient statistics of a finite MDP: how often each outcome (state, action, successor) was
+seen, and the sum and sum of squares of the cumulants that it paid.  `Empirical` is the maximum-likelihood model,
+$\hat P(s'|s,a) = n(s,a,s')/n(s,a)$ with the mean cumulants $\hat c$; its values,
+$\hat V_i = (I-\hat P_{\pi_i}\gamma_i)^{-1}\hat c_{\pi_i}$, are those of the estimated world (certainty equivalence).
 
-Where the data are silent:
+Where data are missing:
 
-- an action never tried in a visited state takes no part: the target policy is renormalised over the tried ones, as if
-  the untried one did what the tried ones do on average;
-- a state in which nothing was tried, and one whose sum of future cumulants the data do not show to end (a discount of 1
-  and no termination seen yet), has value 0.
+- an action never tried in a visited state is ignored: the target policy is renormalised over the tried actions, as if the
+  untried one did what the tried ones do on average;
+- a state in which nothing was tried has value 0, and so has a state from which the sum of future cumulants does not end
+  in the data (a discount of 1 and no termination seen yet).
 
-With state aggregation counts are pooled over the states of a table row.  Outcomes that were never seen have count 0
-and play no part, whatever slots the world's arrays have for them.
+With state aggregation, counts are pooled over the states of a table row.  Outcomes that were never seen have count 0 and
+are ignored, even if the world's arrays contain them.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ import scipy.sparse.linalg
 
 from gvfx.kernel import piece
 from gvfx.questions.gvf import Stacked
-from gvfx.theory.improvement import settled
+from gvfx.theory.improvement import converged_policies
+from gvfx.theory.systems import ending, groups
 from gvfx.worlds.mdp import MDP
 
 
 class Evidence(NamedTuple):
-    """Sufficient statistics of a stream, as the loop keeps them; empty arrays when nobody reads them."""
+    """Sufficient statistics of a stream; empty arrays if no behaviour or learner needs them."""
 
     counts: np.ndarray  # int64 [states * actions, successors]
     row: np.ndarray  # int32 [states * actions, successors]: the outcome's row in the sums, -1 where nothing is ever paid
     sums: np.ndarray  # [rows, gvf] of the cumulants
     squares: np.ndarray  # [rows, gvf]
-    rates: np.ndarray  # [rate] for drifting cumulants: the least weight of a new one in a running mean
+    rates: np.ndarray  # [rate] smallest step sizes of running means, for drifting cumulants
     recent: np.ndarray  # [rate, rows, gvf] those running means
-    missed: np.ndarray  # [rate, rows, gvf] sums of the squared errors with which they foretold the next cumulant
-    starts: np.ndarray  # int64 [states] first states of episodes
+    missed: np.ndarray  # [rate, rows, gvf] sums of their squared errors in predicting the next cumulant
+    starts: np.ndarray  # int64 [states] how often an episode started there
 
 
 def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] = ()) -> Evidence:
-    """The beginning of a run; without `kept` nothing is counted."""
+    """Evidence at the start of a run; without `kept` its arrays are empty and nothing is counted."""
     paying = (asked.pays >= 0) & (world.prob > 0)
     if not kept:
         paying = np.zeros((0, 1, 1), dtype=bool)
@@ -69,7 +70,7 @@ def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] =
 
 @cache
 def counting(gvfs: int) -> Callable[..., None]:
-    """The compiled count(evidence, pair, k, c): a transition to the pair's k-th successor that paid c [gvf]."""
+    """The compiled count(evidence, pair, k, c), which adds a transition to the pair's k-th successor that paid c [gvf]."""
 
     @piece
     def count(seen, pair, k, c):
@@ -93,8 +94,10 @@ def counting(gvfs: int) -> Callable[..., None]:
 
 @dataclass(frozen=True, eq=False)
 class Empirical:
-    """The estimated model at one time.  Of the world only what an observer knows is read: the outcomes seen, which
-    states ended an episode, the horizon, and where errors count; of the questions the policies, discounts and weights.
+    """The model estimated from the evidence so far.
+
+    Only what an observer knows is read from the world (outcomes seen, which states are terminal, the horizon, where errors
+    are evaluated) and from the questions (policies, discounts, weights).
     """
 
     world: MDP
@@ -113,7 +116,7 @@ class Empirical:
 
     @cached_property
     def _seen(self) -> _Seen:
-        """The outcomes seen as flat lists, expanded to every state of an aggregated row."""
+        """The outcomes seen as flat lists; with state aggregation every state has the outcomes of its whole row."""
         world = self.world
         outcome = np.flatnonzero(self.evidence.counts.ravel())
         n = self.evidence.counts.ravel()[outcome].astype(float)
@@ -125,7 +128,7 @@ class Empirical:
 
     @cached_property
     def tried(self) -> np.ndarray:
-        """Whether an action was ever tried in a state (or in one of its row), [state, action] bool."""
+        """Whether an action was ever tried in a state (or in another state of its row), [state, action] bool."""
         tried = np.zeros(self.world.states * self.world.actions, dtype=bool)
         tried[self._seen.pair] = True
         return tried.reshape(self.world.states, self.world.actions)
@@ -136,7 +139,7 @@ class Empirical:
         e = self.evidence
         if not len(e.rates):
             return self._per_count(e.sums)
-        best = e.missed.sum(axis=1).argmin(axis=0)  # the rate that foretold each GVF's cumulants best
+        best = e.missed.sum(axis=1).argmin(axis=0)  # the rate that predicted each GVF's cumulants best
         gvfs = np.arange(len(best))
         return np.vstack([e.recent[best, :, gvfs].T, np.zeros(len(best))])
 
@@ -153,7 +156,7 @@ class Empirical:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """How much each question's squared error counts, as far as the data tell, [gvf]."""
+        """The weight of each question's squared error, [gvf]; calibrated weights are estimated from the data."""
         return (
             self.asked.weigh(self.values, self.world.live / self.world.live.sum())
             if self.asked.calibrated
@@ -181,40 +184,36 @@ class Empirical:
         return out
 
     def only(self, i: int, pi: np.ndarray) -> Empirical:
-        """The same with question i alone, asked of a policy [state, action]."""
+        """The same model with question i alone and another policy [state, action]."""
         e = self.evidence
         columns = {name: getattr(e, name)[..., [i]] for name in ("sums", "squares", "recent", "missed")}
         return Empirical(self.world, self.asked.only(i, pi), e._replace(**columns))
 
-    def settled(self) -> np.ndarray:
-        """pi [state, action, gvf] with policies by a GVF's own values at what they come to in the model."""
+    def converged_policies(self) -> np.ndarray:
+        """pi [state, action, gvf] with every OwnPolicy replaced by its fixed point in the model."""
 
         def action_values(i: int, pi: np.ndarray) -> np.ndarray:
             one = self.only(i, pi)
             return one.moments(one.values)[0][:, :, 0]
 
-        return settled(self.asked, action_values, self.tried, within=1e-6)[0]
+        return converged_policies(self.asked, action_values, self.tried, within=1e-6)[0]
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """GVFs that share a policy and a discount, and with them a factorisation."""
-        members: dict[bytes, list[int]] = {}
-        for i in range(len(self.asked.names)):
-            key = np.ascontiguousarray(self.asked.pi[:, :, i]).tobytes() + np.ascontiguousarray(self.asked.gamma[:, i]).tobytes()
-            members.setdefault(key, []).append(i)
-        return list(members.values())
+        """Lists of GVFs with the same policy and discount, which share one linear system."""
+        return groups(self.asked.pi, self.asked.gamma)
 
     def discounts(self, i: int) -> np.ndarray:
         """gamma_i of the outcomes seen, [seen]; 0 on termination."""
         return self.discount(i, self._seen.outcome)
 
     def discount(self, i: int, outcome: np.ndarray) -> np.ndarray:
-        """gamma_i of outcomes given by their places in the world's arrays; 0 on termination."""
+        """gamma_i of outcomes given by their indices into the world's flattened arrays; 0 on termination."""
         gamma = self.asked.gamma[outcome * self.asked.gamma_stride, i]
         return np.where(self.world.terminal[self.world.next.ravel()[outcome]], 0.0, gamma)
 
     def solver(self, i: int, power: int) -> Any:
-        """Solves (I - sum_a pi_i P gamma_i^power) x = b [state, ...]; 0 in states from which the data show no end."""
+        """A function that solves (I - sum_a pi_i P gamma_i^power) x = b [state, ...]; x is 0 in states whose sums do not end."""
         world, seen = self.world, self._seen
         weight = self.policy(i).ravel()[seen.pair] * seen.prob * self.discounts(i) ** power
         where = (seen.pair // world.actions, world.next.ravel()[seen.outcome])
@@ -261,7 +260,7 @@ class Empirical:
 
 
 class _Seen(NamedTuple):
-    """The outcomes seen: their (state, action), their place in the world's arrays, their estimated probability."""
+    """The outcomes seen: their (state, action), index into the world's flattened arrays, and estimated probability."""
 
     pair: np.ndarray
     outcome: np.ndarray
@@ -269,7 +268,7 @@ class _Seen(NamedTuple):
 
 
 def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> _Seen:
-    """Every state of a row has the outcomes of all of them."""
+    """The outcomes seen with those of a table row given to each of its states."""
     cell = world.feature[pair // world.actions] * world.actions + pair % world.actions
     total = np.bincount(cell, n, world.rows * world.actions)
     prob = n / total[cell]
@@ -281,14 +280,3 @@ def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) 
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     which = order[np.repeat(first[cells], length) + within]
     return _Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])
-
-
-def ending(kernel: sp.csc_array) -> np.ndarray:
-    """The states that may reach a row summing to less than 1 in a kernel with row sums of at most 1, [state] bool: from
-    the others the sum of future cumulants does not end."""
-    leaks = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
-    while True:
-        onward = leaks | (kernel @ leaks.astype(float) > 0)
-        if (onward == leaks).all():
-            return leaks
-        leaks = onward

@@ -1,8 +1,7 @@
-"""The world that the data describe, as a world: what answers questions about a known one then answers them about it.
+"""The MDP estimated from data, with the same questions: whatever works on a known world then works on the estimate.
 
-States are table rows.  The transitions of a pair are joined by `prior` visits in which the action did what the row's actions
-did on average, so that an action never tried does that.  A row in which nothing was tried ends the episode, is worth 0 and
-does not count in errors.
+States are table rows.  Transitions are smoothed (`smoothing`), so that an action never tried does what the row's actions did
+on average.  A row in which nothing was tried is terminal, has value 0 and is not evaluated.
 """
 
 from __future__ import annotations
@@ -14,69 +13,46 @@ from typing import Any
 import numpy as np
 
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.smoothing import RowOutcomes, smoothed
 from gvfx.questions.cumulants import Cumulant, OutcomeTables
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import as_policy
 from gvfx.worlds.mdp import MDP
 
+ALMOST_NONE = 1e-9  # prior visits: an average is used only for outcomes without data
+
 
 def estimated(data: Empirical, prior: float = 1.0) -> tuple[MDP, list[GVF]]:
-    """The estimated world over table rows, and the same questions about it."""
+    """The estimated MDP over table rows, and the questions as questions about it; `prior` as in `smoothing`."""
     world, asked, e = data.world, data.asked, data.evidence
-    rows, actions = world.rows, world.actions
-    outcome = np.flatnonzero(e.counts)
-    n = e.counts.ravel()[outcome].astype(float)
-    state, action = np.divmod(outcome // world.successors, actions)
-    row, arrived = world.feature[state], world.feature[world.next.ravel()[outcome]]
-    edge, slot, width = slots(row, arrived, rows)
-    shape = (rows, actions, width)
-
-    def total(amount: np.ndarray) -> np.ndarray:
-        return np.bincount((row * actions + action) * width + slot, amount, rows * actions * width).reshape(shape)
-
-    seen = total(n)
-    acted = seen.sum(axis=(1, 2)) > 0
-    prob = _joined(seen, seen.sum(axis=2, keepdims=True), prior)
+    seen = RowOutcomes.of(data)
+    counts = seen.per_successor(seen.n)
+    acted = counts.sum(axis=(1, 2)) > 0
+    prob = smoothed(counts, counts.sum(axis=2, keepdims=True), prior)
     prob[~acted, :, 0] = 1.0
-    following = np.zeros((rows, width), dtype=np.int64)
-    following[row, slot] = arrived
-    starts = np.bincount(world.feature, e.starts, rows) * acted
-    live = np.zeros(rows, dtype=bool)
+    starts = np.bincount(world.feature, e.starts, seen.rows) * acted
+    live = np.zeros(seen.rows, dtype=bool)
     live[world.feature[world.live]] = True
-    model = MDP(np.repeat(following[:, None], actions, axis=1), prob, starts / starts.sum(), ~acted, world.horizon, live & acted)
+    model = MDP(seen.following, prob, starts / starts.sum(), ~acted, world.horizon, live & acted)
 
-    paid = e.row.ravel()[outcome]
+    paid = e.row.ravel()[seen.outcome]
     policies = _policies(data)
     questions = []
     for i, name in enumerate(asked.names):
         first = data.means[paid, i]
-        mean = _joined(total(n * first), seen, 1e-9)
-        square = _joined(total(n * (first**2 + data.spreads[paid, i])), seen, 1e-9)
+        mean = smoothed(seen.per_successor(seen.n * first), counts, ALMOST_NONE)
+        square = smoothed(seen.per_successor(seen.n * (first**2 + data.spreads[paid, i])), counts, ALMOST_NONE)
         cumulant = _PerOutcome(mean, np.sqrt(np.maximum(square - mean**2, 0.0)))
         discount: Any = float(asked.gamma[0, i])
         if asked.gamma_stride:
-            share = np.bincount(edge, n * data.discount(i, outcome)) / np.bincount(edge, n)
-            discount = _looked_up(dict(zip(zip(row.tolist(), arrived.tolist(), strict=True), share[edge], strict=True)))
+            share = seen.per_edge(data.discount(i, seen.outcome))[seen.edge]
+            discount = _looked_up(dict(zip(zip(seen.row.tolist(), seen.next_row.tolist(), strict=True), share, strict=True)))
         questions.append(GVF(policies[i], cumulant, discount, float(data.weights[i]), name))
     return model, questions
 
 
-def slots(row: np.ndarray, arrived: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Every distinct (row, next row) numbered, its place among the row's successors, and the largest number of those."""
-    edges, edge = np.unique(row.astype(np.int64) * rows + arrived, return_inverse=True)
-    owner = edges // rows
-    place = np.arange(len(edges)) - np.searchsorted(owner, owner)
-    return edge, place[edge], int(place.max()) + 1
-
-
-def _joined(total: np.ndarray, visits: np.ndarray, prior: float) -> np.ndarray:
-    """Totals per visit, [row, action, successor], the average over the row's actions added `prior` times."""
-    average = total.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
-    return (total + prior * average) / (visits + prior)
-
-
 def _policies(data: Empirical) -> list[Any]:
-    """The questions' policies over table rows; equal ones are one object."""
+    """The questions' policies over table rows; equal policies are the same object."""
     asked, world = data.asked, data.world
     pi = asked.pi
     if asked.pi_stride and world.features is not None:

@@ -1,7 +1,7 @@
-"""The evidence of an environment whose outcomes are not known beforehand: each is numbered when it is first met.
+"""Evidence from an environment whose outcomes are not known beforehand: each gets a number when it is first seen.
 
-An outcome is a state, an action and where it led: the next state, or the end (a state of its own, after the last).
-Outcomes of a pair are a linked list, so memory grows with what was met and not with what might be.
+An outcome is a state, an action and the next state; termination leads to an extra state, numbered after all others.  The
+outcomes of a pair are a linked list, so memory grows with the outcomes seen and not with all possible ones.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from gvfx.kernel import piece
 from gvfx.questions.gvf import Stacked
 from gvfx.worlds.mdp import MDP
 
-FIRST = 1024  # outcomes for which there is room at first
+FIRST = 1024  # initial capacity, in outcomes
 
 
 class Outcomes(NamedTuple):
-    """What was met so far; [outcome] arrays have room for more than the `used` first."""
+    """The outcomes seen so far: the first `used` entries of the [outcome] arrays, which have spare capacity."""
 
     evidence: Evidence  # counts and row are [outcome, 1]
     pair: np.ndarray  # int64 [outcome] state * actions + action
     following: np.ndarray  # int64 [outcome]
-    link: np.ndarray  # int64 [outcome] the outcome of the same pair that was met before it; -1: none
-    head: np.ndarray  # int64 [pair] the outcome met last; -1: none
-    discounts: np.ndarray  # [outcome, gvf] sums
+    link: np.ndarray  # int64 [outcome] the previous new outcome of the same pair; -1: none
+    head: np.ndarray  # int64 [pair] the latest new outcome; -1: none
+    discounts: np.ndarray  # [outcome, gvf] sums over transitions
     used: np.ndarray  # int64 [1]
 
 
-def no_outcomes(states: int, actions: int, gvfs: int, rates: Sequence[float], room: int = FIRST) -> Outcomes:
-    """The beginning of a run; without `room` nothing can be counted."""
-    pairs = states * actions if room else 0
-    none = np.zeros((room, gvfs))
-    by_rate = np.zeros((len(rates), room, gvfs))
+def no_outcomes(states: int, actions: int, gvfs: int, rates: Sequence[float], capacity: int = FIRST) -> Outcomes:
+    """No outcomes, at the start of a run; with capacity 0 nothing can be counted."""
+    pairs = states * actions if capacity else 0
+    none = np.zeros((capacity, gvfs))
+    by_rate = np.zeros((len(rates), capacity, gvfs))
     evidence = Evidence(
-        counts=np.zeros((room, 1), np.int64),
-        row=np.arange(room, dtype=np.int32)[:, None],
+        counts=np.zeros((capacity, 1), np.int64),
+        row=np.arange(capacity, dtype=np.int32)[:, None],
         sums=none,
         squares=none.copy(),
         rates=np.array(rates, dtype=float),
         recent=by_rate,
         missed=by_rate.copy(),
-        starts=np.zeros(states + 1 if room else 0, np.int64),
+        starts=np.zeros(states + 1 if capacity else 0, np.int64),
     )
-    pair, following, link = np.zeros((3, room), np.int64)
+    pair, following, link = np.zeros((3, capacity), np.int64)
     return Outcomes(evidence, pair, following, link, np.full(pairs, -1), none.copy(), np.zeros(1, np.int64))
 
 
 def grown(outcomes: Outcomes) -> Outcomes:
-    """The same with twice the room."""
+    """The same outcomes with twice the capacity."""
 
     def twice(array: np.ndarray, axis: int = 0) -> np.ndarray:
         return np.concatenate([array, np.zeros_like(array)], axis)
@@ -72,7 +72,7 @@ def grown(outcomes: Outcomes) -> Outcomes:
 
 @cache
 def remembering(gvfs: int) -> Callable[..., None]:
-    """The compiled remember(outcomes, pair, following, c, gamma): one more transition, c and gamma [gvf]."""
+    """The compiled function remember(outcomes, pair, following, c, gamma), which adds a transition; c and gamma [gvf]."""
     count = counting(gvfs)
 
     @piece
@@ -95,7 +95,7 @@ def remembering(gvfs: int) -> Callable[..., None]:
 
 
 def widened(asked: Stacked) -> Stacked:
-    """The questions with a row for the end among the states."""
+    """The questions with one more state, to which termination leads."""
     asked = asked._replace(pays=np.concatenate([asked.pays, np.full_like(asked.pays[:1], -1)]))
     if not asked.pi_stride:
         return asked
@@ -104,10 +104,11 @@ def widened(asked: Stacked) -> Stacked:
 
 
 def empirical(outcomes: Outcomes, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
-    """The estimated model of what was met; its last state is the end, errors count in the states where something was tried.
+    """The model estimated from the outcomes; its last state is terminal, and states where something was tried are evaluated.
 
-    shell: the environment's sizes and time limit, the end not among its states.
-    asked: the questions as `widened` gives them; varying: whether a discount changes between transitions.
+    skeleton: an MDP with the environment's sizes and time limit, without the terminal state.
+    asked:    the questions as `widened` returns them.
+    varying:  whether a discount changes between transitions.
     """
     states, actions, used = skeleton.states + 1, skeleton.actions, int(outcomes.used[0])
     order = np.argsort(outcomes.pair[:used], kind="stable")

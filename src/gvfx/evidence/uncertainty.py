@@ -1,12 +1,11 @@
-r"""How sure certainty-equivalent answers are: standard errors, a bootstrap, and a rule to stop when they are good enough.
+r"""The uncertainty of certainty-equivalent answers: standard errors, a bootstrap, and a stopping rule.
 
-`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model, its noise joined by one visit of the
-state's average action.  `bootstrap` draws new counts and
-cumulant means from that model, with the visits as they were, and solves each time.  Both treat the visits as given, which
-is right in the limit whatever the behaviour did with what it had seen.
+`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model with smoothed noise (`smoothing`).
+`bootstrap` draws new counts and cumulant means from that model with the same visits, and solves it each time.  Both treat
+the visits as given, which is right in the limit for any behaviour, also one that adapts to the data.
 
-Where the answer rests on something that was never tried (an action of the target policy, or a state that it may reach)
-the standard error is infinite.
+Where an answer depends on something that was never tried (an action of the target policy, in a state that it may reach) the
+standard error is infinite.
 """
 
 from __future__ import annotations
@@ -19,22 +18,23 @@ import scipy.stats
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.smoothing import smoothed_noise
 from gvfx.schedules import growing
 from gvfx.theory.design import Model, error_draws, evaluation, importances, variances
 
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """An estimated model in the form that the error theory reads."""
+    """An estimated model as the error theory needs it."""
 
     model: Model
     pi: np.ndarray  # [state, action, gvf]
     noise: np.ndarray  # [state, action, gvf]
-    unknown: np.ndarray  # [gvf, state] bool: the answer rests on something never tried
+    unknown: np.ndarray  # [gvf, state] bool: whether the answer depends on something never tried
 
 
 def refusal(data: Empirical) -> str:
-    """Why there can be no intervals; empty where there can."""
+    """Why intervals are not available for these data; empty if they are."""
     if data.world.features is not None:
         return "intervals: grouped states bias the answers in a way that counts do not show; use ungrouped states."
     if len(data.evidence.rates):
@@ -49,8 +49,8 @@ def _parts(data: Empirical) -> _Parts:
     starts = data.evidence.starts
     prob = data.counts / np.maximum(n, 1)[:, :, None]
     pi = np.stack([data.policy(i) for i in range(len(data.asked.names))], axis=-1)
-    noise = _joined(*data.moments(data.values), n[:, :, None].astype(float))
-    untried = data.asked.pi * ~data.tried[:, :, None]  # target probability of what was never tried
+    noise = smoothed_noise(*data.moments(data.values), n[:, :, None].astype(float))
+    untried = data.asked.pi * ~data.tried[:, :, None]  # target probabilities of actions never tried
     gap = (untried.sum(axis=1) > 0) & ~world.terminal[:, None]
     unknown = np.zeros((pi.shape[2], world.states), dtype=bool)
     for group in data.groups:
@@ -59,31 +59,15 @@ def _parts(data: Empirical) -> _Parts:
     return _Parts(Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon), pi, noise, unknown)
 
 
-PSEUDO = 1.0  # visits
-
-
-def _joined(mean: np.ndarray, noise: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """The noise of every pair [state, action, gvf], joined by one visit in which the action did what the state's did on average.
-
-    What happens rarely is often not seen at all, and without this a pair would look surer the less it has seen (the reason
-    why Agresti and Coull add observations to a binomial proportion before they put an interval around it).
-    """
-    total = np.maximum(n.sum(axis=1, keepdims=True), 1)
-    centre = (n * mean).sum(axis=1, keepdims=True) / total
-    around = (n * (noise + (mean - centre) ** 2)).sum(axis=1, keepdims=True) / total
-    own = noise * np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)
-    return (n * own + PSEUDO * around) / (n + PSEUDO) + n * PSEUDO / (n + PSEUDO) ** 2 * (mean - centre) ** 2
-
-
 def standard_errors(data: Empirical) -> np.ndarray:
-    """Standard error of every answer, [gvf, state]; infinite where it rests on something never tried."""
+    """Standard error of every answer, [gvf, state]; infinite where it depends on something never tried."""
     p = _parts(data)
     return np.where(p.unknown, np.inf, np.sqrt(variances(p.model, p.pi, data.asked.gamma, p.noise, data.visits)))
 
 
 def bootstrap(data: Empirical, draws: int, seed: int = 0) -> np.ndarray:
-    """Answers of `draws` runs of the estimated world with the same visits, [draw, gvf, state]."""
-    _parts(data)  # refuses what has no intervals
+    """Answers from `draws` simulated data sets of the estimated model with the same visits, [draw, gvf, state]."""
+    _parts(data)  # raises InputError where intervals are not available
     rng = np.random.default_rng(seed)
     e, shape = data.evidence, data.evidence.counts.shape
     pairs, outcome = e.counts.sum(axis=1), e.row >= 0
@@ -102,7 +86,7 @@ def bootstrap(data: Empirical, draws: int, seed: int = 0) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ErrorBelow:
-    """Stop when the error is below `target`, with `confidence`; see `error_below`."""
+    """The stopping rule of `error_below`, which explains the fields; `draws` of the error's distribution per check."""
 
     target: float
     relative: bool = False
@@ -117,17 +101,17 @@ class ErrorBelow:
             raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
 
     def looks(self, steps: int, pairs: int) -> Sequence[int]:
-        """When to look: from one step per state and action on, each time the data have grown by 15 %."""
+        """Steps at which to check: first after one step per state and action, then each time the data have grown by 15 %."""
         return [*growing(max(100, pairs), 1.15, steps), steps]
 
     def bound(self, data: Empirical, looks: int) -> tuple[float, bool]:
-        """An upper bound of the error now, and whether this look could have stopped the run.
+        """An upper bound of the present error, and whether this check could have stopped the run.
 
-        Infinite while evaluated answers rest on something never tried.
+        The bound is infinite while evaluated answers depend on something never tried.
 
-        looks: how many looks could have stopped the run before this one.  The k-th may be wrong with probability
-        (1 - confidence) / (k (k + 1)), which adds up to 1 - confidence however often one looks.  A look at which the
-        expected error is still above the target cannot stop the run and is not counted: it returns that error.
+        looks: number of earlier checks that could have stopped the run.  The k-th may be wrong with probability
+        (1 - confidence) / (k (k + 1)); over any number of checks this adds up to at most 1 - confidence.  A check at which
+        the expected error is still above the target cannot stop the run and is not counted; it returns that error.
         """
         p = _parts(data)
         where, values = evaluation(data.world), data.values
@@ -153,14 +137,14 @@ class ErrorBelow:
         return float(scipy.stats.gamma.isf(allowed, errors.mean() ** 2 / spread, scale=spread / errors.mean())), True
 
     def _metric(self, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """What must be below the target, [draw], from errors [draw, gvf]."""
+        """The number that is compared with the target, [draw], from errors [draw, gvf]."""
         return errors.max(axis=1) if self.each else errors @ (weights / weights.sum())
 
 
 def error_below(target: float, *, relative: bool = False, each: bool = False, confidence: float = 0.95) -> ErrorBelow:
     """A rule for `evaluate(..., until=...)`: stop when the mean squared error is below `target`, with `confidence`.
 
-    relative: in units of each GVF's mean squared value.
-    each:     every GVF by itself, not their weighted mean.
+    relative: errors are divided by each GVF's mean squared value.
+    each:     the error of every GVF must be below the target, not only their weighted mean.
     """
     return ErrorBelow(target, relative, each, confidence)

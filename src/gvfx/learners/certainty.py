@@ -79,7 +79,7 @@ class CertaintyEquivalence(Learner):
         return self.stops(steps)
 
     def improved(self, state: ModelTables, model: Empirical, tried: np.ndarray) -> np.ndarray:
-        return model.settled()
+        return model.converged_policies()
 
     def values(self, state: ModelTables, model: Empirical) -> np.ndarray:
         return model.values

@@ -104,7 +104,7 @@ def _rule(gvfs: int, actions: int, variance: bool) -> LearnerRule:
             x, action, row, x_next, g = path[n, 0], path[n, 1], path[n, 2], path[n, 3], path[n, 4]
             for i in range(gvfs):
                 discount = state.alive[n] * gamma[g, i]
-                target = q_target(state.cumulants[n, i], discount, expected(q[x_next], pi[row], i))  # Eq. 5
+                target = q_target(state.cumulants[n, i], discount, expected(q[x_next], pi[row], i))  # Eq. 5 (eq:sarsa-q-update)
                 q[x, action, i] += rate_q * (target - q[x, action, i])
         if variance:
             for n in range(length):  # Fisher-Yates, from the inside out
@@ -116,9 +116,9 @@ def _rule(gvfs: int, actions: int, variance: bool) -> LearnerRule:
                 x, action, row, x_next, g = path[n, 0], path[n, 1], path[n, 2], path[n, 3], path[n, 4]
                 for i in range(gvfs):
                     discount = state.alive[n] * gamma[g, i]
-                    target = q_target(state.cumulants[n, i], discount, expected(q[x_next], pi[row], i))
-                    delta = target - q[x, action, i]
-                    goal = m_target(delta, discount, expected(m[x_next], pi[row], i))  # Eq. 6
+                    v = expected(q[x_next], pi[row], i)
+                    delta = q_target(state.cumulants[n, i], discount, v) - q[x, action, i]  # Eq. 5 (eq:sarsa-q-update)
+                    goal = m_target(delta, discount, expected(m[x_next], pi[row], i))  # Eq. 6 (eq:sarsa-m-update)
                     m[x, action, i] = max(m[x, action, i] + rate_m * (goal - m[x, action, i]), state.smallest_m)
         state.length[0] = 0
 

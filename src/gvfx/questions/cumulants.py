@@ -1,4 +1,4 @@
-"""Cumulants: the signals that questions are about (paper, App. B.2).
+"""Cumulants: the signals whose discounted sums GVFs predict (paper, App. B.2).
 
 On an MDP a cumulant is three tables over outcomes (state, action, successor): its mean, its standard deviation and
 how much of a drifting level it carries:  c = mean + sd * N(0, 1) + carry * level_t.
@@ -34,7 +34,7 @@ class Cumulant(ABC):
 
 def _finite(value: float, field: str) -> float:
     if not math.isfinite(value):
-        raise InputError(f"{field}: {value!r} is not a finite number; give a finite one.")
+        raise InputError(f"{field}: {value!r} is not a finite number; give one.")
     return float(value)
 
 
@@ -45,7 +45,7 @@ def _spread(value: float, field: str) -> float:
 
 
 def _where(world: Any, at: Any) -> np.ndarray:
-    """1.0 where acting pays, [state, 1, 1]: everywhere when `at` is None."""
+    """1.0 in the states of the place `at` and 0.0 elsewhere, [state, 1, 1]; None: all live states."""
     mask = np.zeros((world.states, 1, 1))
     mask[world.live if at is None else world.where(at)] = 1.0
     return mask
@@ -53,7 +53,7 @@ def _where(world: Any, at: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Constant(Cumulant):
-    """A fixed value, paid when acting in the place `at` (a name, cell, state or list of them; None: everywhere)."""
+    """A fixed value, paid when acting in the place `at`: a name, cell, state or list of them (`MDP.where`); None: everywhere."""
 
     value: float
     at: Any = None
@@ -68,7 +68,7 @@ class Constant(Cumulant):
 
 @dataclass(frozen=True)
 class Distractor(Cumulant):
-    """A stationary signal N(mean, sd), drawn anew each time it is paid."""
+    """A stationary signal: an independent draw from N(mean, sd^2) each time it is paid, in the place `at` as for `Constant`."""
 
     mean: float
     sd: float
@@ -85,7 +85,10 @@ class Distractor(Cumulant):
 
 @dataclass(frozen=True)
 class Drifter(Cumulant):
-    """A random walk c_t = c_{t-1} + N(0, sd), c_0 = start, that advances every step or only on a visit."""
+    """A random walk c_t = c_{t-1} + N(0, sd^2), c_0 = start, paid in the place `at` as for `Constant`.
+
+    advance: "step": the walk advances at every step; "visit": only when it is paid.
+    """
 
     sd: float
     start: float = 100.0
@@ -105,7 +108,7 @@ class Drifter(Cumulant):
 
 @dataclass(frozen=True)
 class Signal(Cumulant):
-    """A signal that the world itself gives, by its name (worlds with networks: the goals of the continuous grid)."""
+    """A signal that the world provides under a name: a goal of the continuous grid, a task of Walker or Cheetah."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""The question: a general value function, and the stacking of several over one world."""
+"""Questions: general value functions (GVFs), and several of them as arrays over one world."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.questions.cumulants import Constant, Cumulant, Drifter
-from gvfx.questions.policies import OwnPolicy, Policy, as_policy
+from gvfx.questions.own import OwnPolicy
+from gvfx.questions.policies import Policy, as_policy
 from gvfx.questions.signals import Measure, Measured, of_transition, over_outcomes
 
 
 @dataclass(frozen=True)
 class GVF:
-    """A predictive question: following `policy`, how much of `cumulant`, discounted, will I see from here?
+    """A predictive question: the expected discounted sum of `cumulant` when `policy` is followed from a state.
 
     cumulant: a cumulant, a number, or a function of the transition (`gvfx.questions.signals`).
     discount: a number in [0, 1], or a function of the transition.
-    weight:   how much this question's squared error counts.
+    weight:   of this question's squared error in the MSE over all questions.
+    name:     of the question in results; `gvf1`, `gvf2`, ... by default.
     """
 
     policy: Policy
@@ -39,7 +41,7 @@ class GVF:
             object.__setattr__(self, "cumulant", Measure(self.cumulant))
         if not isinstance(self.cumulant, Cumulant):
             raise InputError(
-                f"cumulant: {self.cumulant!r:.60} is not a cumulant; use Reward, Info, Constant, Distractor, Drifter, "
+                f"cumulant: {self.cumulant!r:.60} is not a supported cumulant; use Reward, Info, Constant, Distractor, Drifter, "
                 "a function of the transition or a number."
             )
         if callable(self.discount):
@@ -57,11 +59,11 @@ def _check_discount(value: Any, field: str) -> float:
 
 
 class Stacked(NamedTuple):
-    """Several questions over one MDP, as arrays with the GVFs contiguous (last axis).
+    """Several questions over one MDP, as arrays with the GVFs contiguous (last axis); variables of this type are called `asked`.
 
     `pi` and `gamma` have one row when they do not depend on the state; `*_stride` (0 or 1) multiplies a row index.
-    Cumulants are paid by few outcomes: `pays` [states, actions, successors] names a row of `mean`, `sd`, `carry`
-    ([rows, gvf]) or is -1.  `carry` rows multiply the drifting levels `level` [gvf].
+    Few outcomes pay cumulants: `pays` [states, actions, successors] is a row of `mean`, `sd` and `carry` ([rows, gvf]),
+    or -1.  A cumulant is mean + sd * N(0, 1) + carry * (present level of the GVF's drift); levels start at `level` [gvf].
     """
 
     pi: np.ndarray  # [1 or states, actions, gvf]
@@ -76,17 +78,17 @@ class Stacked(NamedTuple):
     level: np.ndarray
     drift_sd: np.ndarray  # 0 where a GVF does not drift
     drift_on_visit: np.ndarray  # True: the walk advances when paid, not every step
-    drift_channel: np.ndarray  # [gvf] GVFs with an equal drifter and place share one path
+    drift_channel: np.ndarray  # [gvf] GVFs with equal Drifters share one random walk
     names: tuple[str, ...]
-    calibrated: bool = False  # whether squared errors count relative to each question's own mean square value
-    own: tuple[tuple[int, OwnPolicy], ...] = ()  # the GVFs whose policy is their own; their columns of `pi` start uniform
+    calibrated: bool = False  # whether each squared error is divided by the question's mean squared value
+    own: tuple[tuple[int, OwnPolicy], ...] = ()  # GVFs with an OwnPolicy; their columns of `pi` start uniform
 
     def weigh(self, values: np.ndarray, where: np.ndarray) -> np.ndarray:
-        """How much each question's squared error counts, [gvf]; values [gvf, state] and where [state] give the scales."""
+        """The weight of each question's squared error, [gvf]; the arguments are those of `calibrated_weights`."""
         return self.weights * calibrated_weights(values, where) if self.calibrated else self.weights
 
     def only(self, i: int, pi: np.ndarray) -> Stacked:
-        """Question i alone, asked of a policy [state, action]."""
+        """Question i alone, with another policy [state, action]."""
         columns = {name: getattr(self, name)[..., [i]] for name in ("gamma", "mean", "sd", "carry", "weights", "level")}
         columns |= {name: getattr(self, name)[[i]] for name in ("drift_sd", "drift_on_visit")}
         names = (self.names[i],)
@@ -94,10 +96,10 @@ class Stacked(NamedTuple):
 
 
 def calibrated_weights(values: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """Weights w_i proportional to 1 / sum_s d(s) V_i(s)^2, of mean 1, [gvf]: errors count relative to a question's scale.
+    """Weights w_i proportional to 1 / sum_s d(s) V_i(s)^2, with mean 1, [gvf].
 
-    With them the weighted mean squared error is the mean of the relative errors MSE_i / scale_i^2.  A question whose values
-    are all 0 has no scale and gets weight 0.  values [gvf, state], where [state] the evaluation distribution.
+    With them the weighted mean squared error is the mean of the relative errors MSE_i / sum_s d(s) V_i(s)^2.  A question
+    whose values are all 0 gets weight 0.  values [gvf, state]; where [state] is the evaluation distribution d.
     """
     square = values**2 @ where
     weights = np.divide(1.0, square, out=np.zeros(len(square)), where=square > 0)
@@ -105,7 +107,7 @@ def calibrated_weights(values: np.ndarray, where: np.ndarray) -> np.ndarray:
 
 
 def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
-    """The questions' names, `gvf1`, `gvf2`, ... where none is given; names must differ."""
+    """The questions' names, `gvf1`, `gvf2`, ... where none is given; raises InputError if two are the same."""
     names = tuple(q.name or f"gvf{i + 1}" for i, q in enumerate(questions))
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
@@ -114,7 +116,7 @@ def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
 
 
 def expand(questions: Sequence[GVF]) -> list[GVF]:
-    """The questions with every vector of known size turned into one question per component, `name[0]`, `name[1]`, ..."""
+    """The questions, each about a vector of known size replaced by one per component, `name[0]`, `name[1]`, ..."""
     questions = [questions] if isinstance(questions, GVF) else list(questions)
     for i, q in enumerate(questions):
         if not isinstance(q, GVF):
@@ -132,22 +134,22 @@ def expand(questions: Sequence[GVF]) -> list[GVF]:
 
 
 def stack(questions: Sequence[GVF], world: Any, weights: str | None = None) -> Stacked:
-    """The questions as arrays over `world` (an MDP); every mistake in them is found here, before the first step.
+    """The questions as arrays over `world` (an MDP); raises InputError for any mistake in them.
 
-    weights: None leaves every question's weight as it is; "calibrated" divides it by the question's mean square value.
+    weights: None: each question's own; "calibrated": divided by the question's mean squared value.
     """
     if weights not in (None, "calibrated"):
-        raise InputError(f"weights: {weights!r:.40} is unknown; give 'calibrated', or each question its own weight.")
+        raise InputError(f"weights: {weights!r:.40} is unknown; give 'calibrated', or None and a weight for each GVF.")
     questions = expand(questions)
     if not questions:
-        raise InputError("questions: the list is empty; ask at least one GVF.")
+        raise InputError("questions: the list is empty; give at least one GVF.")
     names = question_names(questions)
     shape = (world.states, world.actions, world.successors)
 
     policies: dict[Policy, np.ndarray] = {}
     for name, q in zip(names, questions, strict=True):
         if isinstance(q.policy, OwnPolicy) and isinstance(q.cumulant, Drifter):
-            raise InputError(f"{name}.policy: what is best changes as the cumulant drifts; give a known policy, or no Drifter.")
+            raise InputError(f"{name}.policy: what is best changes as its cumulant drifts; give a known policy.")
         if isinstance(q.policy, OwnPolicy):
             policies[q.policy] = np.full(shape[:2], 1 / world.actions)
         elif q.policy not in policies:
@@ -184,7 +186,7 @@ def stack(questions: Sequence[GVF], world: Any, weights: str | None = None) -> S
 
 
 def _discounts(discount: Any, world: Any, varying: bool, name: str) -> np.ndarray:
-    """Discounts [1] or, when any question's discount varies, [states * actions * successors]."""
+    """Discounts [1] or, if any question's discount varies, [states * actions * successors]."""
     shape = (world.states, world.actions, world.successors)
     if not callable(discount):
         return np.full(math.prod(shape) if varying else 1, float(discount))
@@ -197,7 +199,7 @@ def _discounts(discount: Any, world: Any, varying: bool, name: str) -> np.ndarra
 
 
 def _paying_rows(parts: Sequence[Any], shape: tuple[int, int, int]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The outcomes at which anything is paid, and mean, sd, carry [row, gvf] of the distinct ones."""
+    """`pays` [state, action, successor] and the distinct rows mean, sd, carry [row, gvf] of `Stacked`."""
     paid = np.zeros(shape, dtype=bool)
     for part in parts:
         paid |= (part.mean != 0) | (part.sd != 0) | (part.carry != 0)

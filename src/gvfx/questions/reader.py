@@ -1,8 +1,8 @@
-"""Questions asked of a Gymnasium environment: its signals at every transition, and the target policies' choices.
+"""Questions about a Gymnasium environment: cumulants and discounts of its transitions, and the target policies' actions.
 
-`Reader` gives every transition's cumulants [gvf] and discounts [gvf] (0 on termination, unchanged on truncation).
-`Targets` gives pi [batch, action, gvf], and for Box actions `Gaussians` the policies' middle actions and draws from them;
-both ask every distinct policy once.
+`Reader` gives the cumulants [gvf] and discounts [gvf] of a transition (discounts are 0 on termination, unchanged on
+truncation).  `Targets` gives pi [batch, action, gvf] for Discrete actions, `Gaussians` the policies' middle actions and
+draws for Box actions; both evaluate every distinct policy once per batch.
 """
 
 from __future__ import annotations
@@ -19,38 +19,40 @@ from scipy.special import ndtri
 
 from gvfx.errors import InputError
 from gvfx.questions.cumulants import Constant, Drifter
+from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
-from gvfx.questions.policies import CallablePolicy, ContinuousPolicy, DeterministicPolicy, MixturePolicy, Policy
+from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy
 from gvfx.questions.signals import Measured, SignalFailed, TransitionFunction, number, of_transition
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
-DRAWS = 32  # of a policy's noise, for its value
-FAR = 10.0  # spreads beyond the bounds; a middle action further out is as good as one there
+DRAWS = 32  # of a policy's noise, over which its value is averaged
+FAR = 10.0  # standard deviations; middle actions are clipped this far outside the bounds
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which questions want a number, and the field to name if it is bad."""
+    """The questions that read one number, and the field named in errors about it."""
 
     field: str
     gvfs: list[int] = dataclass_field(default_factory=list)
 
     @property
     def place(self) -> Any:
-        """Where to write it: an index, or several."""
+        """Where the number is written in an array over GVFs: one index or an array of them."""
         return self.gvfs[0] if len(self.gvfs) == 1 else np.array(self.gvfs)
 
 
 class Reader:
-    """The questions' cumulants and discounts at a transition; what several questions share is read once.
+    """Reads the questions' cumulants and discounts from transitions; signals that questions share are read once.
 
-    here: the environment's outline, needed where a cumulant is given by state (`Constant(1, at=3)`, a table).
+    spec: of the environment; needed if a cumulant is defined by state (`Constant(1, at=3)`, a table).
+    seed: of the noise of such cumulants.
     """
 
     def __init__(self, questions: Sequence[GVF], spec: DiscreteSpec | None = None, seed: int = 0) -> None:
         self.questions = expand(questions)
         if not self.questions:
-            raise InputError("questions: the list is empty; ask at least one GVF.")
+            raise InputError("questions: the list is empty; give at least one GVF.")
         self.names = question_names(self.questions)
         self.cumulants = np.zeros(len(self.names))  # the constant part
         self.discounts = np.ones(len(self.names))
@@ -77,7 +79,7 @@ class Reader:
         self.reads_info = bool(self._ends) or any(isinstance(q.cumulant, Measured) for q in self.questions)
 
     def _from_table(self, q: GVF, spec: DiscreteSpec | None, name: str) -> TransitionFunction:
-        """A cumulant by state and action: its mean plus its own noise."""
+        """Reads a cumulant defined by state and action: its mean plus its noise."""
         if spec is None or isinstance(q.cumulant, Drifter):
             raise InputError(
                 f"{name}.cumulant: {type(q.cumulant).__name__} cannot be read from this environment; "
@@ -94,13 +96,13 @@ class Reader:
         return read
 
     def begin(self, lanes: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Arrays [lane, gvf] for cumulants and discounts, constants filled in; `read` changes the rest."""
+        """Arrays [lane, gvf] for cumulants and discounts with the constant ones filled in; `read` writes the others."""
         return np.tile(self.cumulants, (lanes, 1)), np.tile(self.discounts, (lanes, 1))
 
     def read(
         self, observation: Any, action: Any, reward: float, following: Any, info: dict, c: np.ndarray, gamma: np.ndarray
     ) -> None:
-        """Write a transition's cumulants c [gvf] and discounts gamma [gvf] (termination is not looked at)."""
+        """Write a transition's cumulants into c [gvf] and its discounts into gamma [gvf], ignoring termination."""
         for read, wanted in self._signals:
             value = read(observation, action, reward, following, info)
             for place, index, field in wanted:
@@ -127,7 +129,11 @@ class Reader:
 
 
 class Targets:
-    """The questions' policies, pi [batch, action, gvf]; equal policies are asked once, Discrete states only ever once."""
+    """The questions' policies for Discrete actions, pi [batch, action, gvf].
+
+    Equal policies are evaluated once per batch, and only once in all for Discrete observations (`states`, counted from
+    `first_state`).
+    """
 
     def __init__(self, questions: Sequence[GVF], actions: int, states: int | None = None, first_state: int = 0) -> None:
         questions = expand(questions)
@@ -137,11 +143,11 @@ class Targets:
         for name, q in zip(self.names, questions, strict=True):
             self.distinct.setdefault(q.policy, f"{name}.policy")
             if isinstance(q.policy, ContinuousPolicy):
-                q.policy.table(0, actions, f"{name}.policy")  # which refuses
+                q.policy.table(0, actions, f"{name}.policy")  # raises InputError
         order = list(self.distinct)
         self.member = np.array([order.index(q.policy) for q in questions])
         self.tables = None
-        self.settled: list[Policy] = []
+        self.prepared: list[Policy] = []
         if states is not None:
             self.tables = [
                 np.broadcast_to(shifted(p, first_state).table(states, actions, field), (states, actions))
@@ -149,13 +155,13 @@ class Targets:
             ]
 
     def each(self, observations: Any) -> list[np.ndarray]:
-        """Every distinct policy's probabilities [batch, action]."""
+        """The probabilities [batch, action] of every distinct policy."""
         if self.tables is not None:
             return [table[np.asarray(observations) - self.first] for table in self.tables]
-        if not self.settled and len(observations):
-            self.settled = [policy.settled(observations, self.actions) for policy in self.distinct]
+        if not self.prepared and len(observations):
+            self.prepared = [policy.prepared(observations, self.actions) for policy in self.distinct]
         fields = self.distinct.values()
-        return [policy.at(observations, self.actions, field) for policy, field in zip(self.settled, fields, strict=True)]
+        return [policy.at(observations, self.actions, field) for policy, field in zip(self.prepared, fields, strict=True)]
 
     def __call__(self, observations: Any) -> np.ndarray:
         """pi [batch, action, gvf] at a batch of observations."""
@@ -163,7 +169,7 @@ class Targets:
 
 
 def shifted(policy: Policy, first: int) -> Policy:
-    """A policy of states counted from 0, given one whose functions count from `first`."""
+    """The policy for states counted from 0, given one whose functions take states counted from `first`."""
     if first == 0:
         return policy
     if isinstance(policy, MixturePolicy):
@@ -177,8 +183,8 @@ def shifted(policy: Policy, first: int) -> Policy:
     return policy
 
 
-def asked_of(questions: Sequence[GVF], spec: DiscreteSpec) -> list[GVF]:
-    """The questions as far as tables know them: policies by state; cumulants and discounts come with each transition."""
+def policies_only(questions: Sequence[GVF], spec: DiscreteSpec) -> list[GVF]:
+    """The questions as a table needs them: policies by state; cumulants and varying discounts are read from transitions."""
     return [
         replace(
             q,
@@ -192,7 +198,7 @@ def asked_of(questions: Sequence[GVF], spec: DiscreteSpec) -> list[GVF]:
 
 
 class Gaussians:
-    """The questions' policies of Box actions, as agents see actions; equal policies are asked once."""
+    """The questions' policies for Box actions, scaled to [-1, 1]; equal policies are evaluated once per batch."""
 
     def __init__(self, questions: Sequence[GVF], spec: BoxActionSpec) -> None:
         questions = expand(questions)
@@ -201,7 +207,7 @@ class Gaussians:
         for name, q in zip(self.names, questions, strict=True):
             if not isinstance(q.policy, ContinuousPolicy):
                 raise InputError(
-                    f"{name}.policy: {type(q.policy).__name__} has numbered actions, the environment a Box of them; "
+                    f"{name}.policy: {type(q.policy).__name__} is for Discrete actions and the environment has Box actions; "
                     "use gvfx.gaussian_policy(function, sigma)."
                 )
             self.distinct.setdefault(q.policy, f"{name}.policy")
@@ -210,35 +216,35 @@ class Gaussians:
         spreads = [policy.sigmas(spec.moves.shape, field) / spec.half for policy, field in self.distinct.items()]
         self.spreads = np.array(spreads, np.float32).reshape(len(order), -1)  # [policy, action]
         self.fields = list(self.distinct.values())
-        self.settled: list[ContinuousPolicy] = []
+        self.prepared: list[ContinuousPolicy] = []
 
     @property
     def sigmas(self) -> np.ndarray:
-        """[gvf, action]"""
+        """Standard deviations of the policies' noise, [gvf, action]."""
         return self.spreads[self.member]
 
     def each(self, observations: Any) -> np.ndarray:
-        """Every distinct policy's middle actions [batch, policy, action]."""
+        """The middle actions of every distinct policy, [batch, policy, action]."""
         return np.stack([self.one(k, observations) for k in range(len(self.distinct))], axis=1)
 
     def one(self, k: int, observations: Any) -> np.ndarray:
-        """The k-th distinct policy's middle actions [batch, action]."""
+        """The middle actions of the k-th distinct policy, [batch, action]."""
         shape = self.spec.moves.shape
-        if not self.settled:
+        if not self.prepared:
             for policy, field in self.distinct.items():
-                policy.middles(observations[:1], shape, field)  # mistakes are named before anything is compiled
-            self.settled = [policy.ready(observations, shape) for policy in self.distinct]
-        middles = self.spec.scaled(self.settled[k].middles(observations, shape, self.fields[k]))
+                policy.middles(observations[:1], shape, field)  # reports mistakes before anything is compiled
+            self.prepared = [policy.ready(observations, shape) for policy in self.distinct]
+        middles = self.spec.scaled(self.prepared[k].middles(observations, shape, self.fields[k]))
         return middles.clip(-1 - FAR * self.spreads[k], 1 + FAR * self.spreads[k])
 
     def __call__(self, observations: Any) -> np.ndarray:
-        """The same few draws of every policy, always: actions [batch, draw, gvf, action]."""
+        """Actions [batch, draw, gvf, action]: the same DRAWS quantiles of every policy's noise at each call."""
         noise = normals(self.spec.actions)[:, None]
         drawn = self.each(observations)[:, None] + self.spreads * noise  # [batch, draw, policy, action]
         return drawn.clip(-1, 1).astype(np.float32)[:, :, self.member]
 
     def sample(self, k: int, observation: Any, rng: np.random.Generator) -> np.ndarray:
-        """An action of the k-th distinct policy, in the environment's units."""
+        """An action drawn from the k-th distinct policy, in the environment's units."""
         middle = self.one(k, self.spec.together([observation]))[0]
         return self.spec.to_env((middle + self.spreads[k] * rng.standard_normal(middle.shape)).clip(-1, 1))
 

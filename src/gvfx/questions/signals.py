@@ -1,7 +1,7 @@
-"""Signals of an environment stepped from outside: its reward, an entry of `info`, a function of the transition.
+"""Cumulants read from the transitions of an environment: its reward, an entry of `info`, a function of the transition.
 
-A function of the transition takes (observation, action, reward, next observation, info), or three of them:
-(observation, action, next observation).  Signals may be vectors; a question about a vector of `size` k becomes k
+A function of the transition takes (observation, action, reward, next_observation, info) or
+(observation, action, next_observation).  Signals may be vectors; a question about a vector of `size` k becomes k
 questions, one per component (`gvfx.questions.gvf.expand`).
 """
 
@@ -22,15 +22,15 @@ TransitionFunction = Callable[[Any, Any, float, Any, dict], Any]
 
 
 class SignalFailed(InputError):
-    """A signal that cannot be read from a transition, is not a number, or is not finite."""
+    """A signal that is missing in a transition, is not a number, or is not finite."""
 
 
 def of_transition(function: Callable[..., Any], field: str) -> TransitionFunction:
-    """A function of three or five arguments as one of (observation, action, reward, next observation, info)."""
+    """A function of three or five arguments as one of (observation, action, reward, next_observation, info)."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return function  # a builtin that does not tell: taken at its word
+        return function  # a builtin without a signature is taken to have five arguments
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return function
     count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
@@ -41,12 +41,12 @@ def of_transition(function: Callable[..., Any], field: str) -> TransitionFunctio
         return lambda observation, action, reward, following, info: function(observation, action, following)
     raise InputError(
         f"{field}: the function takes {count} arguments; "
-        "write it of (observation, action, reward, next_observation, info) or of (observation, action, next_observation)."
+        "give one of (observation, action, reward, next_observation, info) or of (observation, action, next_observation)."
     )
 
 
 class NoInfo(dict):
-    """The `info` of an outcome known from a table: reading any key says that there is none."""
+    """The `info` of a transition known from a table: reading any key raises SignalFailed."""
 
     def __missing__(self, key: Any) -> Any:
         raise SignalFailed(f"info: {key!r} is not in a transition table; let the environment be stepped instead.")
@@ -56,7 +56,11 @@ class NoInfo(dict):
 
 
 class Measured(Cumulant):
-    """A signal that is read from every transition; `index` picks a component, `size` asks about all of them."""
+    """A signal read from every transition.
+
+    index: the component of a vector to read.
+    size:  the length of a vector; a question about it becomes one question per component.
+    """
 
     size: int | None
     index: int | None
@@ -64,18 +68,18 @@ class Measured(Cumulant):
     @property
     @abstractmethod
     def source(self) -> Any:
-        """What is read, whatever the component: components of one source are read once."""
+        """A key for what is read, the same for all components of a vector, so that the vector is read once."""
 
     @abstractmethod
     def reader(self) -> TransitionFunction:
-        """The function that reads the source (all of it) from a transition."""
+        """The function that reads the signal, all components of it, from a transition."""
 
     def component(self, index: int) -> Measured:
-        """The same signal's component."""
+        """The same signal for one component."""
         return replace(self, index=index, size=None)  # type: ignore[type-var]
 
     def tables(self, world: Any) -> OutcomeTables:
-        """The signal at every outcome of a table: possible where it depends on nothing but the outcome."""
+        """The signal at every outcome of an MDP; raises SignalFailed if it depends on more than the outcome."""
         return OutcomeTables(over_outcomes(world, self.reader(), "cumulant", self.index), *np.zeros((2, 1, 1, 1)))
 
 
@@ -88,7 +92,7 @@ def over_outcomes(world: Any, read: TransitionFunction, field: str, index: int |
         arguments = s, a, float(reward[s, a, k]), int(world.next[s, a, k]), NoInfo()
         value = read(*arguments)
         if not same(value, read(*arguments)):
-            raise SignalFailed(f"{field}: changes between two looks at one transition; let the environment be stepped instead.")
+            raise SignalFailed(f"{field}: has two values for the same transition; let the environment be stepped instead.")
         out[s, a, k] = number(value, index, field)
     return out
 
@@ -99,7 +103,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def number(value: Any, index: int | None, field: str) -> float:
-    """A reading's component as a finite float, or a sentence that says what is wrong with it."""
+    """What was read (component `index` of it) as a finite float; raises SignalFailed if it is not one."""
     try:
         if index is not None:
             value = value[index]
@@ -110,7 +114,7 @@ def number(value: Any, index: int | None, field: str) -> float:
             raise SignalFailed(
                 f"{field}: is a vector of shape {list(shape)}; give size={shape[0]} for one question per component, or index=0."
             ) from None
-        raise SignalFailed(f"{field}: {value!r:.60} is not a number; return one.") from None
+        raise SignalFailed(f"{field}: {value!r:.60} is not a number; return a finite number.") from None
     if not np.isfinite(out):
         raise SignalFailed(f"{field}: is {out}; return finite numbers only.")
     return out
@@ -137,9 +141,9 @@ class Reward(Measured):
 
 @dataclass(frozen=True)
 class Info(Measured):
-    """An entry of the environment's `info`; of a vector, one component (`index`) or all (`size`).
+    """An entry of the environment's `info`; for a vector, one component (`index`) or all (`size`).
 
-    missing: what to read on steps whose info lacks the key; None makes that an error.
+    missing: the value on steps whose info does not have the key; None: that is an error.
     """
 
     key: str
@@ -170,7 +174,7 @@ class Info(Measured):
 
 
 class _Everywhere(float):
-    """A number that is also its own every component."""
+    """A number that stands for a vector: every component is the number itself."""
 
     def __getitem__(self, index: int) -> float:
         return float(self)
@@ -178,7 +182,7 @@ class _Everywhere(float):
 
 @dataclass(frozen=True)
 class Measure(Measured):
-    """A function of the transition; of a vector, one component (`index`) or all (`size`)."""
+    """A function of the transition; for a vector, one component (`index`) or all (`size`)."""
 
     function: Callable[..., Any]
     index: int | None = None

@@ -1,7 +1,7 @@
-"""Target policies with continuous actions: clip(actor(s) + N(0, sigma^2), -1, 1), the actor a trained network.
+"""Trained target policies for Box actions: clip(actor(s) + N(0, sigma^2), -1, 1), where the actor is a network.
 
-The noise makes them stochastic: the simulator and the trained actors are not (paper, App. MuJoCo, leaves sigma unsaid).
-A file of a target holds the network's weights in the layout of `gvfx.tensors`, and what it was measured at.
+The noise makes them stochastic; the simulator and the trained actors are deterministic (the paper's MuJoCo appendix does
+not give sigma).  A target's file holds the network's weights in the layout of `gvfx.tensors`, and facts about its training.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.files import write_whole
-from gvfx.questions.policies import ContinuousPolicy
+from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.tensors import pack, unpack
 
 SHIPPED = Path(__file__).parent / "targets"
@@ -30,7 +30,7 @@ SIGMA = 0.2
 class Target(ContinuousPolicy):
     """A target policy by the name of a shipped one ("walker-walk") or the path of a file.
 
-    digest: of the weights; filled in, and refused where the file has changed since it was written down.
+    digest: of the weights, filled in; a stored experiment is refused if its digest differs from the file's.
     """
 
     name: str
@@ -39,22 +39,22 @@ class Target(ContinuousPolicy):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.sigma) and self.sigma > 0):
-            raise InputError(f"sigma: {self.sigma!r} must be a positive number.")
+            raise InputError(f"sigma: {self.sigma!r} is not a standard deviation; give a number above 0.")
         found = _digest(self.layers)
         if self.digest and self.digest != found:
             raise InputError(
-                f"policy: the weights of {self.name!r} are others than this experiment's; find those of {self.digest}."
+                f"policy: the weights of {self.name!r} are others than this experiment's; give those of {self.digest}."
             )
         object.__setattr__(self, "digest", found)
 
     @classmethod
     def shipped(cls, domain: str, task: str, sigma: float = SIGMA) -> Target:
-        """The one that comes with gvfx for a task."""
+        """The target that ships with gvfx for a task of a domain."""
         return cls(f"{domain}-{task}", sigma)
 
     @classmethod
     def load(cls, path: str | Path, sigma: float = SIGMA) -> Target:
-        """One from a file that `gvfx train-targets` wrote."""
+        """A target from a file written by `gvfx train-targets`."""
         return cls(str(path), sigma)
 
     @property
@@ -63,7 +63,7 @@ class Target(ContinuousPolicy):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the file says of the policy: task, return, spread, seed, steps and the command that remakes it."""
+        """What the file says about the policy: task, return, its standard deviation, seed, steps and the command to remake it."""
         return read_target(self.name)[1]
 
     @property
@@ -72,13 +72,15 @@ class Target(ContinuousPolicy):
         return len(self.layers[0][0]), len(self.layers[-1][1])
 
     def act(self, observations: Any) -> Any:
-        """The actor's action [..., a] without the noise, in NumPy or JAX as the observations [..., o] are."""
+        """The actor's action [..., a] without noise, in NumPy or JAX like the observations [..., o]."""
         return actor(self.layers, observations)
 
     def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         seen = np.asarray(observations)
         if (*seen.shape[1:], *shape) != self.sizes:
-            raise InputError(f"{field}: {self.name!r} is for observations and actions of sizes {self.sizes}, not these.")
+            raise InputError(
+                f"{field}: {self.name!r} is for observations and actions of sizes {self.sizes}; give one trained for these."
+            )
         return self.act(seen)
 
     def sample(self, observations: Any, noise: Any) -> Any:
@@ -94,7 +96,7 @@ class Target(ContinuousPolicy):
         return (-0.5 * away**2 - math.log(self.sigma) - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
 
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
-        raise InputError(f"{field}: {self.name!r} has continuous actions; give an MDP a policy of probabilities.")
+        raise InputError(f"{field}: {self.name!r} has continuous actions; give an MDP a policy of action probabilities.")
 
 
 def actor(layers: Layers, observations: Any) -> Any:
@@ -112,7 +114,7 @@ def actor(layers: Layers, observations: Any) -> Any:
 
 @lru_cache
 def read_target(name: str) -> tuple[Layers, Mapping[str, str]]:
-    """The layers and the facts of a shipped target or of a file."""
+    """The layers and facts of a shipped target, or of a file."""
     path = SHIPPED / f"{name}.safetensors"
     if not path.exists():
         path = Path(name)
@@ -124,7 +126,7 @@ def read_target(name: str) -> tuple[Layers, Mapping[str, str]]:
 
 
 def write_target(path: Path, weights: Sequence[Any], biases: Sequence[Any], facts: Mapping[str, str]) -> None:
-    """Write a target's file, whole or not at all."""
+    """Write a target's file atomically."""
     arrays = {f"weights{k}": np.asarray(w, np.float32) for k, w in enumerate(weights)}
     arrays |= {f"biases{k}": np.asarray(b, np.float32) for k, b in enumerate(biases)}
     write_whole(path, pack(arrays, facts))

@@ -12,7 +12,7 @@ from gvfx.errors import InputError, require
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
-from gvfx.questions.policies import OwnPolicy
+from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import SignalFailed
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method

@@ -15,7 +15,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, expand, question_names
-from gvfx.questions.policies import OwnPolicy
+from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Gaussians, Reader, shifted
 from gvfx.questions.signals import Measured
 from gvfx.worlds.spec import (

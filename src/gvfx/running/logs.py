@@ -22,7 +22,7 @@ from gvfx.evidence.outcomes import empirical, no_outcomes, widened
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.files import check_writable
 from gvfx.questions.gvf import GVF, Stacked, stack
-from gvfx.questions.reader import Reader, asked_of
+from gvfx.questions.reader import Reader, policies_only
 from gvfx.running.result import Result, Snapshot
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.worlds.mdp import MDP
@@ -91,11 +91,11 @@ def evaluate_log(log: Any, questions: Sequence[GVF], *, save: str | Path | None 
 
 def _answered(log: Log, questions: Sequence[GVF]) -> Result:
     spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
-    asked = stack(asked_of(questions, spec), spec.skeleton)
+    asked = stack(policies_only(questions, spec), spec.skeleton)
     reader = Reader(questions, spec)
     c, gamma = _signals(log, reader)
     known = _counted(log, c, gamma, spec.skeleton, widened(asked), any(callable(q.discount) for q in reader.questions))
-    known = replace(known, asked=known.asked._replace(pi=known.settled()))
+    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()))
     _check_endings(known, asked)
     states = spec.skeleton.states
     values = known.values[:, :states]
@@ -157,7 +157,7 @@ def _counted(log: Log, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, asked: S
         ends, skeleton.states, log.next_observation
     )
     outcomes, which, counts = np.unique(key, return_inverse=True, return_counts=True)
-    met = no_outcomes(skeleton.states, skeleton.actions, c.shape[1], (), room=len(outcomes))
+    met = no_outcomes(skeleton.states, skeleton.actions, c.shape[1], (), capacity=len(outcomes))
     met.pair[:], met.following[:] = np.divmod(outcomes, skeleton.states + 1)
     met.used[0] = len(outcomes)
     met.evidence.counts[:, 0] = counts

@@ -1,7 +1,7 @@
 """The paper's numbered equations, one pure function each.
 
-Every function works on one transition and is elementwise, so the same text serves plain floats inside a compiled
-loop, NumPy arrays (GVFs along the last axis) and JAX arrays.  Sums over actions belong to the caller.
+Every function is elementwise over transitions, so the same code serves plain floats inside a compiled loop, NumPy arrays
+(GVFs along the last axis) and JAX arrays.  Sums over actions are left to the caller.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def m_target_sampled(delta, discount, ratio_next, m_next):
 
 @register_jitable
 def explorer_square(weight, pi, m):
-    """One GVF's share of the squared behaviour score; the behaviour is the root of the sum, normalised."""
+    """One GVF's term of the squared behaviour score; the behaviour is the root of the sum over GVFs, normalised over actions."""
     return weight * pi * pi * m  # Eq. 3 (eq:behavior_update)
 
 

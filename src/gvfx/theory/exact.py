@@ -1,62 +1,59 @@
-r"""Closed forms on an MDP: the truth of every question, and the theory of the paper, without sampling.
+r"""Closed forms on an MDP, without sampling: the true values of GVFs, and the variances and behaviours of the paper's theory.
 
 Notation.  With target policy $\pi$, discount $\gamma$ and cumulant $c$:
 
 - $V = (I-\gamma P_\pi)^{-1} c_\pi$ and $Q(s,a) = \bar c(s,a) + \gamma\sum_{s'}P(s'|s,a)V(s')$.
 - $\sigma^2(s,a) = \mathrm{Var}(c + \gamma V(s') \mid s,a) = \mathbb{E}[\delta^2\mid s,a]$, the noise of one transition.
 
-**Three variance functions** that the paper's text calls by one name (docs/theory.md explains how they differ):
+**Three variance functions** to which the paper's text gives one name (docs/theory.md explains how they differ):
 
 - `expected_sarsa` (Eq. 6), $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\pi M$: the variance of $\sum_t\gamma^t\delta_t$ under $\pi$;
 - `importance_sampling` (Eq. 4), $M=\sigma^2+\gamma^2\sum_{s'}P\sum_{a'}\frac{\pi^2}{\mu} M$: that of
   $\sum_t\gamma^t\rho_{1:t}\delta_t$ under $\mu$;
 - `return_variance`, Eq. 6 plus $\gamma^2\mathbb{E}[\mathrm{Var}_{a'\sim\pi}Q(s',a')]$: that of the return $G$ under $\pi$.
 
-All of them reduce to one linear system over states, $m = r + \gamma^2 \bar P m$, solved dense below
-`DENSE_BELOW` states and by a sparse LU factorisation above.  GVFs with the same policy and discount share it.
+All of them reduce to one linear system over states, $m = r + \gamma^2 \bar P m$, solved with a dense LU factorisation below
+`DENSE_BELOW` states and with a sparse one above.  GVFs with the same policy and discount share it (`systems`).
 
 Shapes: values [gvf, state]; state-action tables [state, action, gvf], as the learners keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-import scipy.sparse.csgraph
-import scipy.sparse.linalg
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.policies import checked_rows
 from gvfx.theory.equations import explorer_square, q_target
 from gvfx.theory.explorer import explorer_probabilities
-from gvfx.theory.improvement import settled
+from gvfx.theory.improvement import converged_policies
+from gvfx.theory.systems import DENSE_BELOW as DENSE_BELOW
+from gvfx.theory.systems import Solve, ending, factorised, groups, spectral_radius, weighted_transitions
 from gvfx.worlds.mdp import MDP
 
-DENSE_BELOW = 1500
 VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance"]
-Solve = Callable[[np.ndarray], np.ndarray]
 
 
 def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
-    """True values V [gvf, state]; `levels` [gvf] freezes drifting cumulants (default: their start)."""
+    """True values V [gvf, state]; `levels` [gvf] are the levels of drifting cumulants (default: their start)."""
     asked = asked_of(world, questions)
     base, unit = value_parts(world, asked)
     return base + unit * _levels(asked, levels)[:, None]
 
 
 def asked_of(world: MDP, questions: Sequence[GVF]) -> Stacked:
-    """The questions as arrays, policies by a GVF's own values at what they come to in this world."""
+    """The questions as arrays; policies by a GVF's own values are replaced by their fixed point in this world."""
     return ideal(world, stack(questions, world))
 
 
 def ideal(world: MDP, asked: Stacked) -> Stacked:
-    """The same questions with every policy by a GVF's own values known: the best one, or the fixed point of its softmax."""
+    """The questions with every OwnPolicy replaced by the optimal policy, or by the fixed point of its softmax."""
     if not asked.own:
         return asked
     tried = np.ones((world.states, world.actions), dtype=bool)
@@ -65,21 +62,21 @@ def ideal(world: MDP, asked: Stacked) -> Stacked:
         one = asked.only(i, pi)
         return _action_values(world, one, value_parts(world, one)[0], None)[:, :, 0]
 
-    pi, unsettled = settled(asked, action_values, tried, within=1e-9)
-    if unsettled:
+    pi, failed = converged_policies(asked, action_values, tried, within=1e-9)
+    if failed:
         raise InputError(
-            f"temperature: the softmax policy of {asked.names[unsettled[0]]!r} by its own values does not settle; raise it."
+            f"temperature: the softmax policy of {asked.names[failed[0]]!r} by its own values does not converge; raise it."
         )
     return asked._replace(pi=pi)
 
 
 def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
-    """V = base + level * unit, both [gvf, state]: V is linear in a drifting cumulant's level."""
+    """base and unit [gvf, state] of V = base + level * unit, which is linear in the level of a drifting cumulant."""
     mean, carry = _expected_cumulants(world, asked)
     base, unit = np.zeros((2, len(asked.names), world.states))
-    for group in _groups(world, asked):
-        solve = group.solver(world, asked)
-        for i in group.members:
+    for members in groups(asked.pi, asked.gamma):
+        solve = _solver(world, asked, members[0])
+        for i in members:
             pi = _policy(world, asked, i)
             base[i] = solve((pi * mean[:, :, i]).sum(axis=1))
             if asked.carry[:, i].any():
@@ -97,7 +94,8 @@ def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray
     cumulants = mean + carry * _levels(asked, levels)
     q = np.empty((world.states, world.actions, len(asked.names)))
     for i in range(q.shape[2]):
-        q[:, :, i] = q_target(cumulants[:, :, i], 1.0, (world.prob * _discount(world, asked, i) * v[i][world.next]).sum(axis=2))
+        onward = (world.prob * _discount(world, asked, i) * v[i][world.next]).sum(axis=2)
+        q[:, :, i] = q_target(cumulants[:, :, i], 1.0, onward)  # Eq. 5 (eq:sarsa-q-update) in expectation
     return q
 
 
@@ -113,7 +111,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
     for i in range(out.shape[2]):
         paid = np.append(asked.mean[:, i] + asked.carry[:, i] * level[i], 0.0)[asked.pays]
         spread = np.append(asked.sd[:, i], 0.0)[asked.pays]
-        target = q_target(paid, _discount(world, asked, i), v[i][world.next])
+        target = q_target(paid, _discount(world, asked, i), v[i][world.next])  # Eq. 5 (eq:sarsa-q-update)
         centre = (world.prob * target).sum(axis=2, keepdims=True)
         out[:, :, i] = (world.prob * ((target - centre) ** 2 + spread**2)).sum(axis=2)
     out[world.terminal] = 0.0
@@ -121,10 +119,9 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
 
 
 def successor_representation(world: MDP, question: GVF) -> np.ndarray:
-    """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; terminal states count nothing."""
+    """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; columns of terminal states are 0."""
     asked = asked_of(world, [question])
-    (group,) = _groups(world, asked)
-    return group.solver(world, asked)(np.diag((~world.terminal).astype(float)))
+    return _solver(world, asked, 0)(np.diag((~world.terminal).astype(float)))
 
 
 @dataclass(frozen=True)
@@ -146,18 +143,18 @@ class Existence:
 
 
 def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> list[Existence]:
-    """The Lemma's condition and the true criterion for every question under behaviour mu [1 or states, actions]."""
+    """Lemma 5.1's condition and the exact criterion for every question under behaviour mu [1 or states, actions]."""
     asked = asked_of(world, questions)
     return [_existence(world, asked, i, _squared_ratio(world, asked, i, behaviour)) for i in range(len(asked.names))]
 
 
 def _existence(world: MDP, asked: Stacked, i: int, weight: np.ndarray) -> Existence:
-    """weight: pi^2 / mu, [state, action]."""
-    going = np.flatnonzero(~world.terminal)
-    most = _discount(world, asked, i)[going]
-    ratio = float((most.max(axis=(1, 2)) ** 2 * weight[going].sum(axis=1)).max())
+    """Existence for GVF i; weight is pi^2 / mu, [state, action]."""
+    acting = np.flatnonzero(~world.terminal)
+    largest = _discount(world, asked, i)[acting].max(axis=(1, 2))
+    ratio = float((largest**2 * weight[acting].sum(axis=1)).max())
     system = weighted_transitions(world, weight, _discount(world, asked, i) ** 2)
-    return Existence(ratio < 1, ratio, _spectral_radius(system))
+    return Existence(ratio < 1, ratio, spectral_radius(system))
 
 
 def variance(
@@ -169,7 +166,7 @@ def variance(
 ) -> np.ndarray:
     """The variance function M(s, a) [state, action, gvf] in one of three forms (see the module docstring).
 
-    `behaviour` [1 or states, actions] is needed by "importance_sampling" only; where M does not exist it is infinite.
+    `behaviour` [1 or states, actions] is used by "importance_sampling" only; M is infinite where it does not exist.
     """
     asked = asked_of(world, questions)
     if form not in get_args(VarianceForm):
@@ -180,17 +177,18 @@ def variance(
     noise = _transition_noise(world, asked, v, levels)
     q = _action_values(world, asked, v, levels) if form == "return_variance" else None
     out = np.empty_like(noise)
-    for group in _groups(world, asked):
-        first = group.members[0]
+    for members in groups(asked.pi, asked.gamma):
+        first = members[0]
         pi, squared = _policy(world, asked, first), _discount(world, asked, first) ** 2
-        # Eq. 4 (eq:var_s_a) weighs the next action by mu rho^2, Eq. 6 (eq:sarsa-m-update) by pi
-        weight = pi if behaviour is None or form != "importance_sampling" else _squared_ratio(world, asked, first, behaviour)
+        weight = pi  # of the next action, Eq. 6 (eq:sarsa-m-update)
+        if form == "importance_sampling" and behaviour is not None:
+            weight = _squared_ratio(world, asked, first, behaviour)  # mu rho^2, Eq. 4 (eq:var_s_a)
         system = weighted_transitions(world, weight, squared)
-        if form == "importance_sampling" and _spectral_radius(system) >= 1:
-            out[:, :, group.members] = np.inf
+        if form == "importance_sampling" and spectral_radius(system) >= 1:
+            out[:, :, members] = np.inf
             continue
         solve = factorised(sp.eye_array(world.states) - system)
-        for i in group.members:
+        for i in members:
             own = _weighted(weight, noise[:, :, i])
             if q is not None:
                 own += (pi * (q[:, :, i] - v[i][:, None]) ** 2).sum(axis=1)
@@ -235,7 +233,7 @@ def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | Non
     """Behaviour proportional to the root of sum_i w_i pi_i^2 M_i (Eq. 3), [state, action].
 
     With Eq. 6's M (the default), which does not depend on the behaviour, this is GVFExplorer's fixed point.
-    Where every M is 0 the rule is 0/0 and the behaviour is uniform.
+    In states where every M is 0 the rule is 0/0, and the behaviour is uniform.
     """
     asked = asked_of(world, questions)
     m = variance(world, questions) if m is None else m
@@ -244,7 +242,7 @@ def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | Non
 
 @dataclass(frozen=True)
 class Iterates:
-    """Policy iteration on the behaviour with exact M: behaviours[k] [state, action] and their total variances."""
+    """The behaviours of `policy_iteration`, [k][state, action], with their total variances and existence."""
 
     behaviours: list[np.ndarray]
     totals: np.ndarray  # [k] sum over GVFs and live states of w * M(s)
@@ -254,8 +252,8 @@ class Iterates:
 def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, start: np.ndarray | None = None) -> Iterates:
     """Theorem 4.1's update with the exact M of Eq. 4, from the mixture policy by default.
 
-    Theorem 4.2 says the totals never rise.  That holds for one GVF and fails for two (docs/theory.md); the sequence
-    stops early where M ceases to exist, with an infinite last total.
+    Theorem 4.2 says that the totals never rise.  That holds for one GVF and fails for two (docs/theory.md).  The sequence
+    stops early if M ceases to exist; the last total is then infinite.
     """
     asked = asked_of(world, questions)
     mu = np.broadcast_to(asked.pi.mean(axis=2) if start is None else start, (world.states, world.actions))
@@ -275,29 +273,15 @@ def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, st
 # --- building blocks ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Group:
-    """GVFs that share a policy and a discount, and with them a factorisation."""
-
-    members: tuple[int, ...]
-
-    def solver(self, world: MDP, asked: Stacked) -> Solve:
-        i = self.members[0]
-        kernel = weighted_transitions(world, _policy(world, asked, i), _discount(world, asked, i))
-        if not _every_state_leaks(kernel):
-            raise InputError(
-                f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
-                "gives an endless sum; lower the discount or let episodes end."
-            )
-        return factorised(sp.eye_array(world.states) - kernel)
-
-
-def _groups(world: MDP, asked: Stacked) -> list[_Group]:
-    members: dict[bytes, list[int]] = {}
-    for i in range(len(asked.names)):
-        key = np.ascontiguousarray(asked.pi[:, :, i]).tobytes() + np.ascontiguousarray(asked.gamma[:, i]).tobytes()
-        members.setdefault(key, []).append(i)
-    return [_Group(tuple(m)) for m in members.values()]
+def _solver(world: MDP, asked: Stacked, i: int) -> Solve:
+    """Solves (I - gamma_i P_pi_i) x = b [state, ...]."""
+    kernel = weighted_transitions(world, _policy(world, asked, i), _discount(world, asked, i))
+    if not ending(kernel).all():
+        raise InputError(
+            f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
+            "gives an endless sum; lower the discount or let episodes terminate."
+        )
+    return factorised(sp.eye_array(world.states) - kernel)
 
 
 def _policy(world: MDP, asked: Stacked, i: int) -> np.ndarray:
@@ -306,15 +290,15 @@ def _policy(world: MDP, asked: Stacked, i: int) -> np.ndarray:
 
 
 def _discount(world: MDP, asked: Stacked, i: int) -> np.ndarray:
-    """gamma_i of every outcome [state, action, successor]: 0 into terminal states and where nobody ever stands."""
+    """gamma_i of every outcome [state, action, successor]; 0 on termination and in states that cannot be reached."""
     shape = world.next.shape
     gamma = asked.gamma[:, i].reshape(shape) if asked.gamma_stride else np.broadcast_to(asked.gamma[0, i], shape)
-    nowhere = world.terminal | ~world.reached
-    return np.where(world.terminal[world.next] | nowhere[:, None, None], 0.0, gamma)
+    unused = world.terminal | ~world.reached
+    return np.where(world.terminal[world.next] | unused[:, None, None], 0.0, gamma)
 
 
 def _expected_cumulants(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
-    """E[c | s, a] without drift, and the expected drift it carries, [state, action, gvf]."""
+    """E[c | s, a] without drift, and the expected factor of the drifting level, both [state, action, gvf]."""
     out = []
     for rows in (asked.mean, asked.carry):
         padded = np.vstack([rows, np.zeros((1, rows.shape[1]))])  # row -1: pays nothing
@@ -327,7 +311,7 @@ def _expected_cumulants(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndar
 
 
 def _squared_ratio(world: MDP, asked: Stacked, i: int, behaviour: np.ndarray) -> np.ndarray:
-    """mu rho^2 = pi^2 / mu [state, action]; 0 where pi is 0, infinite where only mu is."""
+    """mu rho^2 = pi^2 / mu [state, action]; 0 where pi is 0, infinite where mu is 0 and pi is not."""
     pi = _policy(world, asked, i)
     mu = np.atleast_2d(checked_rows(behaviour, "behaviour", world.actions))
     if len(mu) not in (1, world.states):
@@ -340,67 +324,15 @@ def _squared_ratio(world: MDP, asked: Stacked, i: int, behaviour: np.ndarray) ->
 
 
 def _levels(asked: Stacked, levels: np.ndarray | None) -> np.ndarray:
-    """Levels of the drifting cumulants [gvf]: given, or their start."""
+    """Levels of the drifting cumulants [gvf]: those given, or their start."""
     level = asked.level if levels is None else np.asarray(levels, dtype=float)
     if level.shape != asked.level.shape:
         raise InputError(f"levels: expected one per question, [{len(asked.names)}], but got {list(level.shape)}.")
     return level
 
 
-def weighted_transitions(world: Any, weight: np.ndarray, discount: np.ndarray) -> sp.csr_array:
-    """sum_a weight(s, a) discount(s, a, s') P(s' | s, a) as a sparse [state, state] matrix; of an MDP or `design.Model`."""
-    entries = (weight[:, :, None] * discount * world.prob).reshape(world.states, -1)
-    rows = np.repeat(np.arange(world.states), entries.shape[1])
-    return sp.csr_array(sp.coo_array((entries.ravel(), (rows, world.next.ravel())), shape=(world.states, world.states)))
-
-
-def factorised(system: sp.sparray) -> Solve:
-    """Solves system @ x = b for many b."""
-    if system.shape[0] < DENSE_BELOW:
-        factor = scipy.linalg.lu_factor(system.toarray(), check_finite=False)
-        return lambda b: scipy.linalg.lu_solve(factor, b, check_finite=False)
-    return scipy.sparse.linalg.splu(sp.csc_array(system)).solve
-
-
-def _every_state_leaks(kernel: sp.csr_array) -> bool:
-    """Whether I - kernel is invertible, for a non-negative kernel with row sums of at most 1.
-
-    It is when every state can reach one whose row sums to less than 1: there the sum of future cumulants ends.
-    """
-    leaks = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
-    backwards = sp.csr_array(kernel.T)
-    frontier = leaks
-    while frontier.any():
-        found = (backwards[np.flatnonzero(frontier)].sum(axis=0) > 0) & ~leaks
-        leaks = leaks | found
-        frontier = found
-    return bool(leaks.all())
-
-
-def _spectral_radius(matrix: sp.csr_array) -> float:
-    """Spectral radius of a non-negative matrix: the largest over its strongly connected components."""
-    if not np.isfinite(matrix.data).all():
-        return float("inf")
-    matrix = sp.csr_array(matrix)
-    matrix.eliminate_zeros()
-    count, component = scipy.sparse.csgraph.connected_components(matrix, connection="strong")
-    radius = float(matrix.diagonal().max())
-    sizes = np.bincount(component, minlength=count)
-    for k in np.flatnonzero(sizes > 1):
-        members = np.flatnonzero(component == k)
-        radius = max(radius, _irreducible_radius(matrix[members][:, members]))
-    return radius
-
-
-def _irreducible_radius(matrix: sp.csr_array) -> float:
-    if matrix.shape[0] < 500:
-        return float(np.abs(np.linalg.eigvals(matrix.toarray())).max())
-    start = np.ones(matrix.shape[0])
-    return float(np.abs(scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=start, return_eigenvectors=False)).max())
-
-
 def _weighted(weight: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """sum_a weight * m with 0 * infinity read as 0."""
+    """sum_a weight * m [state], with 0 * infinity = 0."""
     with np.errstate(invalid="ignore"):
         return np.where(weight > 0, weight * m, 0.0).sum(axis=1)
 

@@ -1,4 +1,4 @@
-"""Where a behaviour goes: a finite model known or estimated, the visits of a policy, and the best visits for a reward."""
+"""Visits: a finite model, known or estimated, the visits of a behaviour in it, and the highest average reward."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from numba import njit
 
 from gvfx.errors import InputError
 from gvfx.questions.policies import checked_rows
-from gvfx.theory.exact import factorised, weighted_transitions
+from gvfx.theory.systems import factorised, weighted_transitions
 from gvfx.worlds.mdp import MDP, reached_from
 
-ENDLESS = 1e-6  # chance of a restart per step that stands for "episodes are never cut"
+ENDLESS = 1e-6  # restart probability per step that stands for "no horizon"
 
 
 class Model(NamedTuple):
-    """Finite dynamics, known or estimated, as arrays (`MDP` without the checks an estimate would not pass).
+    """Finite dynamics, known or estimated, as arrays (`MDP` without its checks, which an estimate may not pass).
 
-    next, prob: [states, actions, successors]; rows of prob may sum to less than 1 where nothing is known.
+    next, prob: [states, actions, successors]; rows of prob may sum to less than 1 where data are missing.
     start:      [states] distribution of first states;  terminal: [states] bool.
-    horizon:    steps after which an episode is cut; None: never.
+    horizon:    steps after which an episode is truncated; None: never.
     """
 
     next: np.ndarray
@@ -44,16 +44,16 @@ class Model(NamedTuple):
 
     @property
     def going(self) -> np.ndarray:
-        """The states in which one may act: reached from a start and not terminal, [states] bool."""
+        """The states in which actions are taken: reachable and not terminal, [states] bool."""
         return reached_from(self) & ~self.terminal
 
     @property
     def restart(self) -> float:
-        """Chance per step that makes an episode as long, on average, as the horizon allows."""
+        """Restart probability per step with which the mean episode length is about the horizon."""
         return ENDLESS if self.horizon is None else 1 / (self.horizon + 1)
 
     def transitions(self) -> sp.csr_array:
-        """Probabilities of going on, [states * actions, states]; termination leaves the matrix."""
+        """Transition probabilities [states * actions, states] without those into terminal states."""
         alive = ~self.terminal
         prob = (self.prob * alive[self.next] * alive[:, None, None]).ravel()
         pair = np.repeat(np.arange(self.states * self.actions), self.next.shape[2])
@@ -73,7 +73,7 @@ def behaviour_rows(behaviour: Any, model: Model | MDP) -> np.ndarray:
 def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
     """Expected visits per step x(s, a) of a stationary behaviour [states, actions]; they sum to 1.
 
-    Episodes restart from `start` and are cut at the horizon: x(s, .) is proportional to sum_{t < horizon} P(s_t = s).
+    Episodes start from `start` and are truncated at the horizon: x(s, .) is proportional to sum_{t < horizon} P(s_t = s).
     """
     mu = behaviour_rows(behaviour, model)
     alive = ~model.terminal
@@ -88,24 +88,24 @@ def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
 
 @njit(nogil=True)
 def _summed(indptr, indices, data, start, horizon):
-    """sum_{t < horizon} A^t start for a matrix in compressed rows: so many small products are slow from Python."""
-    visits, here, onward = np.zeros_like(start), start.copy(), np.empty_like(start)
+    """sum_{t < horizon} A^t start for a matrix A in CSR form; compiled, because many small products are slow from Python."""
+    visits, now, after = np.zeros_like(start), start.copy(), np.empty_like(start)
     for _ in range(horizon):
         for s in range(len(start)):
-            visits[s] += here[s]
+            visits[s] += now[s]
             total = 0.0
             for k in range(indptr[s], indptr[s + 1]):
-                total += data[k] * here[indices[k]]
-            onward[s] = total
-        here, onward = onward, here
+                total += data[k] * now[indices[k]]
+            after[s] = total
+        now, after = after, now
     return visits
 
 
 def highest_average(model: Model, reward: np.ndarray) -> float:
-    """The largest <reward, x> over every behaviour, even one that knows the episode's age; needs a horizon.
+    """The highest average reward <reward, x> of any behaviour, even one that depends on the time step; needs a horizon.
 
-    A ratio of sums over an episode, reward over length: guess it, plan backwards with reward minus guess, and take the
-    plan's own ratio as the next guess (Dinkelbach).  The answer is an upper bound to within 1e-9 of it.
+    It is a ratio of two sums over an episode, reward and length.  Guess it, plan by backward induction with reward minus
+    guess, and take the plan's own ratio as the next guess (Dinkelbach).  The result is an upper bound, tight to 1e-9.
     """
     assert model.horizon is not None
     transitions, shape = model.transitions(), (model.states, model.actions)
@@ -126,7 +126,7 @@ def highest_average(model: Model, reward: np.ndarray) -> float:
 
 
 def flow_matrix(model: Model, going: np.ndarray, restart: float) -> sp.csr_array:
-    """The matrix that turns v into v(s) - (1 - restart) sum P v(s'), [pairs, states], over the states in which one acts."""
+    """The matrix [pairs, states] that maps v to v(s) - (1 - restart) sum_s' P(s' | s, a) v(s'), over the states `going`."""
     actions = model.actions
     transitions = model.transitions()[(going[:, None] * actions + np.arange(actions)).ravel()][:, going]
     pairs = np.arange(len(going) * actions)

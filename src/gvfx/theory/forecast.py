@@ -1,9 +1,9 @@
-r"""What a behaviour will cost before it is run: its constant, the spread of one run's error, the steps a wanted error needs.
+r"""Forecasts before a run: a behaviour's error constant, the distribution of one run's error, the steps that an error needs.
 
 The error of one run is a weighted chi-square: with $T$ steps $\hat V_i - V_i = F_i\sum_a\pi_i\,\epsilon_i$, where
 $\epsilon_i(s,a)$ is Gaussian with variance $\sigma_i^2/n$, independent over pairs but not over GVFs, which share the
-transitions.  Its distribution is drawn: the noise of each pair is that of a multinomial over its successors plus what the
-cumulants add, one linear solve per GVF and draw.  The mean of the draws is replaced by the exact one (Eq. D2).
+transitions.  Its distribution is sampled: the noise of each pair is that of a multinomial over its successors plus that of
+the cumulants, with one linear solve per GVF and draw.  The draws are scaled to the exact mean (Eq. D2).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, stack
 from gvfx.theory import exact
-from gvfx.theory.exact import factorised
 from gvfx.theory.flow import Model, behaviour_rows, occupancy
-from gvfx.theory.importance import discounts, evaluation, groups, importances, per_visit, resolvent
+from gvfx.theory.importance import discounts, evaluation, importances, per_visit, resolvent
+from gvfx.theory.systems import factorised, groups
 from gvfx.worlds.mdp import MDP
 
 CHUNK = 4_000_000  # random numbers drawn at a time
 
 
 def constants(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None) -> np.ndarray:
-    """Each question's MSE times steps under a stationary behaviour [1 or states, actions], as steps grow, [gvf].
+    """The limit of MSE times steps of each question under a stationary behaviour [1 or states, actions], [gvf].
 
-    Infinite where the behaviour never tries what a question's policy does.
+    Infinite if the behaviour never tries an action that the question's policy takes.
     """
     asked = exact.asked_of(world, questions)
     noise = exact.transition_noise(world, questions, levels)
@@ -41,13 +41,13 @@ def constants(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, level
 
 
 def constant(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None) -> float:
-    """The weighted mean of the questions' `constants`: what the run's error times its steps tends to."""
+    """The weighted mean of the questions' `constants`: the limit of the run's MSE times its steps."""
     weights = stack(questions, world).weights
     return float(constants(world, questions, behaviour, levels) @ (weights / weights.sum()))
 
 
 def steps_needed(constant: float, error: float) -> float:
-    """Steps after which the expected error is `error`; infinite when the behaviour never gets there."""
+    """Steps after which the expected error is `error`; infinite if the behaviour never reaches it."""
     if not error > 0:
         raise InputError(f"error: {error!r} cannot be reached; give a mean squared error above 0.")
     return math.ceil(constant / error) if math.isfinite(constant) else math.inf
@@ -64,9 +64,10 @@ def error_draws(
     draws: int = 400,
     seed: int = 0,
 ) -> np.ndarray:
-    """Draws of the error that one run with these visits has, per GVF, [draw, gvf]; infinite where needed data are missing.
+    """Draws of the MSE of one run with these visits, [draw, gvf]; infinite for GVFs that need pairs without visits.
 
-    values [gvf, state] give the noise that the GVFs share.  What `noise` holds beyond it is taken as independent.
+    values [gvf, state] determine the noise that GVFs share; the rest of `noise` is treated as independent between GVFs.
+    The other arguments are those of `importances` and `variances`.
     """
     rng = np.random.default_rng(seed)
     out = np.empty((draws, noise.shape[2]))
@@ -96,17 +97,17 @@ def error_draws(
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The error of a behaviour as a function of steps: in the mean, and for a share of the runs."""
+    """The error of a behaviour as a function of steps: its mean, and its quantiles over runs."""
 
     constant: float  # MSE times steps
-    ratios: np.ndarray  # [draw] sorted; errors of single runs over their mean
+    ratios: np.ndarray  # [draw] sorted: errors of single runs divided by their mean
 
     def error(self, steps: float, share: float | None = None) -> float:
-        """The expected error after `steps`, or the one that a share of the runs stays below."""
+        """The expected error after `steps`, or the error below which a `share` of the runs lies."""
         return self.constant / steps * self._ratio(share)
 
     def steps(self, error: float, share: float | None = None) -> float:
-        """Steps until the expected error is `error`, or until a share of the runs is below it."""
+        """Steps until the expected error is `error`, or until a `share` of the runs is below it."""
         return steps_needed(self.constant * self._ratio(share), error)
 
     def _ratio(self, share: float | None) -> float:
@@ -118,7 +119,7 @@ class Forecast:
 def forecast(
     world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, draws: int = 400
 ) -> Forecast:
-    """What a stationary behaviour's error will be in a known world."""
+    """The forecast for a stationary behaviour [1 or states, actions] in a known world."""
     asked, model = exact.asked_of(world, questions), Model.of(world)
     noise = exact.transition_noise(world, questions, levels)
     visits = occupancy(model, behaviour_rows(behaviour, model))

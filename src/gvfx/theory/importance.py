@@ -1,4 +1,4 @@
-"""How much each state-action pair matters to the answers, and how sure the answers are."""
+"""The importance of state-action pairs for the error of the answers, and the variance of each answer."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.questions.gvf import GVF
-from gvfx.theory import exact
-from gvfx.theory.exact import weighted_transitions
+from gvfx.theory import exact, systems
 from gvfx.theory.flow import Model
+from gvfx.theory.systems import groups, weighted_transitions
 from gvfx.worlds.mdp import MDP
 
-SIGNS = 64  # random sign vectors that stand for the dense inverse in large worlds
+SIGNS = 64  # random sign vectors that replace the dense inverse in large worlds
 
 
 def importances(
     model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, where: np.ndarray, signs: int = SIGNS
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Every GVF's index and its own importance, sum_s0 d(s0) F(s0, s)^2 pi(a|s)^2 sigma^2(s, a), [state, action].
+    """Pairs of a GVF's index and its importance, sum_s0 d(s0) F(s0, s)^2 pi(a|s)^2 sigma^2(s, a), [state, action].
 
     pi [1 or states, actions, gvf], gamma [1 or states * actions * successors, gvf]: as in `gvf.Stacked`
     noise [state, action, gvf]: sigma^2, as `exact.transition_noise` gives it
     where [states]: the distribution d of evaluation states
-    signs: from `exact.DENSE_BELOW` states on, sum_s0 d F^2 is the mean of (F^T (sqrt(d) z))^2 over so many sign vectors z
+    signs: from `systems.DENSE_BELOW` states on, sum_s0 d F^2 is estimated by the mean of (F^T (sqrt(d) z))^2 over this
+           number of random sign vectors z
     """
     for members in groups(pi, gamma):
         system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
-        if model.states < exact.DENSE_BELOW:
+        if model.states < systems.DENSE_BELOW:
             reach = where @ scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
         else:
             factor = scipy.sparse.linalg.splu(sp.csc_array(system))
@@ -58,7 +59,7 @@ def importance(
 
 
 def importance_of(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, signs: int = SIGNS) -> np.ndarray:
-    """G(s, a) [state, action] of a known world; `levels` freezes drifting cumulants (default: their start)."""
+    """G(s, a) [state, action] of a known world; `levels` [gvf] are those of drifting cumulants (default: their start)."""
     asked = exact.asked_of(world, questions)
     noise = exact.transition_noise(world, questions, levels)
     return importance(Model.of(world), asked.pi, asked.gamma, noise, asked.weights, evaluation(world), signs)
@@ -67,7 +68,7 @@ def importance_of(world: MDP, questions: Sequence[GVF], levels: np.ndarray | Non
 def variances(
     model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, counts: np.ndarray, signs: int = SIGNS
 ) -> np.ndarray:
-    """Variance of every estimate, sum_s F(s0, s)^2 sum_a pi^2 sigma^2 / n, [gvf, state]; infinite where data are missing.
+    """Variance of every answer, sum_s F(s0, s)^2 sum_a pi^2 sigma^2 / n, [gvf, state]; infinite where data are missing.
 
     counts [state, action]: visits n.  The other arguments are those of `importances`.
     """
@@ -77,7 +78,7 @@ def variances(
         spread = np.stack([per_visit(pi[:, :, i] ** 2 * noise[:, :, i], counts).sum(axis=1) for i in members])
         missing = np.isinf(spread)
         known = np.where(missing, 0.0, spread)
-        if model.states < exact.DENSE_BELOW:
+        if model.states < systems.DENSE_BELOW:
             squared = scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
             found, lost = known @ squared.T, missing @ squared.T > 0  # Eq. D1
         else:
@@ -89,7 +90,7 @@ def variances(
 
 
 def evaluation(world: MDP) -> np.ndarray:
-    """The distribution d of the library's mean squared error: every live state alike, [states]."""
+    """The evaluation distribution d of the mean squared error: uniform over live states, [states]."""
     return world.live / world.live.sum()
 
 
@@ -99,16 +100,8 @@ def per_visit(need: np.ndarray, visits: np.ndarray) -> np.ndarray:
         return np.where(need > 0, need / visits, 0.0)
 
 
-def groups(pi: np.ndarray, gamma: np.ndarray) -> list[list[int]]:
-    """GVFs that share a policy and a discount, and with them a factorisation."""
-    members: dict[bytes, list[int]] = {}
-    for i in range(pi.shape[2]):
-        members.setdefault(pi[:, :, i].tobytes() + gamma[:, i].tobytes(), []).append(i)
-    return list(members.values())
-
-
 def discounts(model: Model, gamma: np.ndarray) -> np.ndarray:
-    """A GVF's discount of every outcome [state, action, successor]: 0 on termination and where nobody ever stands."""
+    """A GVF's discount of every outcome [state, action, successor]; 0 on termination and in states that are not reached."""
     gamma = gamma.reshape(model.next.shape) if gamma.size > 1 else gamma
     return np.where(model.terminal[model.next] | ~model.going[:, None, None], 0.0, gamma)
 
@@ -120,7 +113,7 @@ def resolvent(model: Model, pi: np.ndarray, gamma: np.ndarray) -> sp.csr_array:
 
 
 def _signs(size: int, count: int) -> Iterator[np.ndarray]:
-    """Random sign vectors, always the same."""
+    """`count` random vectors of signs [size], the same at every call."""
     rng = np.random.default_rng(0)
     for _ in range(count):
         yield rng.integers(0, 2, size) * 2.0 - 1

@@ -1,9 +1,9 @@
-"""Policies by a GVF's own action values: the policy that its own values call for, by policy iteration.
+"""Policies by a GVF's own action values (`gvfx.questions.own`), computed by policy iteration.
 
-Greedy choices: evaluate, take the best actions, until none is better.  A choice is left only for a better one, so that
-the iteration ends, and with a discount of 1 stays with policies whose sums end.  Softmax: the same with pi = softmax(Q /
-temperature) until pi no longer changes, by shorter steps in Q where whole ones do not come closer.  Such a fixed point
-exists, but there may be several; it is the one reached from equal shares, here as for the truth.
+Greedy: evaluate the policy and take the best actions, until none is better.  A choice changes only for a better one, so the
+iteration ends, and with a discount of 1 it stays with policies whose sums are finite.  Softmax: the same with
+pi = softmax(Q / temperature) until pi no longer changes, with shorter steps in Q if full ones do not converge.  A fixed
+point exists, but there may be several; the one reached from the uniform policy is used everywhere, also for the truth.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from functools import partial
 import numpy as np
 
 from gvfx.questions.gvf import Stacked
-from gvfx.questions.policies import OwnPolicy
+from gvfx.questions.own import OwnPolicy
 
 ROUNDS = 1000
 
 
-def settled(
+def converged_policies(
     asked: Stacked, action_values: Callable[[int, np.ndarray], np.ndarray], tried: np.ndarray, within: float
 ) -> tuple[np.ndarray, list[int]]:
-    """pi [state, action, gvf] with the own policies settled, and the GVFs of which it did not.
+    """pi [state, action, gvf] with every OwnPolicy replaced by its fixed point, and the GVFs that did not converge.
 
-    action_values: Q [state, action] of GVF i under a policy [state, action]; tried [state, action] bool.
-    within:        how far a round may still move a probability.
+    action_values: a function that returns Q [state, action] of GVF i under a policy [state, action].
+    tried:         [state, action] bool, the actions with known values.
+    within:        largest change of a probability in the last round.
     """
-    pi, unsettled = asked.pi.copy(), []
+    pi, failed = asked.pi.copy(), []
     for i, own in asked.own:
         pi[:, :, i], left = _iterated(own, partial(action_values, i), tried, within)
-        unsettled += [i] if left > within else []
-    return pi, unsettled
+        failed += [i] if left > within else []
+    return pi, failed
 
 
 def _iterated(
     own: OwnPolicy, action_values: Callable[[np.ndarray], np.ndarray], tried: np.ndarray, within: float
 ) -> tuple[np.ndarray, float]:
-    """The settled policy, and how far its last round would have moved it."""
+    """The policy after the last round, and by how much one more round would change a probability."""
     followed = np.zeros(tried.shape)
     chosen = own.choices(followed, tried)
     step, left = 1.0, np.inf
@@ -57,7 +58,7 @@ def _iterated(
 
 
 def improved(asked: Stacked, q: np.ndarray, tried: np.ndarray) -> np.ndarray:
-    """pi [state, action, gvf] with the own policies those of present action values q [state, action, gvf]."""
+    """pi [state, action, gvf] with every OwnPolicy replaced by that of the present action values q [state, action, gvf]."""
     pi = asked.pi.copy()
     for i, own in asked.own:
         pi[:, :, i] = own.probabilities(own.choices(q[:, :, i], tried), tried)

@@ -1,6 +1,6 @@
-r"""The best behaviour: minimise sum G / x over everything that can be visited, by Newton's method on the dual.
+r"""The best behaviour: minimise sum G / x over all possible visits x, by Newton's method on the dual problem.
 
-An episode that restarts with chance $\varepsilon$ per step visits $x$ with
+With a restart probability $\varepsilon$ per step the possible visits are all $x$ with
 $\sum_a x(s,a) - (1-\varepsilon)\sum_{s',a'} x(s',a')P(s|s',a') = \tau\,d_0(s)$, $\sum x = 1$, $x \ge 0$.  With multipliers
 $v(s)$ and $\lambda$ put a price $c(s,a) = \lambda + v(s) - (1-\varepsilon)\sum_{s'}P(s'|s,a)v(s')$ on each pair, where
 $\sum_s d_0(s)v(s) = 0$.  The dual problem is concave, smooth and as small as the number of states:
@@ -15,9 +15,9 @@ keeps every $x$ positive; it is lowered in stages.  For $\nu = 0$, $\phi = 2\sqr
 
 $$\sum G/x \ \ge\ \Big(\sum\sqrt{Gc}\Big)^2 \Big/ \max_{x'}\langle c, x'\rangle. \quad (D5)$$
 
-The maximum is a plan with reward $c$, exact by backward induction over the horizon (`flow.highest_average`).  It ranges over
-all behaviours, even those that know how old the episode is, so the bound holds for every one of them; part of the gap
-to a stationary behaviour is what knowing the age would give.
+The maximum is the highest average reward with reward $c$, exact by backward induction over the horizon
+(`flow.highest_average`).  It ranges over all behaviours, even those that depend on the time step, so the bound holds for
+every one of them; part of the gap to a stationary behaviour is the value of depending on the time step.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from numba import njit
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
-from gvfx.theory.exact import DENSE_BELOW, Solve
 from gvfx.theory.flow import Model, flow_matrix, highest_average, occupancy
 from gvfx.theory.importance import importance_of, per_visit
+from gvfx.theory.systems import DENSE_BELOW, Solve
 from gvfx.worlds.mdp import MDP
 
 STAGES = (1e-2, 1e-4, 1e-6, 1e-8)  # floors g in units of the mean of G
@@ -45,7 +45,7 @@ NEWTON_STEPS = 60  # per stage
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A behaviour and what it will cost: MSE is about `constant` / steps, and no behaviour has less than `bound` / steps."""
+    """A behaviour and its error: the MSE is about `constant` / steps, and no behaviour has less than `bound` / steps."""
 
     behaviour: np.ndarray  # mu [state, action]
     occupancy: np.ndarray  # x [state, action], expected visits per step
@@ -55,7 +55,7 @@ class Design:
 
     @property
     def gap(self) -> float:
-        """How far the constant can be above the best possible one, relative to it."""
+        """How far the constant can be above the best possible one, relative to the bound."""
         return self.constant / self.bound - 1 if self.bound > 0 else 0.0
 
 
@@ -67,8 +67,8 @@ def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = No
 def best_design(model: Model, need: np.ndarray) -> Design:
     """The stationary behaviour that minimises sum G / x, and a lower bound over all behaviours; need [state, action] is G.
 
-    The horizon enters exactly in the constant and in the bound.  The search replaces it by a chance of restarting, of which
-    three sizes are tried.
+    The constant and the bound use the exact horizon.  The search replaces it by a restart probability, of which three
+    values are tried.
     """
     need = _checked_need(model, need)
     if not need.any():
@@ -89,11 +89,11 @@ def best_design(model: Model, need: np.ndarray) -> Design:
 
 
 def plan(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps: float = 1.0) -> np.ndarray:
-    """How to behave for the coming `steps`, having visited each pair `counts` times: mu [state, action].
+    """The behaviour for the coming `steps` after `counts` visits of each pair [state, action]: mu [state, action].
 
     Minimises sum G / (n + m x) over the visits x that the model allows (Eq. D3); `need` is G, from `importance`.
-    The search reads the horizon as a chance of restarting; should a uniform behaviour be better with the horizon itself (it
-    may when the horizon is shorter than the way to what matters), it is returned.  States that the model does not reach get
+    The search replaces the horizon by a restart probability.  If the uniform behaviour is better with the exact horizon, as
+    can happen when important pairs are further away than the horizon, it is returned.  States that cannot be reached have
     a uniform row.  A model of 400 states takes under 0.1 s, one of 40,000 some 20 s.
     """
     need = _checked_need(model, need)
@@ -114,11 +114,11 @@ def _checked_need(model: Model, need: np.ndarray) -> np.ndarray:
 
 
 class Dual(NamedTuple):
-    """Where Newton's method ended."""
+    """The result of `solve_dual`."""
 
     behaviour: np.ndarray  # [state, action]
-    price: np.ndarray  # c [state, action]; 0 where one cannot act
-    total: float  # lambda: <c, x> of every x that the restarting model can visit
+    price: np.ndarray  # c [state, action]; 0 in states without actions
+    total: float  # lambda: <c, x> of every possible x
     converged: bool
 
 
@@ -127,14 +127,15 @@ def solve_dual(
 ) -> Dual:
     """Maximise D4; need and ratio (G and nu) are [state, action].
 
-    A stage ends when Newton's method promises a gain below `tolerance`, relative to the objective.
+    A stage (a value of the floor g) ends when the predicted gain of a Newton step, relative to the objective, is below
+    `tolerance`.
     """
     going = np.flatnonzero(model.going)
     flow = flow_matrix(model, going, restart)
     back = sp.csr_array(flow.T)
     g, nu = need[going].ravel(), ratio[going].ravel()
-    g = g / np.sqrt(g).sum() ** 2 if g.any() else np.full(g.shape, g.size**-2.0)  # so that the optimum is of order 1
-    total, price, converged = 1.0, np.ones(g.size), False  # v is needed only through the prices
+    g = g / np.sqrt(g).sum() ** 2 if g.any() else np.full(g.shape, g.size**-2.0)  # scales the optimum to order 1
+    total, price, converged = 1.0, np.ones(g.size), False  # v enters only through the prices
     for stage in stages:
         floor = stage * g.mean()
         for _ in range(NEWTON_STEPS):
@@ -148,7 +149,7 @@ def solve_dual(
                 if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
                     break
                 step /= 2
-            if not (step > 1e-12 and gain > 0):  # rounding leaves nothing to gain
+            if not (step > 1e-12 and gain > 0):  # no gain left but rounding
                 converged = abs(gain) <= tolerance * abs(objective)
                 break
             total, price = total + step * d_total, price + step * d_price
@@ -167,7 +168,7 @@ def solve_dual(
 def _newton(
     flow: sp.csr_array, back: sp.csr_array, start: np.ndarray, x: np.ndarray, curvature: np.ndarray
 ) -> tuple[float, np.ndarray, float]:
-    """Newton's direction for lambda and v, keeping start @ v = 0, and the gain that it promises."""
+    """Newton's direction for lambda and v, keeping start @ v = 0, and the gain that it predicts."""
     slope, surplus = back @ x, x.sum() - 1
     border = back @ curvature
     solved = _definite(flow, back, curvature)(np.stack([slope, border, start], axis=1))
@@ -181,7 +182,7 @@ def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tu
     """For every pair the minimiser x of G / (nu + x) + floor / x + c x, minus phi''(c), and phi(c)."""
     if nu.any():
         x = np.maximum(np.sqrt(floor / price), np.sqrt(g / price) - nu)
-        for _ in range(10):  # from the left, Newton's method on a convex falling function climbs to its root
+        for _ in range(10):  # starting left of the root of a convex decreasing function, Newton's method is monotone
             first, second = g / (nu + x), floor / x
             fall = first / (nu + x) + second / x - price
             x = x + fall / (2 * (first / (nu + x) ** 2 + second / x**2))
@@ -193,7 +194,7 @@ def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tu
     return x, 0.5 / (first / (nu + x) ** 2 + second / x**2), first + second + price * x
 
 
-SHIFT = 1e-11  # of the diagonal; without termination and restarts the Hessian is singular
+SHIFT = 1e-11  # relative, added to the diagonal; without termination and restarts the Hessian is singular
 
 
 def _definite(flow: sp.csr_array, back: sp.csr_array, curvature: np.ndarray) -> Solve:

@@ -1,4 +1,4 @@
-r"""Designs from the literature, on the same arrays, to be compared with ours.
+r"""Designs from the literature on the same arrays, for comparison.
 
 **Characteristic time** (Russo & Pacchiano 2025, "Adaptive Exploration for Multi-Reward Multi-Policy Evaluation"; MR-NaS).
 For deterministic policies they minimise over visits $\omega$ the largest
@@ -11,7 +11,7 @@ which is a linear program.  $s'$ ranges over the states that can be reached, and
 
 **Second moment** (Liu, Chen & Zhang, "Efficient Multi-Policy Evaluation for Reinforcement Learning"):
 $\mu(a|s)\propto\sqrt{\sum_i \pi_i(a|s)^2 u_i(s,a)}$ with $u_i = \mathbb E_{\pi_i}[G_i^2\mid s,a]$, the second moment of the
-return.  They have finite horizons without discount and one start; *our reading* keeps the discount and the weights.
+return.  They have undiscounted finite horizons and one start state; *our reading* keeps the discount and the weights.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gvfx.worlds.mdp import MDP
 def characteristic_time(model: Model, pi: np.ndarray, gamma: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The characteristic-time design, mu [state, action]; values [gvf, state], the rest as in `importance`.
 
-    Uniform in states of which the design asks nothing: it takes the cumulants as known, so their noise is not seen.
+    Uniform in states where the design requires no visits.  It treats the cumulants as known and ignores their noise.
     """
     going = np.flatnonzero(model.going)
     need = np.zeros(model.next.shape[:2])
@@ -62,8 +62,8 @@ def characteristic_time(model: Model, pi: np.ndarray, gamma: np.ndarray, values:
     if not found.success:
         raise InputError(f"model: the characteristic-time design was not found ({found.message}); check the model's rows.")
     visits = np.maximum(found.x[:-2] + found.x[-2] * wanted, 0.0).reshape(going.size, model.actions)
-    asked_for = wanted.reshape(visits.shape).any(axis=1) & (visits.sum(axis=1) > 0)
-    mu[going[asked_for]] = visits[asked_for] / visits[asked_for].sum(axis=1, keepdims=True)
+    required = wanted.reshape(visits.shape).any(axis=1) & (visits.sum(axis=1) > 0)
+    mu[going[required]] = visits[required] / visits[required].sum(axis=1, keepdims=True)
     return mu
 
 

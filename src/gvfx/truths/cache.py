@@ -1,4 +1,4 @@
-"""Truths kept on disk under the hash of all that they depend on; some come with gvfx."""
+"""True values stored on disk under a hash of all that they depend on; some files ship with gvfx."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def kept(cache: Path | None, kind: str, asked: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
-    """The arrays that `make` gives for what is asked, from the folder `cache` if they are there; a damaged file is made again."""
+    """The arrays that `make` computes, from the folder `cache` if they are stored there; a damaged file is computed again.
+
+    cache: None: nothing is stored.  asked: everything that the arrays depend on, as JSON types; its hash is in the file's name.
+    """
     if cache is None:
         return make()
     text = json.dumps(asked, sort_keys=True)
     path = Path(cache) / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:20]}.safetensors"
     with _named_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that a wrong folder costs nothing
+        path.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that a wrong folder is reported at once
         with contextlib.suppress(FileNotFoundError, CorruptFile):
             arrays, metadata = unpack(path.read_bytes(), str(path))
             if metadata.get("asked") == text:
@@ -36,7 +39,7 @@ def kept(cache: Path | None, kind: str, asked: Mapping[str, Any], make: Callable
 
 
 def shipped(folder: Path, wanted: Mapping[str, Any]) -> Arrays | None:
-    """The arrays of the file in `folder` that was asked for with all of `wanted`, or None."""
+    """The arrays of the file in `folder` whose parameters include all of `wanted`, or None."""
     for path in sorted(folder.glob("*.safetensors")):
         arrays, metadata = unpack(path.read_bytes(), str(path))
         if wanted.items() <= json.loads(metadata["asked"]).items():
@@ -45,7 +48,7 @@ def shipped(folder: Path, wanted: Mapping[str, Any]) -> Arrays | None:
 
 
 def write(path: Path, arrays: Arrays, asked: Mapping[str, Any]) -> None:
-    """The whole file or none of it."""
+    """Write a file of arrays and their parameters `asked`, atomically."""
     with _named_errors(path):
         write_whole(path, pack(arrays, {"asked": json.dumps(asked, sort_keys=True)}))
 

@@ -3,9 +3,11 @@
 Target k of a domain answers about its task k: Q_k(s, a) = E[sum_t gamma^t c_k,t] when a is taken in s and target k is
 followed from then on.  Targets act as clip(act(observation) + N(0, sigma^2), -1, 1), which makes episodes differ.
 
-Every point is a state of its own trajectory and the action taken there: the points of a target lie at evenly spread
-times of the horizon, and each target gives the same number.  Every (GVF, point) has its own stream of noise and its
-own calls of the actor, so values do not depend on how many worlds run side by side nor on threads.
+Every point is a state of a trajectory of its own and the action taken there.  The points of a target lie at evenly spaced
+times up to the horizon, and each target provides the same number.  Every (GVF, point) has its own random stream and its
+own calls of the actor, so values do not depend on the numbers of worlds stepped together and of threads.
+
+The files in `data/` were made by `tools/control_truths.py`.
 """
 
 from __future__ import annotations
@@ -26,21 +28,21 @@ SHIPPED = Path(__file__).parent / "data"
 
 
 class Target(Protocol):
-    """A target policy: clip(act(observations [n, o]) + N(0, sigma^2), -1, 1) [n, a]."""
+    """What is needed of a target policy, which acts as clip(act(observations [n, o]) + N(0, sigma^2), -1, 1) [n, a]."""
 
     @property
     def sigma(self) -> float: ...
 
     @property
     def digest(self) -> str:
-        """A hash of all that `act` depends on."""
+        """A hash of everything that `act` depends on."""
 
     def act(self, observations: np.ndarray) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
 class ControlTruth:
-    """True values at the evaluation points and how well they are known."""
+    """True values at the evaluation points, with standard errors."""
 
     states: np.ndarray  # [point, k], of the simulator
     observations: np.ndarray  # [point, o]
@@ -52,12 +54,12 @@ class ControlTruth:
         """Mean squared error per GVF [gvf] of predictions [point, gvf]."""
         predicted = np.asarray(predicted)
         if predicted.shape != self.values.shape:
-            raise InputError(f"predicted: shape {predicted.shape}; give {self.values.shape}, a row for each point.")
+            raise InputError(f"predicted: has shape {predicted.shape}; give {self.values.shape}, one row per point.")
         return ((predicted - self.values) ** 2).mean(axis=0)
 
     @property
     def noise_floor(self) -> np.ndarray:
-        """Mean squared standard error per GVF [gvf]: what a perfect prediction would score."""
+        """Mean squared standard error per GVF [gvf]: the MSE of a perfect prediction."""
         return (self.standard_errors**2).mean(axis=0)
 
 
@@ -74,14 +76,16 @@ def control_truth(
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> ControlTruth:
-    """The truth that ships with gvfx, or that in the folder `cache`, or a new one.
+    """The truth that ships with gvfx, or the one stored in the folder `cache`, or a new one.
 
-    targets: one for each task of the domain, in their order.  episodes: per GVF and point, each cut after `steps`.
-    worlds: how many run side by side, at least those of one point.  progress: told (points done, points in all).
+    targets:  one for each task of the domain, in their order.
+    episodes: per GVF and point, each of `steps` steps.
+    worlds:   how many are stepped together (at least the episodes of one point).
+    progress: called with (points done, all points).
     """
     asked = describe(domain, targets, points, episodes, discount, steps, seed)
     if not isinstance(worlds, int | np.integer) or worlds < 1:
-        raise InputError(f"worlds: {worlds!r}; give an integer of at least 1.")
+        raise InputError(f"worlds: {worlds!r} is not supported; give an integer of at least 1.")
 
     def make() -> Arrays:
         states, observations, actions = choose_points(domain, targets, points, seed)
@@ -103,7 +107,7 @@ def control_truth(
 def describe(
     domain: Domain, targets: Sequence[Target], points: int, episodes: int, discount: float, steps: int, seed: int
 ) -> dict[str, Any]:
-    """All that the truth depends on, as JSON types, checked."""
+    """Everything that the truth depends on, as JSON types, after checking it."""
     if len(targets) != len(domain.tasks):
         raise InputError(f"targets: {len(targets)} given; {domain.name} needs one for each of {', '.join(domain.tasks)}.")
     for name, value, least in (
@@ -115,9 +119,9 @@ def describe(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise InputError(f"{name}: {value!r}; give an integer of at least {least}.")
     if points % len(targets):
-        raise InputError(f"points: {points} do not share out evenly among {len(targets)} targets; give a multiple.")
+        raise InputError(f"points: {points} cannot be divided evenly among {len(targets)} targets; give a multiple.")
     if not isinstance(discount, int | float | np.number) or not 0 <= discount < 1:
-        raise InputError(f"discount: {discount!r} lies outside [0, 1).")
+        raise InputError(f"discount: {discount!r} lies outside [0, 1); give a number below 1.")
     return {
         "domain": domain.name,
         "horizon": domain.horizon,
@@ -164,7 +168,7 @@ def simulate(
     progress: Callable[[int, int], None],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean return and its standard error [point, gvf] over episodes from each state-action point."""
-    points, together = len(states), max(1, worlds // episodes)  # points whose episodes run side by side
+    points, together = len(states), max(1, worlds // episodes)  # points whose episodes are stepped together
     values, errors = np.empty((2, points, len(targets)))
     for first in range(0, points, together):
         chosen = range(first, min(first + together, points))
@@ -193,21 +197,3 @@ def _act(target: Target, observations: np.ndarray, normals: np.ndarray) -> np.nd
 
 def _stream(seed: int, name: str, *index: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()), *index)))
-
-
-def ship(folder: Path = SHIPPED) -> None:
-    """Write the truths of the paper's setting that are not there yet, and print how well they are known."""
-    from gvfx.questions import target_policies
-    from gvfx.worlds.control import DOMAINS
-
-    for domain in DOMAINS.values():
-        targets = [target_policies.Target.shipped(domain.name, task) for task in domain.tasks]
-        truth = control_truth(
-            domain, targets, cache=folder, progress=lambda done, of: print(f"{done}/{of}", end="\r", flush=True)
-        )
-        for task, value, noise in zip(domain.tasks, truth.values.mean(axis=0), truth.noise_floor, strict=True):
-            print(f"{domain.name} {task}: mean value {value:.2f}, noise floor {noise:.3f}")
-
-
-if __name__ == "__main__":
-    ship()

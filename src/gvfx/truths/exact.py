@@ -1,4 +1,4 @@
-"""Ground truth: the states at which predictions are judged, their true values, and the error against them."""
+"""Ground truth on an MDP: the evaluation states, their true values, and the error of predictions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class GroundTruth:
 
     @classmethod
     def exact(cls, world: MDP, asked: Stacked) -> GroundTruth:
-        """By linear solves, at every live state."""
+        """The truth by linear solves, at every live state."""
         base, unit = exact.value_parts(world, exact.ideal(world, asked))
         return cls(np.flatnonzero(world.live), base, unit)
 
     def values(self, level: np.ndarray) -> np.ndarray:
-        """V [gvf, state] with drifting cumulants frozen at their present level [gvf]."""
+        """V [gvf, state] if drifting cumulants stayed at their present level [gvf]."""
         return self.base + self.unit * level[:, None]
 
     def mse(self, estimates: np.ndarray, level: np.ndarray) -> np.ndarray:
-        """Mean squared error per GVF [gvf] of estimates [gvf, state], every live state weighing the same."""
+        """Mean squared error per GVF [gvf] of estimates [gvf, state], uniform over live states."""
         errors = squared_error(self.values(level), estimates)  # Eq. 1 (eq:mse) with uniform d(s)
         return errors[:, self.points].mean(axis=1)
 

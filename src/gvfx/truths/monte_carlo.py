@@ -1,8 +1,8 @@
 """True values by Monte Carlo: the mean return of episodes under each target policy, for environments that can be reset.
 
-A return is followed until the episode terminates, until what is still to come is negligible, or for `horizon` steps.
-What was cut off is bounded by (discounts so far) * max|c| / (1 - max discount), with the maxima that were seen, and
-stated beside the value.  A TimeLimit is lifted meanwhile: truncation is not part of the question.
+A return is summed until the episode terminates, until the rest is negligible, or for `horizon` steps.  The rest is bounded
+by (product of the discounts so far) * max|c| / (1 - max discount), with the largest values that were seen, and reported
+beside the value (`residuals`).  A TimeLimit is disabled meanwhile, because truncation is not part of the question.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from gvfx.worlds.spec import (
     random_action,
 )
 
-NEGLIGIBLE = 1e-6  # discounts so far at which an episode is left
-FEW, MANY = 50, 1000  # episodes before an error is believed; the same where all returns were equal
+NEGLIGIBLE = 1e-6  # product of discounts at which an episode is stopped
+FEW, MANY = 50, 1000  # episodes before a standard error is trusted; the same if all returns were equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,9 @@ class MonteCarlo:
     points: tuple[Any, ...]  # the observations at which they hold; "start" stands for the start distribution
     values: np.ndarray  # [gvf, point]
     standard_errors: np.ndarray  # [gvf, point]
-    residuals: np.ndarray  # [gvf, point] bound on what was cut off, in the mean
+    residuals: np.ndarray  # [gvf, point] bound on the mean return that was cut off
     episodes: np.ndarray  # [gvf, point]
-    precise: np.ndarray  # [gvf, point] whether the wanted precision was reached
+    precise: np.ndarray  # [gvf, point] whether the requested precision was reached
 
     def __repr__(self) -> str:
         worst = float(self.standard_errors.max())
@@ -70,21 +70,22 @@ def truth_of(
     horizon: int = 10_000,
     seed: int = 0,
 ) -> MonteCarlo:
-    """The questions' true values at some points, by Monte Carlo, until a wanted precision.
+    """The questions' true values at some points, by Monte Carlo, up to a precision.
 
-    points:       None: the start distribution.  A number: so many states met on random walks, reached again by
-                  replaying the walk from its seed, after which `env.np_random` is drawn anew (an environment that
-                  keeps another source of chance needs `reset_to`).  Else the points themselves, which
-                  `reset_to(env, point)` puts the environment into, returning the observation.
-    precision:    the standard error at which to stop, absolute; `relative` as a share of the value.  Either is enough.
-    max_episodes: at most so many per point and policy.
+    points:       None: the start distribution.  A number: that many states met on random walks.  They are reached again by
+                  replaying the walk from its seed, after which `env.np_random` gets a new seed (an environment with another
+                  source of randomness needs `reset_to`).  Otherwise the points themselves, with `reset_to`.
+    reset_to:     a function reset_to(env, point) that puts the environment into a point and returns the observation.
+    precision:    stop at this standard error.
+    relative:     stop at this standard error divided by the value.  One of the two is enough.
+    max_episodes: largest number of episodes per point and policy.
     horizon:      steps after which an episode is cut.
     """
     if not is_environment(env) or hasattr(env, "num_envs"):
         raise InputError("env: truth needs one Gymnasium environment that can be reset, not a vector or a world of gvfx.")
     for field, wanted in (("precision", precision), ("relative", relative)):
         if wanted is not None and not wanted > 0:
-            raise InputError(f"{field}: {wanted} must be positive.")
+            raise InputError(f"{field}: {wanted} is not a precision; give a number above 0.")
     if max_episodes < 2 or horizon < 1:
         raise InputError(f"max_episodes: {max_episodes} and horizon: {horizon} are too few; give at least 2 and 1.")
     asked = expand(questions)
@@ -121,12 +122,14 @@ def _numbered(env: Any, asked: list[GVF], spec: DiscreteSpec | None) -> Targets:
     """The policies of an environment with Discrete actions."""
     actions = getattr(env.action_space, "n", None)
     if actions is None:
-        raise InputError(f"action_space: {type(env.action_space).__name__} is neither Discrete nor Box; offer one of them.")
+        raise InputError(
+            f"action_space: {type(env.action_space).__name__} is neither Discrete nor Box; provide one of them with a wrapper."
+        )
     return Targets(asked, int(actions), spec.skeleton.states if spec else None, spec.first_state if spec else 0)
 
 
 def _actor(env: Any, targets: Targets | Gaussians, k: int) -> Callable[[Any, np.random.Generator], Any]:
-    """What draws an action of the k-th distinct policy at an observation."""
+    """A function that draws an action of the k-th distinct policy at an observation."""
     if isinstance(targets, Gaussians):
         return lambda observation, rng: targets.sample(k, observation, rng)
     first_action, first = int(env.action_space.start), targets.first
@@ -144,7 +147,7 @@ def _actor(env: Any, targets: Targets | Gaussians, k: int) -> Callable[[Any, np.
 
 
 class _Rolls:
-    """Episodes from one start under one target policy: returns of all its questions, accumulated."""
+    """Episodes from one start under one target policy, and the mean returns of all questions about it."""
 
     def __init__(
         self,
@@ -163,7 +166,7 @@ class _Rolls:
         self.act = _actor(env, targets, k)
         self.count = 0
         self.mean, self.squares, self.left, self.top = np.zeros((4, len(self.members)))
-        self.slowest = np.zeros(len(self.members))  # largest discount seen
+        self.largest = np.zeros(len(self.members))  # largest discount seen
 
     def more(self, episodes: int, at_most: int) -> None:
         """Run further episodes."""
@@ -176,7 +179,7 @@ class _Rolls:
             self.left += weight
 
     def _episode(self) -> tuple[np.ndarray, np.ndarray]:
-        """A return per question, and the discount at which it was left (0 after termination)."""
+        """A return per question, and the product of discounts at its last step (0 after termination)."""
         env, observation = self.start.begin(self.env, self.rng)
         (c,), (gamma,) = self.reader.begin()
         total, weight = np.zeros(len(c)), np.ones(len(c))
@@ -187,7 +190,7 @@ class _Rolls:
             total += weight * c
             weight *= gamma
             np.maximum(self.top, np.abs(c), out=self.top)
-            np.maximum(self.slowest, gamma, out=self.slowest)
+            np.maximum(self.largest, gamma, out=self.largest)
             if terminated:
                 return total, np.zeros(len(c))
             if truncated or weight.max() < NEGLIGIBLE:
@@ -202,11 +205,11 @@ class _Rolls:
     @property
     def residual(self) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            bound = self.left / self.count * self.top / (1 - self.slowest)
+            bound = self.left / self.count * self.top / (1 - self.largest)
         return np.where(self.left * self.top > 0, bound, 0.0)
 
     def precise(self, precision: float | None, relative: float | None) -> np.ndarray:
-        """Whether each question's standard error is small enough; equal returns are believed after many episodes only."""
+        """Whether each question's standard error is small enough; equal returns are trusted after MANY episodes only."""
         error = self.error
         enough = np.zeros(len(error), bool)
         if precision is not None:
@@ -218,7 +221,7 @@ class _Rolls:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where episodes begin: begin(env, rng) gives an environment ready to be stepped and its observation."""
+    """Where episodes start: begin(env, rng) returns an environment ready to be stepped and its observation."""
 
     point: Any
     begin: Callable[[Any, np.random.Generator], tuple[Any, Any]]
@@ -251,7 +254,7 @@ def _starts(
 
 
 def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:
-    """States of a random walk, one per episode at a random age of up to twenty steps."""
+    """States of random walks, one per episode after a random number of steps below 20."""
     starts = []
     for _ in range(count):
         seed, depth = _seed(rng), int(rng.integers(20))
@@ -270,7 +273,7 @@ def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:
 
 
 def _again(env: Any, seed: int, path: list[Any], point: Any) -> Callable[[Any, np.random.Generator], tuple[Any, Any]]:
-    """Back to a recorded state by replaying its walk; from there on chance is drawn anew."""
+    """A function that returns to a recorded state by replaying its walk, and gives `env.np_random` a new seed there."""
 
     def replay(env: Any) -> Any:
         observation, _ = env.reset(seed=seed)
@@ -284,12 +287,14 @@ def _again(env: Any, seed: int, path: list[Any], point: Any) -> Callable[[Any, n
 
     if np.array_equal(np.asarray(replay(env)), np.asarray(point)):
         return lambda env, rng: (replay(env), fresh(env, rng))[1]
-    raise InputError(f"points: {environment_name(env)} does not come back under its seed; give points and reset_to instead.")
+    raise InputError(
+        f"points: {environment_name(env)} does not reach the same state again from its seed; give points and reset_to instead."
+    )
 
 
 @contextmanager
 def _no_time_limit(env: Any) -> Iterator[None]:
-    """The environment without its TimeLimit, which is put back afterwards."""
+    """Disables the TimeLimit of an environment, and restores it afterwards."""
     limits = [layer for layer in layers(env) if type(layer).__name__ == "TimeLimit"]
     kept = [layer._max_episode_steps for layer in limits]
     for layer in limits:

@@ -1,1 +1,1 @@
-"""Worlds: where experience comes from."""
+"""Worlds: the environments that experience comes from."""

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 MOVES = ((-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0))  # actions L, R, U, D = 0..3 as (x, y) directions; y points up
 ENV_ID = "gvfx/ContinuousGrid-v0"
 
-_DISC_AREA = {"euclidean": math.pi, "l1": 2.0}  # of a disc of radius 1
+_DISC_AREA = {"euclidean": math.pi, "l1": 2.0}  # area of a disc of radius 1
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A disc that pays N(mean, sd) to its GVF when it is entered."""
+    """A disc around `at` that pays N(mean, sd^2) to its GVF when it is entered."""
 
     name: str
     at: tuple[float, float]
@@ -36,7 +36,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"goals: {self.name!r} is no name; give each goal a short text.")
+            raise InputError(f"goals: {self.name!r} is not a name; give each goal a short text.")
         object.__setattr__(self, "at", _point(self.at, f"goals: {self.name!r}"))
         for field, low in (("mean", -math.inf), ("sd", 0.0)):
             value = _number(getattr(self, field), f"goals: {field} of {self.name!r}")
@@ -49,10 +49,10 @@ class Goal:
 class ContinuousGrid:
     """The unit square: each move goes `step` in its direction, then both coordinates get noise U[-noise, noise] and are clipped.
 
-    goals:    GVF i is about goals[i]; entering its disc pays N(mean, sd), and entering any disc ends the episode.
-    strays:   centres of discs that end the episode and pay nothing.
+    goals:    GVF i is about goals[i]: entering its disc pays N(mean, sd^2); entering any disc terminates the episode.
+    strays:   centres of discs that terminate the episode and pay nothing.
     radius:   of every disc, in the given distance ("euclidean" or "l1").
-    horizon:  steps per episode; then it is truncated (ended, with timeouts_terminate).
+    horizon:  steps after which an episode is truncated (terminated, with timeouts_terminate).
     Episodes start uniformly outside the goals' discs.
     """
 
@@ -73,15 +73,15 @@ class ContinuousGrid:
         for field in ("step", "noise", "radius"):
             value = _number(getattr(self, field), field)
             if not (0 <= value <= 1 and (value > 0 or field == "noise")):
-                raise InputError(f"{field}: {value!r} does not fit the unit square; give a number in (0, 1].")
+                raise InputError(f"{field}: {value!r} does not lie in (0, 1]; give a length in the unit square.")
             object.__setattr__(self, field, value)
         if self.distance not in _DISC_AREA:
             raise UnknownName("distance", str(self.distance), tuple(_DISC_AREA))
         if not isinstance(self.horizon, int | np.integer) or isinstance(self.horizon, bool) or self.horizon < 1:
-            raise InputError(f"horizon: {self.horizon!r} is no number of steps; give an integer of at least 1.")
+            raise InputError(f"horizon: {self.horizon!r} is not a number of steps; give an integer of at least 1.")
         object.__setattr__(self, "horizon", int(self.horizon))
         if not isinstance(self.timeouts_terminate, bool):
-            raise InputError(f"timeouts_terminate: {self.timeouts_terminate!r}; give True or False.")
+            raise InputError(f"timeouts_terminate: {self.timeouts_terminate!r} is not a bool; give True or False.")
         names = [goal.name for goal in self.goals]
         if len(set(names)) < len(names):
             raise InputError(f"goals: two of {', '.join(names)} share one name; give each its own.")
@@ -93,11 +93,11 @@ class ContinuousGrid:
                         f"radius: the discs at {tuple(centres[j])} and {tuple(centres[i])} overlap; move them apart."
                     )
         if self._covered > 0.5:
-            raise InputError(f"radius: discs of {self.radius} leave too little room to start in; make it smaller.")
+            raise InputError(f"radius: discs of {self.radius} cover too much of the square; give a smaller radius.")
 
     @property
     def centres(self) -> np.ndarray:
-        """Centres of all discs, goals first, then strays [disc, 2]."""
+        """Centres of all discs [disc, 2], goals first, then strays."""
         return np.array([goal.at for goal in self.goals] + list(self.strays))
 
     @property
@@ -137,27 +137,27 @@ class ContinuousGrid:
 
     @property
     def _covered(self) -> float:
-        """Upper bound of the part of the square that starts must avoid."""
+        """Upper bound of the area that the goals' discs cover."""
         return len(self.goals) * _DISC_AREA[self.distance] * self.radius**2
 
     @property
     def draws(self) -> int:
-        """Uniform draws that a move takes: two for the noise, one for each cumulant."""
+        """Uniform draws per move: two for the noise, one for each cumulant."""
         return 2 + len(self.goals)
 
     @property
     def candidates(self) -> int:
-        """So many uniform points all lie inside the goals' discs with probability below 1e-12."""
+        """Uniform points to draw for a start: all of them lie inside the goals' discs with probability below 1e-12."""
         return max(1, math.ceil(math.log(1e-12) / math.log(self._covered)))
 
 
 def paper_grid() -> ContinuousGrid:
-    """The continuous environment of the paper's text; goal centres are the authors' (facts: the text gives corners only)."""
+    """The continuous grid of the paper's text; goal centres are the authors' (the text names the corners only)."""
     return ContinuousGrid((Goal("left", (0.05, 0.95), 100.0, 5.0), Goal("right", (0.95, 0.95), 50.0, 5.0)))
 
 
 def authors_grid() -> ContinuousGrid:
-    """As the authors' public code: L1 discs, a wider first cumulant, a stray terminal disc, timeouts taken as termination."""
+    """The continuous grid of the authors' code: L1 discs, a larger sd, a stray terminal disc, timeouts treated as termination."""
     return ContinuousGrid(
         (Goal("left", (0.05, 0.95), 100.0, 10.0), Goal("right", (0.95, 0.95), 50.0, 5.0)),
         strays=((0.8, 0.1),),
@@ -177,14 +177,14 @@ def reset(world: ContinuousGrid, key: jax.Array) -> jax.Array:
 
 
 def step(world: ContinuousGrid, key: jax.Array, position: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """One move: (next position [2], cumulants [gvf], terminated).  The horizon is the caller's to count."""
+    """One move: (next position [2], cumulants [gvf], terminated).  The caller counts steps up to the horizon."""
     import jax
 
     return move(world, jax.random.uniform(key, (world.draws,)), position, action)
 
 
 def start(world: ContinuousGrid, uniforms: jax.Array) -> jax.Array:
-    """`reset` from draws of U[0, 1) [world.candidates, 2]: the first candidate that lies in no goal's disc."""
+    """`reset` from draws of U[0, 1) [world.candidates, 2]: the first candidate outside all goals' discs."""
     import jax.numpy as jnp
 
     valid = ~_inside(world, uniforms[:, None, :], len(world.goals)).any(axis=1)
@@ -196,7 +196,7 @@ def move(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """`step` from float32 draws of U[0, 1) [world.draws].
 
-    A scan that draws them for many steps at once spends 0.3 microseconds on a move; a key split per step costs 2 more.
+    Drawing for many steps at once is faster: a move then takes 0.3 microseconds; splitting a key at every step adds 2.
     """
     import jax
     import jax.numpy as jnp
@@ -205,13 +205,15 @@ def move(
     noise = world.noise * (2 * uniforms[:2] - 1)
     moved = jnp.clip(position + world.step * jnp.array(MOVES, jnp.float32)[action] + noise, 0.0, 1.0)
     entered = _inside(world, moved, n + len(world.strays))
-    normal = jax.scipy.special.ndtri(uniforms[2:] + 2.0**-24)  # draws are multiples of 2^-23: halfway, none is 0 or 1
+    normal = jax.scipy.special.ndtri(
+        uniforms[2:] + 2.0**-24
+    )  # draws are multiples of 2^-23; shifted by half of that, none is 0 or 1
     pay = jnp.array(world.means, jnp.float32) + jnp.array(world.sds, jnp.float32) * normal
     return moved, jnp.where(entered[:n], pay, 0.0), entered.any()
 
 
 def _inside(world: ContinuousGrid, points: jax.Array, discs: int) -> jax.Array:
-    """Which of the first so many discs each point lies in, [..., disc]."""
+    """Which of the first `discs` discs each point [..., 2] lies in, bool [..., disc]."""
     import jax.numpy as jnp
 
     away = jnp.abs(points - jnp.array(world.centres[:discs], jnp.float32))
@@ -223,8 +225,8 @@ def _inside(world: ContinuousGrid, points: jax.Array, discs: int) -> jax.Array:
 class ContinuousGridEnv(gymnasium.Env):
     """A ContinuousGrid behind Gymnasium's interface, in NumPy.
 
-    Observation: the position, float32 [2].  Reward: the sum of the cumulants; info["cumulants"] has each GVF's own [gvf].
-    world: a ContinuousGrid or the name of a preset; reset(options={"position": (x, y)}) starts there.
+    Observation: the position, float32 [2].  Reward: the sum of the cumulants; info["cumulants"] has them per GVF [gvf].
+    world: a ContinuousGrid or the name of a preset.  reset(options={"position": (x, y)}) starts at that position.
     """
 
     metadata = {"render_modes": []}
@@ -235,9 +237,11 @@ class ContinuousGridEnv(gymnasium.Env):
                 raise UnknownName("world", world, tuple(PRESETS))
             world = PRESETS[world]()
         if not isinstance(world, ContinuousGrid):
-            raise InputError(f"world: {type(world).__name__} is no world; give a ContinuousGrid or one of {', '.join(PRESETS)}.")
+            raise InputError(
+                f"world: {type(world).__name__} is not a world; give a ContinuousGrid or one of {', '.join(PRESETS)}."
+            )
         if render_mode is not None:
-            raise InputError(f"render_mode: {render_mode!r} is not offered; leave it out.")
+            raise InputError(f"render_mode: {render_mode!r} is not supported; leave it out.")
         self.world = world
         self.render_mode = None
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
@@ -261,7 +265,7 @@ class ContinuousGridEnv(gymnasium.Env):
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         if not self.action_space.contains(action):
-            raise InputError(f"action: {action!r} is none of 0..3 (left, right, up, down).")
+            raise InputError(f"action: {action!r} is not an action; give 0, 1, 2 or 3 (left, right, up, down).")
         noise = self.np_random.uniform(-self.world.noise, self.world.noise, 2)
         self._position = np.clip(self._position + self._moves[action] + noise, 0.0, 1.0).astype(np.float32)
         self._steps += 1
@@ -283,9 +287,9 @@ def _number(value: Any, name: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: {value!r} is no number.") from None
+        raise InputError(f"{name}: {value!r} is not a number; give a finite number.") from None
     if not math.isfinite(number):
-        raise InputError(f"{name}: {value!r} is not finite.")
+        raise InputError(f"{name}: {value!r} is not finite; give a finite number.")
     return number
 
 
@@ -293,7 +297,7 @@ def _point(value: Any, name: str) -> tuple[float, float]:
     try:
         x, y = (float(v) for v in value)
     except (TypeError, ValueError):
-        raise InputError(f"{name} {value!r} is no point; give (x, y).") from None
+        raise InputError(f"{name} {value!r} is not a point; give (x, y).") from None
     if not (0 <= x <= 1 and 0 <= y <= 1):
         raise InputError(f"{name} ({x}, {y}) lies outside the unit square; give coordinates in [0, 1].")
     return x, y

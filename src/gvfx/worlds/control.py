@@ -1,7 +1,7 @@
-"""Walker and Cheetah: two domains of the DeepMind Control Suite, many worlds stepped together (paper, Sec. 6.3).
+"""Walker and Cheetah, two domains of the DeepMind Control Suite in MuJoCo, many worlds stepped together (paper, Sec. 6.3).
 
-A control step sets the motors, takes `substeps` steps of physics and reads the new state: what is observed and the
-cumulants of *all* tasks of the domain.  With h the torso's height, z the upward part of its axis, v the forward speed
+A control step sets the motors, takes `substeps` steps of physics and reads the observation and the cumulants of *all*
+tasks of the domain.  With h the torso's height, z the upward part of its axis, v the forward speed
 of the centre of mass and L the angular momentum about it:
 
     stand         = (3 * standing + (1 + z) / 2) / 4,  standing = 0.1^(((1.2 - h) / 0.6)^2), 1 from h = 1.2 up
@@ -10,7 +10,7 @@ of the centre of mass and L the angular momentum about it:
     cheetah walk  = clip(v / 2, 0, 1)
     cheetah run   = clip(v / 10, 0, 1)
 
-Episodes never terminate; they are truncated at the horizon, which is the caller's to count.  MuJoCo is imported on
+Episodes never terminate; they are truncated at the horizon, up to which the caller counts steps.  MuJoCo is imported on
 first use only.
 """
 
@@ -34,7 +34,7 @@ MODELS = Path(__file__).parent / "models"
 
 @dataclass(frozen=True)
 class Domain:
-    """A body in its world and the tasks that cumulants are given for."""
+    """A robot and its tasks, each with a cumulant."""
 
     name: str
     tasks: tuple[str, ...]
@@ -50,7 +50,7 @@ DOMAINS = {"walker": WALKER, "cheetah": CHEETAH}
 
 
 class NoMuJoCo(InputError):
-    """The simulator, or OpenGL for its pictures, is not to be had here."""
+    """The simulator, or OpenGL for rendering, is unavailable."""
 
 
 class UnstableWorld(InputError):
@@ -65,7 +65,7 @@ def domain_named(name: str) -> Domain:
 
 
 def import_mujoco() -> Any:
-    """The module `mujoco` in the version that this package is made for, rendering without a display unless told otherwise."""
+    """The module `mujoco`, checked for its version; on Linux it renders with EGL unless MUJOCO_GL is set."""
     if sys.platform == "linux":
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported
     try:
@@ -93,7 +93,7 @@ def load_model(name: str) -> Any:
 class Lockstep:
     """N worlds of one domain stepped together on mujoco.batch.Batch.
 
-    Every world evolves as it would alone, bit for bit, whatever their number and that of the threads.
+    Every world evolves exactly as it would alone, bit for bit, for any number of worlds and threads.
     """
 
     def __init__(self, domain: Domain, worlds: int, threads: int = 1) -> None:
@@ -105,8 +105,8 @@ class Lockstep:
 
         self.domain, self.worlds = domain, int(worlds)
         model = load_model(domain.name)
-        self._batch = batch = Batch(model, self.worlds, int(threads), persistent=True)  # persistent: no work is done twice
-        self._velocities = mujoco.mjtStage.mjSTAGE_VEL.value  # after a step all that positions and velocities say is fresh
+        self._batch = batch = Batch(model, self.worlds, int(threads), persistent=True)  # persistent: nothing is computed twice
+        self._velocities = mujoco.mjtStage.mjSTAGE_VEL.value  # compute all that depends on positions and velocities
         self._accelerations = mujoco.mjtStage.mjSTAGE_ACC.value
         self._control, self._positions, self._times = batch.bind("ctrl"), batch.bind("qpos"), batch.bind("time")
         self._warnings = batch.warning[:, mujoco.mjtWarning.mjWARN_BADQPOS.value :, 1]  # bad position ... bad control
@@ -128,7 +128,7 @@ class Lockstep:
         batch.reset(chosen, stage=0)
         self._positions[np.ix_(chosen, self._drawn)] = generator.uniform(self._low, self._high, (len(chosen), len(self._drawn)))
         self._steps[chosen] = 0
-        if self.domain.name == "cheetah":  # it is let fall, without control
+        if self.domain.name == "cheetah":  # let it fall without control
             batch.step(chosen, nstep=200)
             self._check()
             self._times[chosen] = 0.0
@@ -152,13 +152,13 @@ class Lockstep:
         return self.observations(), self._read_cumulants()
 
     def observations(self) -> np.ndarray:
-        """What is observed in the present states [world, o]."""
+        """The observations of the present states [world, o]."""
         out = np.empty((self.worlds, self.domain.observation_size))
         self._read_observations(out)
         return out
 
     def get_state(self) -> np.ndarray:
-        """Everything that the future depends on, warm start included [world, k]."""
+        """Everything that the future depends on, including the solver's warm start, [world, k]."""
         return self._batch.state.copy()
 
     def set_state(self, states: np.ndarray, which: np.ndarray | None = None) -> None:
@@ -183,7 +183,7 @@ class Lockstep:
         return chosen
 
     def _check(self) -> None:
-        """Raise for the first world that MuJoCo warned of."""
+        """Raise UnstableWorld for the first world that MuJoCo warned about."""
         broken = self._warnings.any(axis=1)
         if not broken.any():
             return
@@ -195,7 +195,7 @@ class Lockstep:
     def _unstable(self, world: int, what: str) -> UnstableWorld:
         return UnstableWorld(
             f"{self.domain.name}: world {world} broke down at step {self._steps[world]} (its {what} is not finite or too large); "
-            "reset it, and look at the actions it was given."
+            "reset it and check its actions."
         )
 
 
@@ -203,13 +203,13 @@ def _within(indices: np.ndarray, size: int) -> bool:
     return not len(indices) or bool(indices[0] >= 0 and indices[-1] < size)
 
 
-# ------------------------------------------------------------------------------------------------ what is read of a state
+# ------------------------------------------------------------------------------------------------ observations, cumulants
 
-Reader = tuple[Callable[[np.ndarray], None], Callable[[], np.ndarray]]  # observations into an array; fresh cumulants
+Reader = tuple[Callable[[np.ndarray], None], Callable[[], np.ndarray]]  # writes observations into an array; returns cumulants
 
 
 def _walker(batch: Any, speed: int) -> Reader:
-    """Orientations of the seven bodies (xx and xz of each), height, velocities."""
+    """Walker's observations: orientations of the seven bodies (xx and xz of each), height, velocities; and its cumulants."""
     velocities, axes = batch.bind("qvel"), batch.bind("xmat")[:, 1:]
     heights, upright = batch.bind("xpos")[:, 1, 2], axes[:, 0, 8]
     speeds, spins = batch.bind("sensordata")[:, speed], batch.bind("subtree_angmom")[:, 1, 1]
@@ -233,7 +233,7 @@ def _walker(batch: Any, speed: int) -> Reader:
 
 
 def _cheetah(batch: Any, speed: int) -> Reader:
-    """Positions but for the horizontal one, velocities."""
+    """Cheetah's observations: positions except the horizontal one, velocities; and its cumulants."""
     positions, velocities, speeds = batch.bind("qpos"), batch.bind("qvel"), batch.bind("sensordata")[:, speed, None]
     full = np.array([2.0, 10.0])
 

@@ -13,10 +13,10 @@ from gvfx.worlds.control_render import render
 
 
 class ControlEnv(gymnasium.Env):
-    """One world of a control domain.
+    """One world of a domain of `gvfx.worlds.control`.
 
-    Observation: float64 [o].  Reward: the cumulant of `task` (the domain's first unless given); info["cumulants"] has
-    each task's own by name.  Episodes are truncated at the domain's horizon (1000) and never terminate.
+    Observation: float64 [o].  Reward: the cumulant of `task` (by default the domain's first); info["cumulants"] has the
+    cumulants of all tasks by name.  Episodes are truncated at the domain's horizon (1000) and never terminate.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 40}
@@ -34,7 +34,7 @@ class ControlEnv(gymnasium.Env):
         if self.task not in self.domain.tasks:
             raise UnknownName("task", str(task), self.domain.tasks)
         if render_mode not in (None, "rgb_array"):
-            raise InputError(f"render_mode: {render_mode!r} is not offered; give 'rgb_array' or leave it out.")
+            raise InputError(f"render_mode: {render_mode!r} is not supported; give 'rgb_array' or leave it out.")
         self.render_mode = render_mode
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (self.domain.observation_size,), np.float64)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.domain.action_size,), np.float32)

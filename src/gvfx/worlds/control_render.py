@@ -1,4 +1,4 @@
-"""Pictures of Walker and Cheetah without a display: stills (PNG) and films (GIF)."""
+"""Images of Walker and Cheetah without a display, and their files: PNG for one image, GIF for several."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from gvfx.errors import InputError
 from gvfx.worlds.control import Domain, NoMuJoCo, import_mujoco, load_model
 
 
 def render(domain: Domain, state: np.ndarray, width: int = 480, height: int = 360, camera: str = "side") -> np.ndarray:
-    """A state of `Lockstep.get_state` [k] as seen from the side, uint8 [height, width, 3]."""
+    """An image of a state [k] of `Lockstep.get_state`, uint8 [height, width, 3]."""
     mujoco = import_mujoco()
     for name, value, most in (("width", width, 1920), ("height", height, 1080)):
         if not isinstance(value, int | np.integer) or not 1 <= value <= most:
@@ -37,22 +38,18 @@ def _renderer(name: str, width: int, height: int) -> tuple[Any, Any]:
     model = load_model(name)
     try:
         renderer = mujoco.Renderer(model, height, width)
-    except Exception as error:  # whatever the system's OpenGL says
-        raise NoMuJoCo(f"rendering: OpenGL does not start ({error}); set MUJOCO_GL to egl, osmesa or glfw.") from None
-    atexit.register(renderer.close)  # while OpenGL is still there
+    except Exception as error:  # of any kind that the system's OpenGL raises
+        raise NoMuJoCo(f"rendering: OpenGL is unavailable ({error}); set MUJOCO_GL to egl, osmesa or glfw.") from None
+    atexit.register(renderer.close)  # before OpenGL is unloaded
     return renderer, mujoco.MjData(model)
 
 
 def save_still(path: Path | str, image: np.ndarray) -> None:
-    """One picture as a PNG file."""
-    from PIL import Image
-
+    """Save one image as a PNG file."""
     Image.fromarray(image).save(path)
 
 
 def save_film(path: Path | str, images: Iterable[np.ndarray], seconds: float = 0.05) -> None:
-    """Pictures as an endless GIF, each shown for so many seconds."""
-    from PIL import Image
-
+    """Save images as a looping GIF that shows each for `seconds`."""
     first, *rest = (Image.fromarray(image) for image in images)
     first.save(path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0)

@@ -26,10 +26,10 @@ def gridworld(
     size:     cells per side, (height, width), or a text map: '#' wall, '.' or ' ' free, any letter a goal of that name.
     goals:    name -> (row, column), row 0 on top.
     walls:    (row, column) cells that cannot be entered.
-    slip:     probability that the move is replaced by one of the *other* feasible moves, each alike.
-              A chosen move that is blocked stays put.
-    horizon:  steps per episode; then it is truncated.
-    grouping: 1, 2, 4, ...: so many vertically neighbouring rows are seen as one (20x20 becomes 10x20, 5x20).
+    slip:     probability that the move is replaced by one of the *other* feasible moves, chosen uniformly.
+              A chosen move that is blocked leaves the state unchanged.
+    horizon:  steps after which an episode is truncated; None: never.
+    grouping: number of vertically neighbouring cells that share one table row: with 2, 20x20 states become 10x20 rows.
     """
     recipe: dict[str, Any] = {
         "size": size,
@@ -57,7 +57,7 @@ def gridworld(
             next_state[s], prob[s, :, 0] = s, 1.0
             continue
         if s in goal_cells:
-            prob[s, :, 0] = 1.0  # acting in a goal leads to the absorbing state, whatever the action
+            prob[s, :, 0] = 1.0  # any action in a goal leads to the absorbing state
             continue
         next_state[s] = s
         targets = [(r + dr, c + dc) for dr, dc in MOVES]
@@ -66,7 +66,7 @@ def gridworld(
             others = [b for b in open_moves if b != a]
             for b in open_moves:
                 next_state[s, a, b] = targets[b][0] * width + targets[b][1]
-            prob[s, a, a if a in open_moves else 4] = 1 - slip if others else 1.0  # slot 4 stays put
+            prob[s, a, a if a in open_moves else 4] = 1 - slip if others else 1.0  # slot 4: no move
             for b in others:
                 prob[s, a, b] = slip / len(others)
     prob[absorbing, :, 0] = 1.0
@@ -126,7 +126,7 @@ def _read_map(
     else:
         height, width = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         if height < 1 or width < 1:
-            raise InputError(f"size: {size!r} is no grid; give at least 1 row and 1 column.")
+            raise InputError(f"size: {size!r} is not a grid; give at least 1 row and 1 column.")
         wall = np.zeros((height, width), dtype=bool)
     for field_name, listed in (("walls", [("", w) for w in walls]), ("goals", list(goals.items()))):
         for name, (r, c) in listed:

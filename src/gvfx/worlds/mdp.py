@@ -1,8 +1,8 @@
-"""A finite Markov decision process whose dynamics we own, as arrays."""
+"""A finite Markov decision process with known dynamics, as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ TOLERANCE = 1e-6  # how far probabilities may be from summing to one
 
 @dataclass(frozen=True)
 class Layout:
-    """How states lie on a map: state = width * row + column for the cells, further states lie off the map."""
+    """The map of a grid world: state = width * row + column for its cells; further states are not on the map."""
 
     height: int
     width: int
@@ -32,12 +32,13 @@ class MDP:
 
     next, prob: [states, actions, K] successor indices and their probabilities (padding has probability 0).
     start:      [states] distribution of the first state of an episode.
-    terminal:   [states] bool; arriving there ends the episode without bootstrapping.
-    horizon:    steps after which an episode is cut (truncation: values still bootstrap); None: never.
+    terminal:   [states] bool; arriving there terminates the episode (no bootstrapping).
+    horizon:    steps after which an episode is truncated (values still bootstrap); None: never.
     live:       [states] bool; the states over which errors are averaged (default: all but terminal ones).
-    features:   [states] the table row a state is seen as (state aggregation); None: each state is its own.
+    features:   [states] the table row of each state (state aggregation); None: every state has its own row.
     places:     names for groups of states, so that cumulants can say at="goal".
     reward:     [states, actions, K] the world's own reward, if it has one.
+    layout:     the map of a grid world, for figures and places given as cells.
     recipe:     how to build this world again, as data: (function name, arguments).
     """
 
@@ -95,19 +96,19 @@ class MDP:
             raise InputError(f"features: expected one table row per state, [{self.states}] integers of at least 0.")
         for name, place in self.places.items():
             if np.size(place) and not (np.min(place) >= 0 and np.max(place) < self.states):
-                raise InputError(f"places: {name!r} names a state outside 0 to {self.states - 1}.")
+                raise InputError(f"places: {name!r} contains a state outside 0 to {self.states - 1}; use indices of states.")
         if (self.start[self.terminal] > 0).any():
-            raise InputError("start: an episode would start in a terminal state; give terminal states start probability 0.")
+            raise InputError("start: a terminal state has a start probability above 0; set it to 0.")
         lost = np.flatnonzero(self.live & ~self.reached)
         if lost.size:
             raise InputError(
                 f"start: state {lost[0]} ({lost.size} in all) cannot be reached from any start state; "
-                "start there, open a way, or leave it out of `live`."
+                "start there, make it reachable, or leave it out of `live`."
             )
 
     @classmethod
     def from_matrix(cls, P: Any, start: Any = None, terminal: Any = None, horizon: int | None = None, **rest: Any) -> MDP:
-        """An MDP from dense transition probabilities P [states, actions, states]; starts anywhere live by default."""
+        """An MDP from dense transition probabilities P [states, actions, states]; starts uniformly by default."""
         P = np.asarray(P, dtype=float)
         if P.ndim != 3 or P.shape[0] != P.shape[2]:
             raise InputError(f"P: expected shape [states, actions, states], but got {list(P.shape)}.")
@@ -138,12 +139,12 @@ class MDP:
 
     @property
     def successors(self) -> int:
-        """Successors per (state, action) in the arrays, padding included."""
+        """Successors per (state, action) in the arrays, including padding."""
         return self.next.shape[2]
 
     @property
     def rows(self) -> int:
-        """Table rows a learner needs: the number of features, or of states without aggregation."""
+        """Number of table rows: of features, or of states without aggregation."""
         return self.states if self.features is None else int(self.features.max()) + 1
 
     @property
@@ -178,7 +179,7 @@ class MDP:
         ):
             row, column = at
             if not (0 <= row < self.layout.height and 0 <= column < self.layout.width):
-                raise InputError(f"at: cell {at} lies outside the {self.layout.height}x{self.layout.width} map.")
+                raise InputError(f"at: cell {at} lies outside the {self.layout.height}x{self.layout.width} map; count from 0.")
             return np.array([row * self.layout.width + column])
         if isinstance(at, int | np.integer):
             if not 0 <= at < self.states:
@@ -186,20 +187,28 @@ class MDP:
             return np.array([int(at)])
         if isinstance(at, list | tuple | np.ndarray):
             return np.concatenate([np.empty(0, int), *(self.where(a) for a in at)])
-        raise InputError(f"at: {at!r} is no place; give a name, a (row, column) cell or a state index.")
+        raise InputError(f"at: {at!r} is not a place; give a name, a (row, column) cell or a state index.")
 
     def with_features(self, features: np.ndarray, recipe: tuple[str, Mapping[str, Any]] | None = None) -> MDP:
-        """The same world seen through state aggregation: features [states] gives each state's table row."""
+        """The same world with state aggregation: features [states] gives the table row of each state."""
         return replace(self, features=np.asarray(features), recipe=recipe)
 
 
 def reached_from(model: Any) -> np.ndarray:
-    """The states of an MDP, or of arrays named alike, that can be reached from its start, [states] bool."""
-    reached = model.start > 0
-    frontier = np.flatnonzero(reached & ~model.terminal)
+    """The states that can be reached from the start distribution of an MDP or a `flow.Model`, [states] bool."""
+    acting = ~model.terminal[:, None, None]
+    return reachable(model.start > 0, lambda states: model.next[states][(model.prob[states] > 0) & acting[states]])
+
+
+def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The states that can be reached from those in `start`, both [states] bool; start included.
+
+    successors: a function from state numbers [k] to the numbers of all states one step away from any of them.
+    """
+    reached = start.copy()
+    frontier = np.flatnonzero(reached)
     while frontier.size:
-        onward = model.next[frontier][model.prob[frontier] > 0]
-        fresh = np.unique(onward[~reached[onward]])
-        reached[fresh] = True
-        frontier = fresh[~model.terminal[fresh]]
+        found = successors(frontier)
+        frontier = np.unique(found[~reached[found]])
+        reached[frontier] = True
     return reached

@@ -1,7 +1,13 @@
-"""What an environment looks like to a learner: its observations, its actions, its time limit.
+"""Specs: what a Gymnasium environment looks like to a learner, and the translation between the two.
 
-`DiscreteSpec` is for tables (Discrete observations and actions), `BoxSpec` for networks (any observations that can be
-flattened, Discrete actions), `BoxActionSpec` for Box actions, which agents see flattened and scaled to [-1, 1].
+Learners see states as numbers from 0 or vectors of floats, Discrete actions as numbers from 0, and Box actions as vectors in
+[-1, 1].  There are three specs, and `spec_of(env)` returns the right one:
+
+- `DiscreteSpec`: Discrete observations and actions, for tables;
+- `BoxSpec`: Discrete actions and any observations that can be flattened, for networks;
+- `BoxActionSpec`: Box actions, for actor-critics.
+
+An environment may be plain or a vector environment, whose copies are called lanes.
 """
 
 from __future__ import annotations
@@ -20,47 +26,60 @@ from gvfx.worlds.mdp import MDP
 
 
 def is_environment(world: Any) -> bool:
-    """Whether something is a Gymnasium environment, vector environments included."""
+    """Whether an object has the interface of a Gymnasium environment, plain or vector."""
     parts = ("step", "reset", "observation_space", "action_space")
     return not isinstance(world, type) and all(hasattr(world, part) for part in parts)
 
 
+def _lanes(env: Any) -> int:
+    """Environments stepped together; 1 for a plain one."""
+    return int(getattr(env, "num_envs", 1))
+
+
+def _spaces(env: Any) -> tuple[Any, Any]:
+    """The observation space and the action space of one lane."""
+    if hasattr(env, "num_envs"):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space
+
+
 class BadObservation(ValueError):
-    """An observation that is not what its space says."""
+    """An observation that does not lie in the observation space."""
 
 
-class _Numbered:
-    """An environment whose actions are whole numbers."""
-
-    first_action: int
-
-    def to_env(self, action: Any) -> Any:
-        """An action as the environment counts it, from what an agent chose."""
-        return int(action) + self.first_action
-
-    def to_env_batch(self, actions: np.ndarray) -> np.ndarray:
-        """The same for a vector environment, [lane, ...]."""
-        return actions + self.first_action
-
-
-@dataclass(frozen=True, eq=False)
-class DiscreteSpec(_Numbered):
-    """A Gymnasium environment with Discrete observations and actions as learners see it."""
+class _Spec:
+    """What all specs share; Discrete actions are counted from 0 by learners and from `first_action` by the environment."""
 
     env: Any
-    name: str
-    first_state: int  # Discrete(n, start): observations are first_state, first_state + 1, ...
     first_action: int
-    lanes: int  # environments stepped together; 1 for a plain one
-    skeleton: MDP  # its sizes and time limit; the transitions are not known, so every state leads to itself
 
     @property
     def single(self) -> bool:
         """Whether it is a plain environment, not a vector of them."""
         return not hasattr(self.env, "num_envs")
 
+    def to_env(self, action: Any) -> Any:
+        """The argument of `env.step` for an action that a learner chose."""
+        return int(action) + self.first_action
+
+    def to_env_batch(self, actions: np.ndarray) -> np.ndarray:
+        """The argument of a vector environment's `step` for one action per lane, [lane, ...]."""
+        return actions + self.first_action
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteSpec(_Spec):
+    """An environment with Discrete observations and actions; learners count both from 0."""
+
+    env: Any
+    name: str
+    first_state: int  # what the environment calls state 0: the `start` of Discrete(n, start)
+    first_action: int
+    lanes: int  # environments stepped together; 1 for a plain one
+    skeleton: MDP  # has the right sizes and time limit; its transitions stand for unknown ones
+
     def seen(self, observation: Any) -> int:
-        """The state's number, counted from 0; anything that is none is a Misfit."""
+        """The number of the observed state, counted from 0; raises BadObservation if the observation is not in the space."""
         try:
             s = observation.__index__() - self.first_state
         except (AttributeError, TypeError):
@@ -72,7 +91,7 @@ class DiscreteSpec(_Numbered):
         return s
 
     def split(self, observations: Any) -> list[int]:
-        """A vector environment's observations, one by one."""
+        """The observations of a vector environment as a list with one entry per lane, as the environment counts them."""
         states = np.asarray(observations)
         if states.shape != (self.lanes,) or states.dtype.kind not in "iu":
             raise BadObservation(f"the observations have shape {list(states.shape)}, not one whole number per environment.")
@@ -80,50 +99,41 @@ class DiscreteSpec(_Numbered):
 
 
 def discrete_spec(env: Any) -> DiscreteSpec:
-    """The outline of an environment, or a sentence that says why it cannot be answered with tables."""
-    many = hasattr(env, "num_envs")
-    spaces = {
-        "observation_space": env.single_observation_space if many else env.observation_space,
-        "action_space": env.single_action_space if many else env.action_space,
-    }
-    for field, space in spaces.items():
+    """The spec for tables; raises InputError unless observations and actions are Discrete."""
+    seen, moves = _spaces(env)
+    for field, space in (("observation_space", seen), ("action_space", moves)):
         if type(space).__name__ != "Discrete":
-            fix = "group observations into numbered states" if field == "observation_space" else "offer numbered actions"
+            fix = "group observations into Discrete states" if field == "observation_space" else "provide Discrete actions"
             raise InputError(f"{field}: {type(space).__name__} is not Discrete, as tables need; {fix} with a wrapper.")
-    seen, moves = spaces["observation_space"], spaces["action_space"]
     return DiscreteSpec(
         env=env,
         name=environment_name(env),
         first_state=int(seen.start),
         first_action=int(moves.start),
-        lanes=int(env.num_envs) if many else 1,
+        lanes=_lanes(env),
         skeleton=skeleton_mdp(int(seen.n), int(moves.n), time_limit(env)),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class BoxSpec(_Numbered):
-    """A Gymnasium environment with Discrete actions and any observations that can be flattened, as networks see it."""
+class BoxSpec(_Spec):
+    """An environment with Discrete actions and observations that networks read as one vector of `size` numbers."""
 
     env: Any
     name: str
     first_action: int
     actions: int
     lanes: int  # environments stepped together; 1 for a plain one
-    space: Any  # of one observation
-    size: int  # numbers in an observation
-
-    @property
-    def single(self) -> bool:
-        """Whether it is a plain environment, not a vector of them."""
-        return not hasattr(self.env, "num_envs")
+    space: Any  # the observation space of one lane
+    size: int  # length of a flattened observation
 
     @cached_property
     def box(self) -> bool:
+        """Whether observations are plain arrays."""
         return type(self.space).__name__ == "Box"
 
     def seen(self, observation: Any) -> np.ndarray:
-        """The observation as one vector of finite numbers, [size]; anything else is a Misfit."""
+        """The observation as one vector of finite numbers, float32 [size]; raises BadObservation if it is not in the space."""
         if self.box and isinstance(observation, np.ndarray) and observation.shape == self.space.shape:
             out = observation.astype(np.float32).ravel()
         else:
@@ -141,12 +151,15 @@ class BoxSpec(_Numbered):
         return out
 
     def split(self, observations: Any) -> list[Any]:
-        """A vector environment's observations, one by one."""
+        """The observations of a vector environment as a list of copies, one per lane, in the form of a single observation."""
         batch = self.env.observation_space
         return [copy.deepcopy(observation) for observation in iterate(batch, observations)]
 
     def batch(self, observations: Any) -> tuple[Any, np.ndarray, bool]:
-        """One observation or several as a batch for policies, as vectors [batch, size], and whether it was only one."""
+        """A user's observations, one or several, as (batch for policies, vectors [batch, size], whether it was a single one).
+
+        Raises InputError if one of them does not lie in the space.
+        """
         alone = isinstance(observations, dict) or (self.space.shape is not None and np.shape(observations) == self.space.shape)
         batch = [np.asarray(o) if self.box else o for o in ([observations] if alone else observations)]
         try:
@@ -155,43 +168,42 @@ class BoxSpec(_Numbered):
             raise InputError(f"observation: {error}") from None
 
     def together(self, observations: Any) -> Any:
-        """Observations one by one as policies like them: an array where they are arrays, else a list."""
+        """A list of single observations as the batch that policies take: one array if they are arrays, else a list."""
         return np.array(observations) if self.space.shape is not None else list(observations)
 
 
 def observed(env: Any) -> tuple[Any, int]:
-    """The space of one observation and how many numbers it has when flattened."""
-    space = env.single_observation_space if hasattr(env, "num_envs") else env.observation_space
+    """The space of a single observation, and the length of an observation when flattened."""
+    space, _ = _spaces(env)
     try:
         return space, int(flatdim(space))
     except (NotImplementedError, ValueError):
-        raise InputError(f"observation_space: {space} cannot be flattened; offer Box or Dict observations.") from None
+        raise InputError(f"observation_space: {space} cannot be flattened; provide Box or Dict observations.") from None
 
 
 def box_spec(env: Any) -> BoxSpec:
-    """The outline of an environment for networks, or a sentence that says why it has none."""
-    many = hasattr(env, "num_envs")
-    moves = env.single_action_space if many else env.action_space
+    """The spec for networks with Discrete actions; raises InputError if the actions or observations are not supported."""
+    _, moves = _spaces(env)
     if type(moves).__name__ != "Discrete":
-        raise InputError(f"action_space: {type(moves).__name__} is neither Discrete nor Box; offer one of them with a wrapper.")
+        raise InputError(f"action_space: {type(moves).__name__} is neither Discrete nor Box; provide one of them with a wrapper.")
     space, size = observed(env)
-    return BoxSpec(env, environment_name(env), int(moves.start), int(moves.n), int(env.num_envs) if many else 1, space, size)
+    return BoxSpec(env, environment_name(env), int(moves.start), int(moves.n), _lanes(env), space, size)
 
 
 def skeleton_mdp(states: int, actions: int, horizon: int | None = None) -> MDP:
-    """Sizes alone, as an MDP whose every state leads to itself."""
+    """An MDP of given sizes whose transitions are placeholders: every state leads to itself."""
     itself = np.broadcast_to(np.arange(states, dtype=np.int32)[:, None, None], (states, actions, 1))
     return MDP(itself, np.ones(itself.shape), np.full(states, 1 / states), np.zeros(states, bool), horizon)
 
 
 def environment_name(env: Any) -> str:
-    """The registered name, or the class."""
+    """The registered id of an environment, or the name of its class."""
     spec = getattr(env, "spec", None)
     return getattr(spec, "id", None) or type(getattr(env, "unwrapped", env)).__name__
 
 
 def layers(env: Any) -> list[Any]:
-    """The wrappers of an environment, outermost first, and the environment itself."""
+    """The wrappers of an environment, outermost first, then the environment inside."""
     out = [env]
     while hasattr(out[-1], "env") and out[-1] is not getattr(out[-1], "unwrapped", None):
         out.append(out[-1].env)
@@ -199,7 +211,7 @@ def layers(env: Any) -> list[Any]:
 
 
 def time_limit(env: Any) -> int | None:
-    """Steps after which the environment's TimeLimit cuts an episode."""
+    """Steps after which the environment's TimeLimit truncates an episode; None without one."""
     limits = [layer._max_episode_steps for layer in layers(env) if type(layer).__name__ == "TimeLimit"]
     declared = getattr(getattr(env, "spec", None), "max_episode_steps", None) if hasattr(env, "num_envs") else None
     return min(limits) if limits else declared
@@ -207,31 +219,35 @@ def time_limit(env: Any) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class BoxActionSpec(BoxSpec):
-    """A Gymnasium environment with Box actions; `actions` is how many numbers an action has."""
+    """An environment with Box actions, which learners see as vectors in [-1, 1] with `actions` numbers."""
 
-    moves: Any  # the space of one action
+    moves: Any  # the action space of one lane
 
     @cached_property
     def middle(self) -> np.ndarray:
+        """The centre of the action space, [*shape]."""
         return (self.moves.low.astype(float) + self.moves.high) / 2
 
     @cached_property
     def half(self) -> np.ndarray:
+        """Half the width of the action space, [*shape]."""
         return (self.moves.high.astype(float) - self.moves.low) / 2
 
     def to_env(self, action: Any) -> np.ndarray:
+        """The argument of `env.step` for a learner's action [action] in [-1, 1]."""
         return self.to_env_batch(action[None])[0]
 
     def to_env_batch(self, actions: np.ndarray) -> np.ndarray:
+        """The argument of a vector environment's `step` for learners' actions [lane, action] in [-1, 1]."""
         own = self.middle + self.half * actions.reshape(len(actions), *self.moves.shape)
         return own.clip(self.moves.low, self.moves.high).astype(self.moves.dtype)
 
     def scaled(self, actions: np.ndarray) -> np.ndarray:
-        """Actions [batch, *shape] of the environment as agents see them, [batch, action]."""
+        """The inverse of `to_env_batch`: the environment's actions [batch, *shape] as learners see them, [batch, action]."""
         return ((actions - self.middle) / self.half).reshape(len(actions), -1).astype(np.float32)
 
     def given(self, actions: Any, count: int) -> np.ndarray:
-        """A user's actions, one for all of `count` observations or one each, as agents see them."""
+        """A user's actions, one for all of `count` observations or one each, as learners see them, [count, action]."""
         try:
             own = np.broadcast_to(np.asarray(actions, float), (count, *self.moves.shape))
         except (TypeError, ValueError):
@@ -243,33 +259,37 @@ class BoxActionSpec(BoxSpec):
 
 def has_box_actions(env: Any) -> bool:
     """Whether an environment, plain or vector, has Box actions."""
-    return type(getattr(env, "single_action_space", None) or env.action_space).__name__ == "Box"
+    return type(_spaces(env)[1]).__name__ == "Box"
 
 
 def box_action_spec(env: Any) -> BoxActionSpec:
-    """The outline of an environment with Box actions, or a sentence that says why it has none."""
-    many = hasattr(env, "num_envs")
+    """The spec for Box actions; raises InputError unless they are bounded floats."""
     space, size = observed(env)
-    moves = env.single_action_space if many else env.action_space
+    _, moves = _spaces(env)
     if moves.dtype.kind != "f":
-        raise InputError(f"action_space: a Box of {moves.dtype} holds whole numbers; offer Discrete, or a Box of floats.")
-    for what, bad in (("is unbounded", ~np.isfinite(moves.high - moves.low)), ("has no room", moves.high <= moves.low)):
+        raise InputError(f"action_space: a Box of {moves.dtype} is not supported; use Discrete, or a Box of floats.")
+    for what, bad in (("is unbounded", ~np.isfinite(moves.high - moves.low)), ("is empty", moves.high <= moves.low)):
         if bad.any():
             raise InputError(
                 f"action_space: {moves} {what} in dimension {int(np.argmax(bad))}; give the Box finite bounds, low below high, "
                 "for example with gymnasium.wrappers.TransformAction."
             )
-    lanes = int(env.num_envs) if many else 1
-    return BoxActionSpec(env, environment_name(env), 0, int(np.prod(moves.shape)), lanes, space, size, moves)
+    return BoxActionSpec(env, environment_name(env), 0, int(np.prod(moves.shape)), _lanes(env), space, size, moves)
 
 
 def network_spec(env: Any) -> BoxSpec:
-    """The outline of an environment for networks, whichever actions it has."""
+    """The spec for networks: `BoxActionSpec` for Box actions, else `BoxSpec`, also for Discrete observations."""
     return box_action_spec(env) if has_box_actions(env) else box_spec(env)
 
 
+def spec_of(env: Any) -> DiscreteSpec | BoxSpec:
+    """The spec of an environment: `DiscreteSpec` where tables apply, else `BoxActionSpec` or `BoxSpec` by its actions."""
+    discrete = all(type(space).__name__ == "Discrete" for space in _spaces(env))
+    return discrete_spec(env) if discrete else network_spec(env)
+
+
 def random_action(space: Any, rng: np.random.Generator) -> Any:
-    """Any action of a Discrete or Box space alike."""
+    """A uniformly random action of a Discrete or Box space."""
     if hasattr(space, "n"):
         return int(space.start + rng.integers(space.n))
     return rng.uniform(space.low, space.high).astype(space.dtype)

@@ -1,4 +1,4 @@
-"""Gymnasium's toy-text environments as MDPs: their transition table P is read, so truth is exact and runs are compiled."""
+"""Gymnasium's toy-text environments as MDPs, read from their transition table P: truth is exact, and runs are compiled."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import MDP, reachable
 from gvfx.worlds.spec import environment_name, layers, time_limit
 
-HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")  # wrappers that leave the dynamics as they are
+HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")  # wrappers that do not change the dynamics
 
 
 def is_toy_text(env: Any) -> bool:
-    """Whether the environment shows its whole transition table and no wrapper changes it."""
+    """Whether the environment has a transition table P and no wrapper changes its dynamics."""
     inner = getattr(env, "unwrapped", env)
     own = all(hasattr(inner, name) for name in ("P", "initial_state_distrib")) and not hasattr(env, "num_envs")
     return own and not _changed_by(env)
 
 
 def from_gymnasium(env: Any) -> MDP:
-    """FrozenLake, Taxi, CliffWalking and others that show `P` and `initial_state_distrib`, as an MDP with their reward.
+    """FrozenLake, Taxi, CliffWalking and others with `P` and `initial_state_distrib`, as an MDP with their reward.
 
-    A TimeLimit becomes the horizon.  States that only end an episode are terminal; `live` are the others that can
-    be reached.
+    A TimeLimit becomes the horizon.  States whose every arrival ends the episode are terminal; the other reachable states
+    are `live`.
     """
     inner = getattr(env, "unwrapped", env)
     for name in ("P", "initial_state_distrib"):
         if not hasattr(inner, name):
-            raise InputError(f"env: {environment_name(env)} shows no {name}; give gvfx.evaluate the environment itself.")
+            raise InputError(f"env: {environment_name(env)} has no {name}; give gvfx.evaluate the environment itself.")
     changed = _changed_by(env)
     if changed:
-        raise InputError(f"env: {changed} changes the dynamics that P tells; give gvfx.evaluate the environment itself.")
+        raise InputError(f"env: {changed} changes the dynamics given by P; give gvfx.evaluate the environment itself.")
     states, actions = len(inner.P), len(inner.P[0])
     size = max(len(inner.P[s][a]) for s in range(states) for a in range(actions))
     following = np.tile(np.arange(states)[:, None, None], (1, actions, size))
@@ -43,7 +43,7 @@ def from_gymnasium(env: Any) -> MDP:
             for k, (p, s_next, r, ended) in enumerate(inner.P[s][a]):
                 following[s, a, k], prob[s, a, k], reward[s, a, k], ends[s, a, k] = s_next, p, r, ended
     start = np.asarray(inner.initial_state_distrib, dtype=float)
-    reached = _reached(start, following, prob, ends)
+    reached = reachable(start > 0, lambda states: following[states][(prob[states] > 0) & ~ends[states]])
     possible = (prob > 0) & reached[:, None, None]
     terminal = np.zeros(states, bool)
     terminal[following[possible & ends]] = True
@@ -53,19 +53,8 @@ def from_gymnasium(env: Any) -> MDP:
     return MDP(following, prob, start / start.sum(), terminal, time_limit(env), live=reached & ~terminal, reward=reward)
 
 
-def _reached(start: np.ndarray, following: np.ndarray, prob: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The states in which one can act, [states] bool."""
-    reached = start > 0
-    frontier = np.flatnonzero(reached)
-    while frontier.size:
-        onward = following[frontier][(prob[frontier] > 0) & ~ends[frontier]]
-        frontier = np.unique(onward[~reached[onward]])
-        reached[frontier] = True
-    return reached
-
-
 def _changed_by(env: Any) -> str:
-    """What makes the dynamics differ from P: a wrapper, or Taxi's fickle passenger; empty where nothing does."""
+    """What makes the dynamics differ from P: a wrapper, or Taxi's fickle passenger; empty if nothing does."""
     wrappers = [type(layer).__name__ for layer in layers(env)[:-1]]
     foreign = [name for name in wrappers if name not in HARMLESS]
     if getattr(getattr(env, "unwrapped", env), "fickle_passenger", False):

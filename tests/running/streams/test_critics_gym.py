@@ -259,14 +259,14 @@ def changed(**members):
 @pytest.mark.parametrize(
     ("env", "policy", "words"),
     [
-        (Line(), [0.5, 0.5], "^gvf1.policy: ConstantPolicy has numbered actions, .* use gvfx.gaussian_policy"),
-        (Line(), lambda o: [0.5], "^gvf1.policy: CallablePolicy has numbered actions"),
+        (Line(), [0.5, 0.5], "^gvf1.policy: ConstantPolicy is for Discrete actions .* use gvfx.gaussian_policy"),
+        (Line(), lambda o: [0.5], "^gvf1.policy: CallablePolicy is for Discrete actions"),
         (Line(), gvfx.gaussian_policy(lambda o: np.zeros(3), 1.0), r"^gvf1.policy: gives actions of shape \(3,\)"),
         (Line(), gvfx.gaussian_policy(lambda o: ["left"], 1.0), "^gvf1.policy: the function must return numbers"),
         (Line(), gvfx.gaussian_policy(lambda o: [np.inf], 1.0), "^gvf1.policy: the middle action holds nan or infinity"),
         (Line(), gvfx.gaussian_policy(back, [1.0, 2.0]), "^gvf1.policy: sigma has 2 numbers"),
         (changed(action_space=gym.spaces.Box(0, np.inf)), gvfx.gaussian_policy(back, 1.0), "^action_space: .* is unbounded"),
-        (changed(action_space=gym.spaces.Box(1, 1)), gvfx.gaussian_policy(back, 1.0), "^action_space: .* has no room"),
+        (changed(action_space=gym.spaces.Box(1, 1)), gvfx.gaussian_policy(back, 1.0), "^action_space: .* is empty"),
         (
             changed(action_space=gym.spaces.Box(0, 9, (1,), np.int64)),
             gvfx.gaussian_policy(back, 1.0),

@@ -24,7 +24,7 @@ from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.questions.gvf import GVF, Stacked, stack
-from gvfx.questions.reader import Reader, asked_of
+from gvfx.questions.reader import Reader, policies_only
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
 from gvfx.running.drive import Backend, Stream
@@ -158,7 +158,7 @@ class TableGym(Backend):
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.counted = learner.needs_evidence or bool(self.replans)
-        self.asked: Stacked = stack(asked_of(questions, spec), skeleton)
+        self.asked: Stacked = stack(policies_only(questions, spec), skeleton)
         self.tables = skeleton  # the sizes of the learner's tables
         if self.counted:  # they have a row for the end
             self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)

@@ -1,0 +1,148 @@
+r"""Smoothing: every pair's data joined by some prior visits in which the action did what the row's actions did on average.
+
+A pair with few visits looks free of noise, and a pair never tried has no data at all.  Both are given `prior` further
+visits, spread over the outcomes of all actions of the same table row.  With totals $T(x,a)$ over $n(x,a)$ visits the estimate
+per visit is
+
+$$\frac{T(x,a) + p\,\bar T(x)}{n(x,a) + p},\qquad \bar T(x) = \frac{\sum_a T(x,a)}{\sum_a n(x,a)},$$
+
+with $p$ the prior visits.  `smoothed` applies this to any totals, `smoothed_noise` to a variance, and `Smoothed` to the
+whole estimated model as the error theory reads it.
+
+Shapes: table rows are states, or groups of them with state aggregation; pairs are (row, action).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gvfx.evidence.counts import Empirical
+from gvfx.theory.flow import Model
+
+PRIOR_VISITS = 1.0  # of the noise in standard errors
+
+
+def smoothed(total: np.ndarray, visits: np.ndarray, prior: float) -> np.ndarray:
+    """Totals per visit with the average over the row's actions added `prior` times; total and visits [row, action, ...]."""
+    average = total.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
+    return (total + prior * average) / (visits + prior)
+
+
+def smoothed_noise(mean: np.ndarray, noise: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """The variance of every pair's target [state, action, gvf] with one prior visit, from its mean, variance and visits n.
+
+    Rare outcomes are often not seen at all, and without prior visits a pair would look more certain the less it has been
+    tried.  Agresti and Coull add observations to a binomial proportion for the same reason.
+    """
+    total = np.maximum(n.sum(axis=1, keepdims=True), 1)
+    centre = (n * mean).sum(axis=1, keepdims=True) / total
+    around = (n * (noise + (mean - centre) ** 2)).sum(axis=1, keepdims=True) / total
+    own = noise * np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)
+    spread = n * PRIOR_VISITS / (n + PRIOR_VISITS) ** 2 * (mean - centre) ** 2
+    return (n * own + PRIOR_VISITS * around) / (n + PRIOR_VISITS) + spread
+
+
+@dataclass(frozen=True, eq=False)
+class RowOutcomes:
+    """The outcomes seen as flat lists over table rows: each leads from a (row, action) to a next row.
+
+    A row's successors are the next rows that any of its actions led to; `slot` is an outcome's place among them.
+    """
+
+    rows: int
+    actions: int
+    outcome: np.ndarray  # [seen] place in the world's arrays
+    n: np.ndarray  # [seen] times seen, as floats
+    row: np.ndarray  # [seen]
+    pair: np.ndarray  # [seen] row * actions + action
+    arrived: np.ndarray  # [seen] next state
+    next_row: np.ndarray  # [seen]
+    edge: np.ndarray  # [seen] number of the distinct (row, next row)
+    slot: np.ndarray  # [seen]
+    width: int  # largest number of successors of a row
+
+    @classmethod
+    def of(cls, data: Empirical) -> RowOutcomes:
+        """The outcomes of the data, those of aggregated states pooled by table row."""
+        world, e = data.world, data.evidence
+        rows, actions = world.rows, world.actions
+        outcome = np.flatnonzero(e.counts)
+        n = e.counts.ravel()[outcome].astype(float)
+        state, action = np.divmod(outcome // world.successors, actions)
+        arrived = world.next.ravel()[outcome]
+        row, next_row = world.feature[state], world.feature[arrived]
+        edges, edge = np.unique(row.astype(np.int64) * rows + next_row, return_inverse=True)
+        owner = edges // rows
+        place = np.arange(len(edges)) - np.searchsorted(owner, owner)
+        slot, width = place[edge], int(place.max()) + 1
+        return cls(rows, actions, outcome, n, row, row * actions + action, arrived, next_row, edge, slot, width)
+
+    @cached_property
+    def following(self) -> np.ndarray:
+        """Successors of every pair, [row, action, slot]; those of a row are the same for all its actions."""
+        out = np.zeros((self.rows, self.width), dtype=np.int64)
+        out[self.row, self.slot] = self.next_row
+        return np.repeat(out[:, None], self.actions, axis=1)
+
+    def per_pair(self, amount: np.ndarray) -> np.ndarray:
+        """Sums of an amount [seen] over the outcomes of every pair, [row, action]."""
+        return np.bincount(self.pair, amount, self.rows * self.actions).reshape(self.rows, self.actions)
+
+    def per_successor(self, amount: np.ndarray) -> np.ndarray:
+        """Sums of an amount [seen] over the outcomes of every pair and successor, [row, action, slot]."""
+        size = self.rows * self.actions * self.width
+        return np.bincount(self.pair * self.width + self.slot, amount, size).reshape(self.rows, self.actions, self.width)
+
+    def per_edge(self, amount: np.ndarray) -> np.ndarray:
+        """Means of an amount [seen] over the visits of every distinct (row, next row), [edge]."""
+        return np.bincount(self.edge, self.n * amount) / np.bincount(self.edge, self.n)
+
+
+class Smoothed:
+    """The estimated model over table rows with `prior` visits added to every pair, in the form that the error theory reads.
+
+    model:   next, prob [row, action, slot], start and terminal [row].
+    visits:  [row, action], without the prior ones.
+    pi:      [1 or row, action, gvf];  gamma [1 or row * action * slot, gvf];  noise [row, action, gvf].
+    weights: [gvf];  where: distribution of the evaluation states over rows, [row].
+    """
+
+    def __init__(self, data: Empirical, prior: float) -> None:
+        world, asked, e = data.world, data.asked, data.evidence
+        seen = RowOutcomes.of(data)
+        rows, actions = seen.rows, seen.actions
+        self.visits = seen.per_pair(seen.n)
+        ends = np.ones(rows, dtype=bool)
+        ends[world.feature[~world.terminal]] = False
+        starts = np.bincount(world.feature, e.starts, rows)
+        prob = smoothed(seen.per_successor(seen.n), self.visits[:, :, None], prior)
+        self.model = Model(seen.following, prob, starts / starts.sum(), ends, world.horizon)
+
+        self.weights = data.weights
+        states_of = np.bincount(world.feature, minlength=rows)
+        self.where = np.bincount(world.feature, world.live, rows) / world.live.sum()
+        self.pi = asked.pi
+        if asked.pi_stride:
+            self.pi = np.zeros((rows, *asked.pi.shape[1:]))
+            np.add.at(self.pi, world.feature, asked.pi)
+            self.pi /= np.maximum(states_of, 1)[:, None, None]
+
+        values, paid = data.values, e.row.ravel()[seen.outcome]
+        self.noise = np.empty((rows, actions, len(values)))
+        self.gamma = asked.gamma
+        if asked.gamma_stride:
+            self.gamma = np.zeros((rows * actions * seen.width, len(values)))
+        for i, v in enumerate(values):
+            discount = data.discount(i, seen.outcome)
+            target = data.means[paid, i] + discount * v[seen.arrived]
+            square = target**2 + data.spreads[paid, i]
+            first, second = (smoothed(seen.per_pair(seen.n * moment), self.visits, prior) for moment in (target, square))
+            self.noise[:, :, i] = np.maximum(second - first**2, 0.0)
+            if asked.gamma_stride:  # the mean discount between two rows, whatever the action
+                between = np.zeros((rows, seen.width))
+                between[seen.row, seen.slot] = seen.per_edge(discount)[seen.edge]
+                self.gamma[:, i] = np.repeat(between[:, None], actions, axis=1).ravel()
+        self.gamma = np.minimum(self.gamma, 1 - self.model.restart)  # termination not seen yet remains possible
