@@ -29,8 +29,8 @@ def __getattr__(name: str) -> Any:
     if name not in HOME_OF:
         raise AttributeError(f"module 'gvfx' has no attribute {name!r}")
     home = HOME_OF[name]
-    module = import_module(home)
-    value = getattr(module, name) if hasattr(module, name) else import_module(f"{home}.{name}")
+    found = None if home == __name__ else getattr(import_module(home), name, None)
+    value = import_module(f"{home}.{name}") if found is None else found
     globals()[name] = value
     return value
 

@@ -1,5 +1,6 @@
 """The public names of gvfx, one line each: the only list of them (`gvfx/__init__.py` reads it)."""
 
+from gvfx import testing as testing
 from gvfx.behaviours.actor import Actor as Actor
 from gvfx.behaviours.base import Behaviour as Behaviour
 from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer

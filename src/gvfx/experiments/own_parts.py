@@ -8,7 +8,6 @@ A script that is run has the name of its file, so that a class has one name whet
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -28,7 +27,7 @@ def name_of(value: Any, field: str) -> str:
             f"{field}: a {what} inside a stored experiment must be named module:{what}; {name} is not, so define it at the "
             "top level of a module."
         )
-    if isinstance(value, type) and not _frozen(value):
+    if isinstance(value, type) and not is_frozen(value):
         raise InputError(f"{field}: {name} cannot be stored; write @dataclass(frozen=True) above the class.")
     if home in ("__main__", "__mp_main__"):  # the second in worker processes, which run the script anew
         home = _script()
@@ -71,7 +70,7 @@ class OwnParts:
     def dataclass(self, full: str) -> Any:
         """A frozen dataclass by its name "module:Class"."""
         found = self._find(full)
-        if not _frozen(found):
+        if not is_frozen(found):
             raise InputError(f"experiment: {full} is not a frozen dataclass.")
         return found
 
@@ -96,8 +95,10 @@ class OwnParts:
         return found
 
 
-def _frozen(value: Any) -> bool:
-    return isinstance(value, type) and dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+def is_frozen(kind: Any) -> bool:
+    """Whether this is the class of a frozen dataclass."""
+    params: Any = getattr(kind, "__dataclass_params__", None)
+    return isinstance(kind, type) and params is not None and params.frozen
 
 
 def _script() -> str | None:

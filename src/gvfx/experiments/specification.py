@@ -30,13 +30,14 @@ from gvfx.worlds.world import World
 
 FORMAT = 1  # raised when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld}
-PACKAGES = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # whose public modules define parts
+PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where parts of an experiment are defined
+PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
 
 
 @cache
 def known_classes() -> dict[str, type]:
     """The dataclasses of gvfx that an experiment may contain, by name: all in modules that define a public name."""
-    homes = sorted({home for home in HOME_OF.values() if home.split(".")[1] in PACKAGES})
+    homes = sorted({home for home in HOME_OF.values() if home.startswith(PACKAGES)})
     found = [c for home in homes for c in vars(import_module(home)).values() if _is_dataclass(c) and c.__module__ == home]
     return {c.__name__: c for c in found}
 
