@@ -38,8 +38,9 @@ from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa
 from gvfx.plain import in_plain_python
 from gvfx.questions.cumulants import Distractor
+from gvfx.questions.gaussian import gaussian_policy
 from gvfx.questions.gvf import GVF, stack
-from gvfx.questions.policies import constant_policy, gaussian_policy
+from gvfx.questions.policies import constant_policy
 from gvfx.questions.signals import Reward
 from gvfx.rng import seed_streams
 from gvfx.running.evaluate import evaluate
