@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from test_specification import small
+from helpers.experiments import small
 
 import gvfx
 from gvfx.experiments.executors import run_task

@@ -1,0 +1,60 @@
+"""Rules of the house that no linter knows: imports at the top, no long files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "gvfx").rglob("*.py"))
+EXTRAS = {"jax", "equinox", "optax", "mujoco", "distributed", "torch", "stable_baselines3", "tensorboardX", "wandb", "pandas"}
+
+
+def imported(node):
+    """The modules that an import statement may load."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []
+
+
+def file_of(module):
+    path = ROOT / "src" / Path(*module.split("."))
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.exists()), None)
+
+
+def needs_an_extra(module, seen=()):
+    """Whether importing a module imports an extra at its top, itself or by another module of gvfx."""
+    if module.split(".")[0] in EXTRAS:
+        return True
+    path = file_of(module)
+    if path is None or module in seen:
+        return False
+    inner = [name for node in ast.parse(path.read_text()).body for name in imported(node)]
+    return any(needs_an_extra(name, (*seen, module)) for name in inner if name.split(".")[0] in {"gvfx", *EXTRAS})
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_imports_stand_at_the_top_but_for_extras_and_commands(path):
+    if "cli" in path.parts:
+        return  # commands import what they need when they run
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                modules = imported(node)
+                assert not modules or any(map(needs_an_extra, modules)), f"{path.name}: {function.name} imports {modules[0]}"
+
+
+def test_no_file_is_long():
+    files = [path for folder in ("src", "tests", "benchmarks", "examples", "tools") for path in (ROOT / folder).rglob("*")]
+    long = {str(p): n for p in files if p.suffix in (".py", ".js", ".css") and (n := len(p.read_text().splitlines())) > 400}
+    assert not long
+
+
+def test_only_the_entry_of_a_run_holds_an_outer_loop():
+    """Stops are passed in drive.py alone: no other file of `running` walks through a plan's stops."""
+    walking = [p.name for p in SOURCES if "running" in p.parts and "for stop in" in p.read_text() and "advance" in p.read_text()]
+    assert walking == ["drive.py"]
