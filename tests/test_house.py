@@ -52,9 +52,3 @@ def test_no_file_is_long():
     files = [path for folder in ("src", "tests", "benchmarks", "examples", "tools") for path in (ROOT / folder).rglob("*")]
     long = {str(p): n for p in files if p.suffix in (".py", ".js", ".css") and (n := len(p.read_text().splitlines())) > 400}
     assert not long
-
-
-def test_only_the_entry_of_a_run_holds_an_outer_loop():
-    """Stops are passed in drive.py alone: no other file of `running` walks through a plan's stops."""
-    walking = [p.name for p in SOURCES if "running" in p.parts and "for stop in" in p.read_text() and "advance" in p.read_text()]
-    assert walking == ["drive.py"]

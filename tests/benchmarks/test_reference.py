@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import reference, tabular
+from benchmarks import c_loop, reference, tabular, timing
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
@@ -107,22 +107,22 @@ def test_explorer_step(world, asked, transitions):
 def test_explorer_in_c():
     """explorer.c, which the benchmark compares speeds with, learns what the compiled loop learns."""
     setting = paper["distinct"]
-    ours = tabular.Run.of(setting)
-    theirs = tabular.c_run(ours, setting)
+    ours = timing.Run.of(setting)
+    theirs = c_loop.c_run(ours, setting)
     if isinstance(theirs, str):
         pytest.skip(theirs)
-    for steps in (1, 499, tabular.CHECKED_STEPS):
+    for steps in (1, 499, c_loop.CHECKED_STEPS):
         ours(steps)
         theirs(steps)
-        tabular.check_same(ours, theirs)
+        c_loop.check_same(ours, theirs)
     ours(1)
     with pytest.raises(RuntimeError, match="disagree"):
-        tabular.check_same(ours, theirs)
+        c_loop.check_same(ours, theirs)
 
 
 def test_without_a_c_compiler_the_comparison_is_skipped(monkeypatch):
     monkeypatch.setattr(tabular.shutil, "which", lambda name: None)
-    (row,) = tabular.against_c(tabular.QUICK)()
+    (row,) = tabular.against_c(timing.QUICK)()
     assert row.passed is None and "no C compiler" in row.note
 
 

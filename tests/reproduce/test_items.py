@@ -138,5 +138,12 @@ def test_what_is_missing_is_asked_of_the_store(little):
         available(little)
 
 
+def test_table_1_does_without_tuned_rates_that_have_not_been_run(results):
+    source = Source(Store(results), SEEDS, {"same": {"Uniform": (0.25, 0.8), "GVFExplorer": (0.25, 0.8)}})
+    assert ITEMS["table1"].is_complete(source)
+    names = {row[1] for row in build(ITEMS["table1"], source)[0].rows}
+    assert names == {"paper, as printed", "ours (paper)", "ours (authors)"}
+
+
 def test_the_tuning_steps_are_one_number():
     assert TUNING_STEPS == 800_000 and {c.experiment.steps for c in sweep_curves("same")} == {TUNING_STEPS}
