@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import c_loop, reference, tabular, timing
+from benchmarks import c_loop, reference, timing
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
@@ -121,8 +121,8 @@ def test_explorer_in_c():
 
 
 def test_without_a_c_compiler_the_comparison_is_skipped(monkeypatch):
-    monkeypatch.setattr(tabular.shutil, "which", lambda name: None)
-    (row,) = tabular.against_c(timing.QUICK)()
+    monkeypatch.setattr(c_loop.shutil, "which", lambda name: None)
+    (row,) = c_loop.against_c(timing.QUICK)()
     assert row.passed is None and "no C compiler" in row.note
 
 
