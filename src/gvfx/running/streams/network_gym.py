@@ -99,6 +99,7 @@ class NetworkGym(GymNetworks):
         intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
         self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
         self.member = jnp.asarray(self.targets.member)
+        self.arrays = spec.space.shape is not None  # whether policies get batches of observations as arrays
         self.constant: np.ndarray | None = None  # [lane, action, policy] where no policy looks at the observation
         if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
             self.constant = np.stack(self.targets.each(np.zeros(spec.lanes)), axis=-1).astype(np.float32)
@@ -133,7 +134,10 @@ class NetworkGym(GymNetworks):
         """The distinct target policies at observations, [observation, action, policy]."""
         if self.constant is not None and len(observations) == len(self.constant):
             return self.constant
-        return np.stack(self.targets.each(self.spec.together(observations)), axis=-1).astype(np.float32)
+        batch = np.array(observations) if self.arrays else list(observations)
+        ready = self.targets.prepared
+        each = [policy.at(batch, self.spec.actions, field) for policy, field in ready] if ready else self.targets.each(batch)
+        return np.stack(each, axis=-1).astype(np.float32)
 
     def note_targets(self, observations: list[Any]) -> None:
         self.points_pi = self.policies(observations)
