@@ -87,7 +87,7 @@ def test_own_classes_and_functions_are_written_as_module_and_name(leaning):
     again = Experiment.from_json(experiment.json)
     assert again.behaviour == experiment.behaviour and again.questions[0].discount is leaning.half
     assert again.hash == experiment.hash
-    assert small(questions=(gvfx.GVF(Even(), 1.0),)).own_parts == ("test_own_parts:Even",)
+    assert small(questions=(gvfx.GVF(Even(), 1.0),)).own_parts == (f"{__name__}:Even",)
 
 
 def test_a_text_alone_imports_nothing(leaning):
@@ -111,10 +111,10 @@ def test_a_text_alone_imports_nothing(leaning):
         ({"discount": {"@function": "shutil:rmtree"}}, "shutil:rmtree is named by the text"),
         ({"discount": {"@function": "os:system"}}, "os:system is named by the text"),
         ({"discount": {"@function": "numpy:nothing"}}, "numpy:nothing is named by the text"),
-        ({"discount": {"@function": "test_own_parts:Even"}}, "Even is not a function"),
+        ({"discount": {"@function": f"{__name__}:Even"}}, "Even is not a function"),
         ({"policy": {"@": "subprocess:Popen", "args": "true"}}, "subprocess:Popen is named by the text"),
-        ({"policy": {"@": "test_own_parts:small"}}, "small is named by the text"),
-        ({"policy": {"@": "test_own_parts:Loose"}}, "Loose is not a frozen dataclass"),
+        ({"policy": {"@": f"{__name__}:small"}}, "small is named by the text"),
+        ({"policy": {"@": f"{__name__}:Loose"}}, "Loose is not a frozen dataclass"),
     ],
 )
 def test_texts_that_name_what_no_experiment_has_are_refused(part, words):

@@ -104,7 +104,7 @@ def test_what_was_never_tried_keeps_its_share():
 
 def test_grouped_states_share_a_policy():
     world = gvfx.gridworld(6, {"left": (0, 0)}, slip=0.1, horizon=60, grouping=2)
-    pi = average_evidence(world, stack(questions()[:1], world)).settled()[:, :, 0]
+    pi = average_evidence(world, stack(questions()[:1], world)).converged_policies()[:, :, 0]
     for row in np.unique(world.feature[world.live]):
         assert (pi[world.feature == row] == pi[world.feature == row][0]).all()
     assert np.median(pi[world.live].max(axis=1)) == 1

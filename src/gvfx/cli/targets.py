@@ -22,12 +22,12 @@ def train_targets(
 
     chosen = domain_named(domain)
     require("jax", "mujoco")
-    from gvfx.experiments.train_targets import Snapshot
+    from gvfx.experiments.train_targets import PolicySnapshot
     from gvfx.experiments.train_targets import train_targets as train
 
     console = make_console()
 
-    def show(snapshot: Snapshot) -> None:
+    def show(snapshot: PolicySnapshot) -> None:
         console.print(f"{snapshot.steps:>9,} steps   return {snapshot.mean:6.1f} ± {snapshot.spread:.1f}", highlight=False)
 
     console.print(f"wrote {train(chosen, task, seed, folder, show)}")

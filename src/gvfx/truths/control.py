@@ -1,6 +1,6 @@
 """True values on Walker and Cheetah by Monte Carlo, at fixed state-action points of the targets' trajectories.
 
-Target k of a domain answers about its task k: Q_k(s, a) = E[sum_t gamma^t c_k,t] when a is taken in s and target k is
+ActingTarget k of a domain answers about its task k: Q_k(s, a) = E[sum_t gamma^t c_k,t] when a is taken in s and target k is
 followed from then on.  Targets act as clip(act(observation) + N(0, sigma^2), -1, 1), which makes episodes differ.
 
 Every point is a state of a trajectory of its own and the action taken there.  The points of a target lie at evenly spaced
@@ -27,7 +27,7 @@ from gvfx.worlds.control import MUJOCO_VERSION, Domain, Lockstep
 SHIPPED = Path(__file__).parent / "data"
 
 
-class Target(Protocol):
+class ActingTarget(Protocol):
     """What is needed of a target policy, which acts as clip(act(observations [n, o]) + N(0, sigma^2), -1, 1) [n, a]."""
 
     @property
@@ -65,7 +65,7 @@ class ControlTruth:
 
 def control_truth(
     domain: Domain,
-    targets: Sequence[Target],
+    targets: Sequence[ActingTarget],
     points: int = 50,
     episodes: int = 100,
     discount: float = 0.99,
@@ -105,7 +105,7 @@ def control_truth(
 
 
 def describe(
-    domain: Domain, targets: Sequence[Target], points: int, episodes: int, discount: float, steps: int, seed: int
+    domain: Domain, targets: Sequence[ActingTarget], points: int, episodes: int, discount: float, steps: int, seed: int
 ) -> dict[str, Any]:
     """Everything that the truth depends on, as JSON types, after checking it."""
     if len(targets) != len(domain.tasks):
@@ -136,7 +136,9 @@ def describe(
     }
 
 
-def choose_points(domain: Domain, targets: Sequence[Target], points: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def choose_points(
+    domain: Domain, targets: Sequence[ActingTarget], points: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(states [point, k], observations [point, o], actions [point, a]), the first target's points first."""
     each = points // len(targets)
     times = ((np.arange(each) + 0.5) * domain.horizon / each).astype(int)  # point k: trajectory k at times[k]
@@ -156,7 +158,7 @@ def choose_points(domain: Domain, targets: Sequence[Target], points: int, seed: 
 
 def simulate(
     domain: Domain,
-    targets: Sequence[Target],
+    targets: Sequence[ActingTarget],
     states: np.ndarray,
     actions: np.ndarray,
     episodes: int,
@@ -191,7 +193,7 @@ def simulate(
     return values, errors
 
 
-def _act(target: Target, observations: np.ndarray, normals: np.ndarray) -> np.ndarray:
+def _act(target: ActingTarget, observations: np.ndarray, normals: np.ndarray) -> np.ndarray:
     return np.clip(np.asarray(target.act(observations), float) + target.sigma * normals, -1.0, 1.0)
 
 

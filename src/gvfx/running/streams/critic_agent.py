@@ -21,7 +21,7 @@ from gvfx.theory.explorer import log_explorer_score
 from gvfx.worlds.control import Domain
 
 
-class Learning(NamedTuple):
+class CriticLearning(NamedTuple):
     """Everything that learns."""
 
     critics: Critics
@@ -36,7 +36,7 @@ class Losses(NamedTuple):
     actor: jax.Array  # [], 0 where there is none
 
 
-class Sizes(NamedTuple):
+class WorldSizes(NamedTuple):
     """What the agent reads of a world."""
 
     observation_size: int
@@ -49,7 +49,7 @@ class GVFAgent:
 
     def __init__(
         self,
-        domain: Domain | Sizes,
+        domain: Domain | WorldSizes,
         targets: tuple[Target, ...],
         asked: Question,
         weights: jax.Array,
@@ -78,8 +78,8 @@ class GVFAgent:
         self.act_draws = (self.gvfs + 1) * self.size + 2
         self.learn_draws = (asked.policies + (2 if behaviour.needs_actor else 0)) * self.size
 
-    def begin(self, generator: np.random.Generator) -> Learning:
-        return Learning(self.critics.begin(generator), self.actor.begin(generator) if self.actor else None)
+    def begin(self, generator: np.random.Generator) -> CriticLearning:
+        return CriticLearning(self.critics.begin(generator), self.actor.begin(generator) if self.actor else None)
 
     def begin_acting(self) -> Any:
         return self.rule.begin(self.described.worlds, self.gvfs)
@@ -103,12 +103,18 @@ class GVFAgent:
         return jnp.concatenate([rows, self.middles(rows[:, self.columns.following]).reshape(len(rows), -1)], axis=1)
 
     def act(
-        self, learning: Learning, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
+        self, learning: CriticLearning, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
     ) -> tuple[Any, jax.Array]:
         return self.choose(learning, acting, chance, observations, self.middles(observations), over)[:2]
 
     def choose(
-        self, learning: Learning, acting: Any, chance: jax.Array, observations: jax.Array, middles: jax.Array, over: jax.Array
+        self,
+        learning: CriticLearning,
+        acting: Any,
+        chance: jax.Array,
+        observations: jax.Array,
+        middles: jax.Array,
+        over: jax.Array,
     ) -> tuple[Any, jax.Array, jax.Array]:
         """What acting remembers, actions [world, action] and whom each world follows [world]: a GVF's target, or its own."""
         for_targets, rest = chance[:, : self.gvfs * self.size], chance[:, self.gvfs * self.size :]
@@ -135,7 +141,7 @@ class GVFAgent:
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
-    def learn(self, learning: Learning, batches: jax.Array, noise: jax.Array) -> tuple[Learning, Losses]:
+    def learn(self, learning: CriticLearning, batches: jax.Array, noise: jax.Array) -> tuple[CriticLearning, Losses]:
         """The updates of one vector step on batches [updates, batch, columns]: Q's, M's among them, then the actor's."""
         every = self.described.m_every
 
@@ -150,7 +156,7 @@ class GVFAgent:
         if self.actor is not None and acting is not None:
             for k in range(self.actor.options.updates):
                 acting, loss = self.update_actor(acting, critics, batches[k], noise[k])
-        return Learning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss)
+        return CriticLearning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss)
 
     def update(
         self, critics: Critics, acting: Acting | None, rows: jax.Array, noise: jax.Array, variance: bool

@@ -20,7 +20,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.kernel import whole
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
-from gvfx.learners.networks.deep_updates import Batch, DeepUpdates, Learning
+from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Targets
@@ -37,7 +37,7 @@ from gvfx.worlds.spec import BoxSpec
 TOGETHER = 8  # blocks that are learned from in one call, which costs as much as learning from one
 
 
-class Columns(NamedTuple):
+class NetworkColumns(NamedTuple):
     """Where a transition's parts lie in a row."""
 
     observation: slice
@@ -50,17 +50,17 @@ class Columns(NamedTuple):
     width: int
 
 
-def columns(size: int, actions: int, gvfs: int, policies: int, heads: int) -> Columns:
+def network_columns(size: int, actions: int, gvfs: int, policies: int, heads: int) -> NetworkColumns:
     ends = list(accumulate((size, size, gvfs, gvfs, 1, actions * policies, heads), initial=0))
     parts = [slice(low, high) for low, high in pairwise(ends)]
     observation, following, cumulants, discounts, action, pi, shares = parts
-    return Columns(observation, following, cumulants, discounts, action, pi, shares, ends[-1])
+    return NetworkColumns(observation, following, cumulants, discounts, action, pi, shares, ends[-1])
 
 
 @whole
 def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts, over):
-    """Write the lanes' transitions that count into rows from `at` on, as `columns` lays them out, all but the shares, and note
-    ended episodes; how many were written."""
+    """Write the lanes' transitions that count into rows from `at` on, in the layout of `NetworkColumns` without the shares,
+    and note ended episodes; returns how many were written."""
     lanes, size = state.shape
     gvfs, made = c.shape[1], 0
     for k in range(lanes):
@@ -94,7 +94,7 @@ class NetworkGym(GymNetworks):
         self.targets = Targets(questions, spec.actions)
         rule = behaviour.network_rule()
         sizes = (spec.size, spec.actions, len(self.names))
-        self.columns = columns(*sizes, len(self.targets.distinct), learner.heads)
+        self.columns = network_columns(*sizes, len(self.targets.distinct), learner.heads)
         self.width, self.counted, self.block = self.columns.width, self.columns.action.start, learner.block
         intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
         self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
@@ -113,7 +113,7 @@ class NetworkGym(GymNetworks):
         shares = rows[:, c.shares] if self.learner.heads else None
         return Batch(rows[:, c.observation], action, rows[:, c.following], rows[:, c.cumulants], rows[:, c.discounts], pi, shares)
 
-    def _absorb(self, learning: Learning, replay: memory.Replay, blocks: jax.Array, key: jax.Array, t: Any) -> Any:
+    def _absorb(self, learning: DeepLearning, replay: memory.Replay, blocks: jax.Array, key: jax.Array, t: Any) -> Any:
         """Store blocks of transitions [block, row, column], of which the last is the t-th, and learn after each."""
         size = blocks.shape[1]
 
@@ -155,7 +155,7 @@ class SteppedNetwork(SteppedNetworks):
         self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
         keys = named_keys(seed)
         self.replay_key = keys[3]
-        self.learning: Learning = jax.jit(run.updates.begin)(jax.random.split(keys[4], 4))
+        self.learning: DeepLearning = jax.jit(run.updates.begin)(jax.random.split(keys[4], 4))
         kind = TracedDecider if run.behaviour.needs_intrinsic else Decider
         self.decider = kind(run.behaviour, run.weights, spec.actions, run.targets.member, seed_streams(seed), lanes)
         self.renew()
