@@ -10,7 +10,7 @@ from gvfx.errors import InputError
 from gvfx.experiments.train_targets import PolicySnapshot, _enough, train_targets
 from gvfx.learners.networks.td3 import TD3
 from gvfx.questions.target_policies import Target, actor
-from gvfx.worlds.control import CHEETAH
+from gvfx.worlds.mujoco import CHEETAH
 
 
 def test_training_a_target_stops_where_it_should(tmp_path):

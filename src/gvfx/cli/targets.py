@@ -18,7 +18,7 @@ def train_targets(
     folder: Annotated[Path, typer.Option("--folder", help="Folder for the policy and its learning curve.")] = Path("targets"),
 ) -> None:
     """Train a target policy with TD3 until a mid-level one (return 300 to 600) is found."""
-    from gvfx.worlds.control import domain_named
+    from gvfx.worlds.mujoco import domain_named
 
     chosen = domain_named(domain)
     require("jax", "mujoco")

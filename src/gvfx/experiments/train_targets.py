@@ -22,7 +22,7 @@ from gvfx.learners.networks.replay import columns
 from gvfx.learners.networks.td3 import TD3, TD3Agent
 from gvfx.questions.target_policies import SIGMA, Layers, actor, write_target
 from gvfx.running.streams.lockstep_loop import Staggered
-from gvfx.worlds.control import Domain, Lockstep
+from gvfx.worlds.mujoco import Domain, Lockstep
 
 EPISODES = 16
 SNAPSHOT_EVERY = 20_000  # environment steps

@@ -18,7 +18,7 @@ from gvfx.learners.networks.soft_actor import Acting, ActorUpdates, Surroundings
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.target_policies import Target
 from gvfx.theory.explorer import log_explorer_score
-from gvfx.worlds.control import Domain
+from gvfx.worlds.mujoco import Domain
 
 
 class CriticLearning(NamedTuple):

@@ -22,8 +22,8 @@ from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY, Measurement
 from gvfx.running.streams.critic_agent import GVFAgent
 from gvfx.running.streams.lockstep_loop import Staggered
-from gvfx.truths.control import control_truth
-from gvfx.worlds.control import Domain
+from gvfx.truths.mujoco import mujoco_truth
+from gvfx.worlds.mujoco import Domain
 
 
 class Truth(Protocol):
@@ -49,7 +49,7 @@ class CriticsLockstep(Backend):
         plan: Plan,
         truth: Truth | None = None,
     ) -> None:
-        """truth: by default the domain's own, see `gvfx.truths.control`."""
+        """truth: by default the domain's own, see `gvfx.truths.mujoco`."""
         self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
         self.names = question_names(questions)
         self.weights = np.array([q.weight for q in questions], dtype=float)
@@ -174,4 +174,4 @@ def domain_truth(world: Domain, targets: tuple[Target, ...], discounts: tuple[fl
     """Shipped with gvfx where it has it, else by Monte Carlo (kept in the user's cache folder)."""
     if signals != tuple(range(len(world.tasks))) or len(set(discounts)) > 1:
         raise InputError("questions: ask one question per task, in the tasks' order, with one discount.")
-    return control_truth(world, targets, discount=discounts[0], cache=Path.home() / ".cache" / "gvfx")
+    return mujoco_truth(world, targets, discount=discounts[0], cache=Path.home() / ".cache" / "gvfx")

@@ -20,7 +20,7 @@ from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.actor_critic import normals
 from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.streams.xla import single_threaded
-from gvfx.worlds.control import Domain, Lockstep
+from gvfx.worlds.mujoco import Domain, Lockstep
 
 STREAMS = ("behaviour", "updates")  # besides "environment" and "networks", which NumPy draws
 

@@ -7,7 +7,7 @@ Every point is a state of a trajectory of its own and the action taken there.  T
 times up to the horizon, and each target provides the same number.  Every (GVF, point) has its own random stream and its
 own calls of the actor, so values do not depend on the numbers of worlds stepped together and of threads.
 
-The files in `data/` were made by `tools/control_truths.py`.
+The files in `data/` were made by `tools/mujoco_truths.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.truths.cache import Arrays, kept, shipped
-from gvfx.worlds.control import MUJOCO_VERSION, Domain, Lockstep
+from gvfx.worlds.mujoco import MUJOCO_VERSION, Domain, Lockstep
 
 SHIPPED = Path(__file__).parent / "data"
 
@@ -41,7 +41,7 @@ class ActingTarget(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ControlTruth:
+class MujocoTruth:
     """True values at the evaluation points, with standard errors."""
 
     states: np.ndarray  # [point, k], of the simulator
@@ -63,7 +63,7 @@ class ControlTruth:
         return (self.standard_errors**2).mean(axis=0)
 
 
-def control_truth(
+def mujoco_truth(
     domain: Domain,
     targets: Sequence[ActingTarget],
     points: int = 50,
@@ -75,7 +75,7 @@ def control_truth(
     worlds: int = 500,
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
-) -> ControlTruth:
+) -> MujocoTruth:
     """The truth that ships with gvfx, or the one stored in the folder `cache`, or a new one.
 
     targets:  one for each task of the domain, in their order.
@@ -101,7 +101,7 @@ def control_truth(
         }
 
     found = shipped(SHIPPED, asked) or kept(cache, "control", asked, make)
-    return ControlTruth(**{field.name: found[field.name] for field in fields(ControlTruth)})
+    return MujocoTruth(**{field.name: found[field.name] for field in fields(MujocoTruth)})
 
 
 def describe(
