@@ -9,6 +9,7 @@ import pytest
 from helpers.mujoco_worlds import BOTH, rng
 
 from gvfx.errors import InputError
+from gvfx.truths import mujoco as truths
 from gvfx.truths.mujoco import MujocoTruth
 from gvfx.truths.mujoco import mujoco_truth as truth_of
 from gvfx.worlds.mujoco import CHEETAH, WALKER, Lockstep, load_model
