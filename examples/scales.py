@@ -1,4 +1,4 @@
-"""Cumulants of scales 1 and 1,000: with equal weights the small question is neglected; with calibrated weights both count equally."""
+"""Cumulants of scales 1 and 1,000: equal weights neglect the small question, calibrated weights count both equally."""
 
 import numpy as np
 
