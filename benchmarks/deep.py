@@ -22,8 +22,8 @@ from gvfx.behaviours.wrappers import Epsilon, Floor
 from gvfx.experiments.settings.grid import EPSILON, questions
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
-from gvfx.running.streams.network_scanned import ask
-from gvfx.running.streams.scanned_loop import Engine, State
+from gvfx.running.streams.network_scanned import grid_questions
+from gvfx.running.streams.scanned_loop import Engine, ScanState
 from gvfx.worlds.continuous_grid import paper_grid
 
 PROTOTYPE = 30_000  # environment steps per second that the issue calls typical of a quiet core
@@ -31,7 +31,7 @@ PROTOTYPE = 30_000  # environment steps per second that the issue calls typical 
 
 def engine(learner: Deep, behaviour: Behaviour | None = None) -> Engine:
     """The paper's experiment on the continuous grid."""
-    policies, discounts, signals = ask(paper_grid(), questions())
+    policies, discounts, signals = grid_questions(paper_grid(), questions())
     wrapped = Floor(Epsilon(behaviour or GVFExplorer(), EPSILON))
     return Engine(paper_grid(), policies, discounts, np.ones(2), signals, wrapped, learner, 1_000_000)
 
@@ -42,7 +42,7 @@ class Running:
     def __init__(self, learner: Deep, behaviour: Behaviour | None = None) -> None:
         begun = time.perf_counter()
         self.engine = engine(learner, behaviour)
-        self.state: State = jax.block_until_ready(self.engine.advance(self.engine.begin(0), 60))
+        self.state: ScanState = jax.block_until_ready(self.engine.advance(self.engine.begin(0), 60))
         self.compile_seconds = time.perf_counter() - begun
 
     def __call__(self, blocks: int) -> None:

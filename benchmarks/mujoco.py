@@ -20,7 +20,7 @@ from rich.console import Console
 
 from benchmarks.rows import Row, as_table, at_least, machine
 from gvfx.errors import InputError
-from gvfx.worlds.control import CHEETAH, WALKER, Domain, Lockstep, import_mujoco
+from gvfx.worlds.mujoco import CHEETAH, WALKER, Domain, Lockstep, import_mujoco
 
 BARS = {"walker": ("walk", 1.4, 2.5), "cheetah": ("run", 2.5, 3.5)}  # dm_control's task; 16 worlds; 512 worlds
 

@@ -16,9 +16,12 @@ ORDER = (
     "recommender",
     "robot",
     "pendulum",
-    "control",
+    "unknown_targets",
     "scales",
     "two_questions",
+    "own_behaviour",
+    "own_learner",
+    "own_figure",
 )
 
 

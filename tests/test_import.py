@@ -12,8 +12,8 @@ import os, sys
 before = dict(os.environ)
 import gvfx
 assert dict(os.environ) == before
-import gvfx.theory.design, gvfx.truths.monte_carlo, gvfx.truths.lattice, gvfx.truths.control, gvfx.evidence.uncertainty
-import gvfx.questions.sb3, gvfx.questions.target_policies, gvfx.worlds.control_env, gvfx.worlds.continuous_grid
+import gvfx.theory.design, gvfx.truths.monte_carlo, gvfx.truths.lattice, gvfx.truths.mujoco, gvfx.evidence.uncertainty
+import gvfx.questions.sb3, gvfx.questions.target_policies, gvfx.worlds.mujoco_env, gvfx.worlds.continuous_grid
 assert dict(os.environ) == before
 assert not set(sys.modules) & set({EXTRAS!r})
 """

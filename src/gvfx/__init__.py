@@ -18,8 +18,8 @@ __all__ = sorted(HOME_OF)
 
 for _name, _entry_point, _kwargs in (
     ("gvfx/ContinuousGrid-v0", "gvfx.worlds.continuous_grid:ContinuousGridEnv", {}),
-    ("gvfx/Walker-v0", "gvfx.worlds.control_env:ControlEnv", {"domain": "walker"}),
-    ("gvfx/Cheetah-v0", "gvfx.worlds.control_env:ControlEnv", {"domain": "cheetah"}),
+    ("gvfx/Walker-v0", "gvfx.worlds.mujoco_env:MujocoEnv", {"domain": "walker"}),
+    ("gvfx/Cheetah-v0", "gvfx.worlds.mujoco_env:MujocoEnv", {"domain": "cheetah"}),
 ):
     if _name not in gymnasium.registry:
         gymnasium.register(_name, entry_point=_entry_point, kwargs=_kwargs)

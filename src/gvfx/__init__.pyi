@@ -76,10 +76,10 @@ from gvfx.theory import exact as exact
 from gvfx.truths.monte_carlo import MonteCarlo as MonteCarlo
 from gvfx.truths.monte_carlo import truth_of as truth_of
 from gvfx.worlds.continuous_grid import ContinuousGrid as ContinuousGrid
-from gvfx.worlds.control import Domain as Domain
 from gvfx.worlds.gridworld import four_rooms as four_rooms
 from gvfx.worlds.gridworld import gridworld as gridworld
 from gvfx.worlds.mdp import MDP as MDP
+from gvfx.worlds.mujoco import Domain as Domain
 from gvfx.worlds.toy_text import from_gymnasium as from_gymnasium
 from gvfx.worlds.world import World as World
 

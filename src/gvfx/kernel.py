@@ -94,6 +94,11 @@ def end_nothing(state: Any, t: Any, rng: Any) -> None:
 
 
 @piece
+def learn_nothing_at_end(state: Any, t: Any, rng: Any, pi: Any, gamma: Any) -> None:
+    """A learner to which episodes do not matter."""
+
+
+@piece
 def normalise(mu: Any, actions: int) -> None:
     """Scale mu[actions] to sum to one in place; uniform if all are zero (Eq. 3 is 0/0 there) or the sum is not finite."""
     total = 0.0

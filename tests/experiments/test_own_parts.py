@@ -87,14 +87,14 @@ def test_own_classes_and_functions_are_written_as_module_and_name(leaning):
     again = Experiment.from_json(experiment.json)
     assert again.behaviour == experiment.behaviour and again.questions[0].discount is leaning.half
     assert again.hash == experiment.hash
-    assert small(questions=(gvfx.GVF(Even(), 1.0),)).own_parts == ("test_own_parts:Even",)
+    assert small(questions=(gvfx.GVF(Even(), 1.0),)).own_parts == (f"{__name__}:Even",)
 
 
 def test_a_text_alone_imports_nothing(leaning):
     text = leaning.experiment().json
     parts = leaning.Leaning, leaning.half
     del sys.modules["leaning_module"]
-    with pytest.raises(gvfx.InputError, match=r"leaning_module:Leaning is named by the text but not by your program"):
+    with pytest.raises(gvfx.InputError, match=r"leaning_module:Leaning is named by the text but not known to your program"):
         Experiment.from_json(text)
     assert "leaning_module" not in sys.modules
     sys.modules["leaning_module"] = sys.modules[__name__]  # a module of that name that lacks the class
@@ -111,10 +111,10 @@ def test_a_text_alone_imports_nothing(leaning):
         ({"discount": {"@function": "shutil:rmtree"}}, "shutil:rmtree is named by the text"),
         ({"discount": {"@function": "os:system"}}, "os:system is named by the text"),
         ({"discount": {"@function": "numpy:nothing"}}, "numpy:nothing is named by the text"),
-        ({"discount": {"@function": "test_own_parts:Even"}}, "Even is not a function"),
+        ({"discount": {"@function": f"{__name__}:Even"}}, "Even is not a function"),
         ({"policy": {"@": "subprocess:Popen", "args": "true"}}, "subprocess:Popen is named by the text"),
-        ({"policy": {"@": "test_own_parts:small"}}, "small is named by the text"),
-        ({"policy": {"@": "test_own_parts:Loose"}}, "Loose is not a frozen dataclass"),
+        ({"policy": {"@": f"{__name__}:small"}}, "small is named by the text"),
+        ({"policy": {"@": f"{__name__}:Loose"}}, "Loose is not a frozen dataclass"),
     ],
 )
 def test_texts_that_name_what_no_experiment_has_are_refused(part, words):
@@ -133,7 +133,7 @@ def test_what_cannot_be_named_cannot_be_stored():
         _ = small(questions=(gvfx.GVF(Local(), 1.0),)).json
     with pytest.raises(gvfx.InputError, match=r"^policy: Loose cannot be stored; write @dataclass\(frozen=True\)"):
         _ = small(questions=(gvfx.GVF(Loose(), 1.0),)).json
-    with pytest.raises(gvfx.InputError, match=r"^experiment: this worker cannot import nowhere:Thing; put its module"):
+    with pytest.raises(gvfx.InputError, match=r"^experiment: this worker cannot import nowhere:Thing; install its module"):
         imported(["nowhere:Thing"])
 
 

@@ -7,17 +7,19 @@ import pytest
 from helpers.critics import WORLD
 
 from gvfx.errors import InputError
-from gvfx.experiments.train_targets import Snapshot, _enough, train_targets
+from gvfx.experiments.train_targets import PolicySnapshot, _enough, train_targets
 from gvfx.learners.networks.td3 import TD3
 from gvfx.questions.target_policies import Target, actor
-from gvfx.worlds.control import CHEETAH
+from gvfx.worlds.mujoco import CHEETAH
 
 
 def test_training_a_target_stops_where_it_should(tmp_path):
-    snapshots = [Snapshot(k, mean, spread, ()) for k, (mean, spread) in enumerate([(100, 5), (400, 160), (700, 9), (800, 9)])]
+    snapshots = [
+        PolicySnapshot(k, mean, spread, ()) for k, (mean, spread) in enumerate([(100, 5), (400, 160), (700, 9), (800, 9)])
+    ]
     assert not _enough(snapshots[:1]) and not _enough(snapshots[:2]) and not _enough(snapshots[:3])
     assert _enough(snapshots)  # outgrown
-    assert _enough([Snapshot(1, 400, 50, ())])  # good
+    assert _enough([PolicySnapshot(1, 400, 50, ())])  # good
     assert not _enough(snapshots[2:])  # no mid-level one was met
     with pytest.raises(InputError, match="task: 'runn' is unknown"):
         train_targets(CHEETAH, "runn", 0, tmp_path)

@@ -11,7 +11,7 @@ import numpy as np
 from gvfx.learners.networks.critic_updates import Question
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.running.streams.critic_agent import GVFAgent
-from gvfx.worlds.control import CHEETAH
+from gvfx.worlds.mujoco import CHEETAH
 
 SMALL = TwinCritics(hidden=(16, 16), batch=32, capacity=800, learning_starts=80, worlds=4, updates=2)
 WORLD = replace(CHEETAH, horizon=40)

@@ -9,7 +9,7 @@ import numpy as np
 import gvfx
 from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve, optimum
-from gvfx.experiments.settings.mujoco import HELD, TRIALS, ControlCurve
+from gvfx.experiments.settings.mujoco import HELD, TRIALS, MujocoCurve
 from gvfx.experiments.settings.tabular import METHODS
 from gvfx.report.page import DataTable
 from gvfx.running.record import Part
@@ -26,11 +26,11 @@ def made_up_error(curve, seed):
         return level * (1 if curve.method == "OptimalDesign" else 4) * (1 + 0.1 * seed)
     if isinstance(curve, LimitCurve):
         return 0.01 * (1 + 0.1 * seed)
-    if isinstance(curve, ControlCurve) and curve.method in (HELD, *TRIALS):
+    if isinstance(curve, MujocoCurve) and curve.method in (HELD, *TRIALS):
         return 1 + [*TRIALS, HELD].index(curve.method)
     base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
     level = 1.0 if base == "GVFExplorer" else 2.0 + METHODS.index(base)
-    if isinstance(curve, DeepCurve | ControlCurve):
+    if isinstance(curve, DeepCurve | MujocoCurve):
         return level * (1 + 0.1 * seed)
     if curve.steps is not None:
         level *= 1 + abs(curve.rate_q - 0.5) + abs((curve.rate_m or 0.9) - 0.9)
@@ -42,7 +42,7 @@ def made_up_error(curve, seed):
 def made_up_part(curve, seed):
     e = curve.experiment
     deep = isinstance(curve, DeepCurve)
-    control = isinstance(curve, ControlCurve)
+    control = isinstance(curve, MujocoCurve)
     gvfs, states, actions = len(e.questions), 400 if deep else 50 if control else e.world.states, 6 if control else 4
     actor = [e.world.observation_size, 64, 64, 2 * e.world.action_size] if control else []
     steps = np.arange(e.evaluate_every, e.steps + 1, e.evaluate_every)

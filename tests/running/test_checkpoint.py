@@ -22,7 +22,7 @@ def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path):
     assert Checkpoints(tmp_path, "seed-0000", "me").load()["x"] == [2]
     newest.write_bytes(raw[:20])
     assert Checkpoints(tmp_path, "seed-0000", "me").load()["x"] == [2]
-    with pytest.raises(gvfx.InputError, match="another experiment"):
+    with pytest.raises(gvfx.StoreError, match="another experiment"):
         Checkpoints(tmp_path, "seed-0000", "you").load()
 
 
@@ -36,5 +36,5 @@ def test_flatten_and_unflatten_are_inverse():
     on, other = e.advance(again, 3), e.advance(state, 3)  # both states are given away here
     np.testing.assert_array_equal(on.replay.rows, other.replay.rows)
     arrays.pop(next(iter(arrays)))
-    with pytest.raises(gvfx.InputError, match="checkpoint"):
+    with pytest.raises(gvfx.StoreError, match="checkpoint"):
         unflatten(on, arrays)

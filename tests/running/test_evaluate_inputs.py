@@ -40,7 +40,10 @@ REFUSED = [
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, None, gvfx.Uniform()), "^learner: Uniform is a behaviour; give it as behaviour="),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, None, gvfx.Deep), "^learner: Deep is a class"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, lambda o: [0.5, 0.5]), r"^behaviour: .* is a policy; write gvfx.Follow\(policy\)"),
-    (lambda: gvfx.evaluate(Sound(), QUESTIONS, until=0.01), r"^until: 0.01 is not a stopping rule; give one such as gvfx.error_below"),
+    (
+        lambda: gvfx.evaluate(Sound(), QUESTIONS, until=0.01),
+        r"^until: 0.01 is not a stopping rule; give one such as gvfx.error_below",
+    ),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, steps=0.5), "^steps: 0.5 is not a whole number"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, steps="many"), "^steps: 'many' is not a whole number"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, steps=float("nan")), "^steps: nan is not a whole number"),

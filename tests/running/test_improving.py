@@ -104,7 +104,7 @@ def test_what_was_never_tried_keeps_its_share():
 
 def test_grouped_states_share_a_policy():
     world = gvfx.gridworld(6, {"left": (0, 0)}, slip=0.1, horizon=60, grouping=2)
-    pi = average_evidence(world, stack(questions()[:1], world)).settled()[:, :, 0]
+    pi = average_evidence(world, stack(questions()[:1], world)).converged_policies()[:, :, 0]
     for row in np.unique(world.feature[world.live]):
         assert (pi[world.feature == row] == pi[world.feature == row][0]).all()
     assert np.median(pi[world.live].max(axis=1)) == 1
@@ -180,7 +180,10 @@ def test_bad_input_is_one_sentence():
         (lambda: gvfx.exact.values(world, drifting), "policy: what is best changes"),
         (lambda: gvfx.evaluate(world, own, learner=counted, until=gvfx.error_below(1.0), steps=100), "until: the bound"),
         (lambda: gvfx.evaluate(world, own, gvfx.Follow(gvfx.own_greedy()), steps=100), "behaviour.policy: a policy by its own"),
-        (lambda: gvfx.evaluate(gym.make("CartPole-v1"), [gvfx.GVF(gvfx.own_greedy(), 1.0)], steps=100), "policy: own_greedy and own_softmax need"),
+        (
+            lambda: gvfx.evaluate(gym.make("CartPole-v1"), [gvfx.GVF(gvfx.own_greedy(), 1.0)], steps=100),
+            "policy: own_greedy",
+        ),
         (lambda: gvfx.truth_of(gym.make("FrozenLake-v1"), [gvfx.GVF(gvfx.own_greedy(), 1.0)]), "gvf1.policy: a policy by"),
     ]
     mixture = gvfx.GVF(gvfx.mixture_policy([gvfx.own_greedy(), gvfx.uniform_policy()]), 1.0)

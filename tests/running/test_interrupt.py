@@ -16,6 +16,14 @@ import gvfx
 QUESTIONS = [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9, name="reward")]
 
 
+@pytest.fixture(autouse=True)
+def the_usual_handler():
+    """As in a program of its own: test runners ignore Ctrl-C in their worker processes."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def signal_at(step, number):
     return lambda seed, t, error: os.kill(os.getpid(), number) if (seed, t) == (0, step) else None
 

@@ -58,7 +58,7 @@ def test_a_discount_of_one_finds_the_shortest_way():
     away = np.add.outer(np.arange(5), np.arange(5)).ravel()
     np.testing.assert_allclose(gvfx.exact.values(world, questions)[0, world.live], -1.0 - away)
     known = average_evidence(world, stack(questions, world))
-    known = replace(known, asked=known.asked._replace(pi=known.settled()))
+    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()))
     np.testing.assert_allclose(known.values[0, world.live], -1.0 - away)
     with pytest.raises(InputError, match="do not exist"):
         gvfx.exact.values(gvfx.MDP.from_matrix(np.ones((1, 2, 1))), questions)

@@ -52,7 +52,7 @@ def test_constants_of_the_paper_settings(name, mixture, uniform, explorer, optim
     assert best.converged
     assert best.constant == pytest.approx(optimum, rel=1e-3)
     assert 0 <= best.gap < gap
-    planned = design.plan(design.Model.of(world), design.importance_of(world, questions))
+    planned = design.remaining_design(design.Model.of(world), design.importance_of(world, questions))
     assert design.constant(world, questions, planned) < 1.005 * best.constant
 
 
@@ -121,7 +121,7 @@ def test_plan_makes_up_for_what_was_visited_before(seed):
     def remaining(mu):
         return per_visit(need, counts + 500 * design.occupancy(model, mu)).sum()
 
-    planned = remaining(design.plan(model, need, counts, 500))
+    planned = remaining(design.remaining_design(model, need, counts, 500))
     others = [random_policy(rng, world) for _ in range(100)]
     assert planned <= 1.01 * min(map(remaining, [*others, np.full((6, 3), 1 / 3), design.best_design(model, need).behaviour]))
 
@@ -136,7 +136,7 @@ def test_plan_on_estimates_with_holes():
         model = design.Model(rng.integers(0, states, prob.shape), prob, start, np.arange(states) == 5, 10)
         need = rng.random((states, 2)) * (rng.random() < 0.8)
         counts = rng.integers(0, 9, (states, 2)) * (rng.random() < 0.8)
-        mu = design.plan(model, need, counts, 100)
+        mu = design.remaining_design(model, need, counts, 100)
         assert (mu > 0).all() and mu.sum(axis=1) == pytest.approx(np.ones(states))
         assert (mu[~model.going] == 0.5).all()
 
@@ -145,9 +145,9 @@ def test_bad_input_is_named():
     world, questions = random_case(0)
     model, need = design.Model.of(world), design.importance_of(world, questions)
     with pytest.raises(gvfx.InputError, match="need:"):
-        design.plan(model, -need)
+        design.remaining_design(model, -need)
     with pytest.raises(gvfx.InputError, match="counts:"):
-        design.plan(model, need, need[:2], 10)
+        design.remaining_design(model, need, need[:2], 10)
     with pytest.raises(gvfx.InputError, match="behaviour:"):
         design.constant(world, questions, [[0.5, 0.25, 0.25]] * 2)
     with pytest.raises(gvfx.InputError, match="error:"):

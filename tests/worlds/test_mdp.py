@@ -84,8 +84,8 @@ def test_a_tuple_of_two_places_is_a_list_of_places(at):
         (7, r"^at: state 7 does not exist"),
         (-1, r"^at: state -1 does not exist"),
         (["G", "nowhere"], r"^at: the world has no place called 'nowhere'"),
-        (1.5, r"^at: 1.5 is no place"),
-        (None, r"^at: None is no place"),
+        (1.5, r"^at: 1.5 is not a place"),
+        (None, r"^at: None is not a place"),
     ],
 )
 def test_unknown_places(at, message):

@@ -51,7 +51,7 @@ def test_what_changes_the_dynamics_is_not_taken_for_the_table():
     sticky = gym.wrappers.StickyAction(gym.make("FrozenLake-v1"), 0.2)
     assert is_toy_text(gym.make("Taxi-v4")) and not is_toy_text(fickle) and not is_toy_text(sticky)
     assert not is_toy_text(gym.make("CartPole-v1"))
-    for env, word in ((fickle, "fickle_passenger"), (sticky, "StickyAction"), (gym.make("CartPole-v1"), "shows no P")):
+    for env, word in ((fickle, "fickle_passenger"), (sticky, "StickyAction"), (gym.make("CartPole-v1"), "has no P")):
         with pytest.raises(gvfx.InputError, match=word):
             gvfx.from_gymnasium(env)
 

@@ -37,7 +37,7 @@ class GVFExplorer(Behaviour):
         import jax.numpy as jnp
 
         def probabilities(weights, t, pi, m, value):
-            return explorer_probabilities(explorer_square(weights, pi, m), jnp)
+            return explorer_probabilities(explorer_square(weights, pi, m), jnp)  # Eq. 3 (eq:behavior_update)
 
         return NetworkRule(lambda weights: weights, probabilities, lambda state: state)
 

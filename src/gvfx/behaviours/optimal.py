@@ -34,7 +34,7 @@ from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piec
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
 from gvfx.theory.importance import importance
-from gvfx.theory.optimum import plan
+from gvfx.theory.optimum import remaining_design
 
 
 class PlannedState(NamedTuple):
@@ -83,7 +83,7 @@ class OptimalDesign(Behaviour):
     def refresh(self, state: PlannedState, model: Empirical) -> None:
         known, need = self.needs(model)
         steps = known.visits.sum()
-        mu = plan(known.model, need, known.visits, self.ahead * steps)
+        mu = remaining_design(known.model, need, known.visits, self.ahead * steps)
         state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
 
     def needs(self, model: Empirical) -> tuple[Smoothed, np.ndarray]:

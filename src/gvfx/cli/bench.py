@@ -13,7 +13,7 @@ from gvfx.cli.terminal import make_console
 from gvfx.errors import InputError, UnknownName
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
-SHARED = ("__init__", "reference", "rows")  # modules that are not benchmarks themselves
+SHARED = ("__init__", "c_loop", "reference", "rows", "timing")  # modules that are not benchmarks themselves
 
 
 def bench(

@@ -18,16 +18,16 @@ def train_targets(
     folder: Annotated[Path, typer.Option("--folder", help="Folder for the policy and its learning curve.")] = Path("targets"),
 ) -> None:
     """Train a target policy with TD3 until a mid-level one (return 300 to 600) is found."""
-    from gvfx.worlds.control import domain_named
+    from gvfx.worlds.mujoco import domain_named
 
     chosen = domain_named(domain)
     require("jax", "mujoco")
-    from gvfx.experiments.train_targets import Snapshot
+    from gvfx.experiments.train_targets import PolicySnapshot
     from gvfx.experiments.train_targets import train_targets as train
 
     console = make_console()
 
-    def show(snapshot: Snapshot) -> None:
+    def show(snapshot: PolicySnapshot) -> None:
         console.print(f"{snapshot.steps:>9,} steps   return {snapshot.mean:6.1f} ± {snapshot.spread:.1f}", highlight=False)
 
     console.print(f"wrote {train(chosen, task, seed, folder, show)}")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from gvfx.experiments.settings.choices import checked
 from gvfx.experiments.settings.grid import CONTINUOUS, ContinuousSetting
-from gvfx.experiments.settings.mujoco import CONTROL, ControlSetting
+from gvfx.experiments.settings.mujoco import DOMAIN_SETTINGS, MujocoSetting
 from gvfx.experiments.settings.tabular import METHODS, Setting, paper
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 
 CompareProgress = Callable[[str, int, int, float], None]  # (behaviour, seed, steps done, current error)
-AnySetting = Setting | ContinuousSetting | ControlSetting
-SETTINGS: Mapping[str, AnySetting] = {**paper, CONTINUOUS.name: CONTINUOUS, **CONTROL}
+AnySetting = Setting | ContinuousSetting | MujocoSetting
+SETTINGS: Mapping[str, AnySetting] = {**paper, CONTINUOUS.name: CONTINUOUS, **DOMAIN_SETTINGS}
 
 
 def find_setting(name: str) -> AnySetting:

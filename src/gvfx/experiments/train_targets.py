@@ -22,7 +22,7 @@ from gvfx.learners.networks.replay import columns
 from gvfx.learners.networks.td3 import TD3, TD3Agent
 from gvfx.questions.target_policies import SIGMA, Layers, actor, write_target
 from gvfx.running.streams.lockstep_loop import Staggered
-from gvfx.worlds.control import Domain, Lockstep
+from gvfx.worlds.mujoco import Domain, Lockstep
 
 EPISODES = 16
 SNAPSHOT_EVERY = 20_000  # environment steps
@@ -32,7 +32,7 @@ LONGEST = 640_000
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class PolicySnapshot:
     """A policy during training: its step, the mean and spread of its returns, and its layers."""
 
     steps: int
@@ -54,7 +54,7 @@ def train_targets(
     task: str,
     seed: int,
     folder: Path,
-    progress: Callable[[Snapshot], None] | None = None,
+    progress: Callable[[PolicySnapshot], None] | None = None,
     learner: TD3 | None = None,
     longest: int = LONGEST,
 ) -> Path:
@@ -67,14 +67,14 @@ def train_targets(
     learner = learner or TD3()
     layout = columns(domain.observation_size, domain.action_size, len(domain.tasks))
     stream = Staggered(domain, TD3Agent(learner, layout, domain.tasks.index(task)), seed)
-    taken: list[Snapshot] = []
+    taken: list[PolicySnapshot] = []
     while stream.t < longest and not _enough(taken):
         stream.advance()
         if stream.t % SNAPSHOT_EVERY == 0:
             net = stream.state.learning.actor
             layers = tuple((np.array(w), np.array(b)) for w, b in zip(net.weights, net.biases, strict=True))
             returns = noisy_returns(domain, layers, seed, EPISODES)[:, domain.tasks.index(task)]
-            taken.append(Snapshot(stream.t, float(returns.mean()), float(returns.std(ddof=1)), layers))
+            taken.append(PolicySnapshot(stream.t, float(returns.mean()), float(returns.std(ddof=1)), layers))
             if progress:
                 progress(taken[-1])
     candidates = [s for s in taken if s.mid_level]
@@ -102,7 +102,7 @@ def train_targets(
     return path
 
 
-def _enough(taken: list[Snapshot]) -> bool:
+def _enough(taken: list[PolicySnapshot]) -> bool:
     """Whether the last snapshot is good, or the last two are above mid-level and a mid-level one was found before."""
     outgrown = len(taken) > 1 and min(s.mean for s in taken[-2:]) > MID_LEVEL[1]
     return bool(taken) and (taken[-1].good or (outgrown and any(s.mid_level for s in taken)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.kernel import LearnerRule, Sizes, piece
+from gvfx.kernel import LearnerRule, Sizes, learn_nothing_at_end, piece
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
@@ -91,8 +91,4 @@ def _nothing_between_stops() -> LearnerRule:
     def update(state, t, tr, c, gamma, pi):
         """Nothing: the loop has counted the transition."""
 
-    @piece
-    def episode_end(state, t, rng, pi, gamma):
-        """Nothing: the counts do not depend on episodes."""
-
-    return LearnerRule(update, episode_end)
+    return LearnerRule(update, learn_nothing_at_end)

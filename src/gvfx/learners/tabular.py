@@ -10,7 +10,7 @@ import numpy as np
 
 from gvfx import schedules
 from gvfx.errors import InputError
-from gvfx.kernel import LearnerRule, Sizes, piece
+from gvfx.kernel import LearnerRule, Sizes, learn_nothing_at_end, piece
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState, as_falling
@@ -86,11 +86,6 @@ def _tables(learner: ExpectedSarsa | ImportanceSampling, asked: Stacked, world: 
     return Tables(q, m, as_falling(learner.rate_q).state(), as_falling(learner.rate_m).state(), low, high)
 
 
-@piece
-def _no_episode_end(state, t, rng, pi, gamma):
-    """Nothing to do between episodes."""
-
-
 @cache
 def _expected_sarsa(gvfs: int, actions: int, variance: bool) -> LearnerRule:
     @piece
@@ -118,7 +113,7 @@ def _expected_sarsa(gvfs: int, actions: int, variance: bool) -> LearnerRule:
                 here_m[i] += rate_m * (target - here_m[i])
             here_q[i] += rate_q * delta
 
-    return LearnerRule(update, _no_episode_end)
+    return LearnerRule(update, learn_nothing_at_end)
 
 
 @cache
@@ -139,4 +134,4 @@ def _importance_sampling(gvfs: int, actions: int, variance: bool) -> LearnerRule
                 m[tr.x, tr.action, i] += rate_m * (target_m - m[tr.x, tr.action, i])
             q[tr.x, tr.action, i] += rate_q * delta
 
-    return LearnerRule(update, _no_episode_end)
+    return LearnerRule(update, learn_nothing_at_end)

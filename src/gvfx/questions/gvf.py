@@ -41,7 +41,7 @@ class GVF:
             object.__setattr__(self, "cumulant", Measure(self.cumulant))
         if not isinstance(self.cumulant, Cumulant):
             raise InputError(
-                f"cumulant: {self.cumulant!r:.60} is not a supported cumulant; use Reward, Info, Constant, Distractor, Drifter, "
+                f"cumulant: {self.cumulant!r:.60} is not a cumulant; use Reward, Info, Constant, Distractor, Drifter, "
                 "a function of the transition or a number."
             )
         if callable(self.discount):

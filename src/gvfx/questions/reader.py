@@ -22,7 +22,7 @@ from gvfx.questions.cumulants import Constant, Drifter
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy
-from gvfx.questions.signals import Measured, SignalFailed, TransitionFunction, number, of_transition
+from gvfx.questions.signals import Measured, Reward, SignalFailed, TransitionFunction, number, of_transition
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
 DRAWS = 32  # of a policy's noise, over which its value is averaged
@@ -71,9 +71,9 @@ class Reader:
                 ends.setdefault(q.discount, _Wanted(f"{name}.discount")).gvfs.append(i)
             else:
                 self.discounts[i] = q.discount
-        self._signals = [
-            (read, [(wanted.place, index, wanted.field) for index, wanted in components.items()])
-            for read, components in signals.values()
+        self._signals = [  # None reads the reward, which is at hand
+            (None if source is Reward else read, [(wanted.place, index, wanted.field) for index, wanted in components.items()])
+            for source, (read, components) in signals.items()
         ]
         self._ends = [(of_transition(f, wanted.field), wanted.place, wanted.field) for f, wanted in ends.items()]
         self.reads_info = bool(self._ends) or any(isinstance(q.cumulant, Measured) for q in self.questions)
@@ -104,7 +104,7 @@ class Reader:
     ) -> None:
         """Write a transition's cumulants into c [gvf] and its discounts into gamma [gvf], ignoring termination."""
         for read, wanted in self._signals:
-            value = read(observation, action, reward, following, info)
+            value: Any = reward if read is None else read(observation, action, reward, following, info)
             for place, index, field in wanted:
                 try:
                     x = float(value) if index is None else float(value[index])
@@ -147,7 +147,7 @@ class Targets:
         order = list(self.distinct)
         self.member = np.array([order.index(q.policy) for q in questions])
         self.tables = None
-        self.prepared: list[Policy] = []
+        self.prepared: list[tuple[Policy, str]] = []  # the distinct policies, compiled where they can be, with their fields
         if states is not None:
             self.tables = [
                 np.broadcast_to(shifted(p, first_state).table(states, actions, field), (states, actions))
@@ -159,9 +159,8 @@ class Targets:
         if self.tables is not None:
             return [table[np.asarray(observations) - self.first] for table in self.tables]
         if not self.prepared and len(observations):
-            self.prepared = [policy.prepared(observations, self.actions) for policy in self.distinct]
-        fields = self.distinct.values()
-        return [policy.at(observations, self.actions, field) for policy, field in zip(self.prepared, fields, strict=True)]
+            self.prepared = [(policy.prepared(observations, self.actions), field) for policy, field in self.distinct.items()]
+        return [policy.at(observations, self.actions, field) for policy, field in self.prepared]
 
     def __call__(self, observations: Any) -> np.ndarray:
         """pi [batch, action, gvf] at a batch of observations."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve
-from gvfx.experiments.settings.mujoco import ControlCurve
+from gvfx.experiments.settings.mujoco import MujocoCurve
 from gvfx.experiments.settings.tabular import MAIN, METHODS, RATES, paper
 from gvfx.experiments.specification import Experiment
 
@@ -38,7 +38,7 @@ class Curve:
         return _experiment(self)
 
 
-AnyCurve = Curve | DeepCurve | LimitCurve | ControlCurve
+AnyCurve = Curve | DeepCurve | LimitCurve | MujocoCurve
 
 
 @cache

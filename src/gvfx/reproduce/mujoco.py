@@ -13,13 +13,13 @@ import numpy as np
 
 from gvfx.behaviours.actor import PAPER
 from gvfx.experiments.settings.mujoco import (
-    CONTROL,
+    DOMAIN_SETTINGS,
     HELD,
     SEEDS,
     STEPS,
     TRIAL_DOMAIN,
     TRIAL_SEEDS,
-    ControlCurve,
+    MujocoCurve,
     figure_curves,
     figure_methods,
     trial_curves,
@@ -33,9 +33,9 @@ from gvfx.reproduce.base import AVERAGE, Build, Exhibit, Item
 from gvfx.reproduce.measures import OURS
 from gvfx.reproduce.sections import MUJOCO
 from gvfx.running.result import Result
-from gvfx.truths.control import control_truth
-from gvfx.worlds.control import Domain, Lockstep
-from gvfx.worlds.control_render import render
+from gvfx.truths.mujoco import mujoco_truth
+from gvfx.worlds.mujoco import Domain, Lockstep
+from gvfx.worlds.mujoco_render import render
 
 SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
 Choice = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions [1, a] at observations [1, o]
@@ -44,8 +44,8 @@ Choice = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions [1, 
 @cache
 def noise_floor(setting: str) -> float:
     """What a perfect prediction would score against the Monte Carlo truth, averaged over GVFs."""
-    s = CONTROL[setting]
-    return float(control_truth(s.world, [q.policy for q in s.questions]).noise_floor.mean())  # type: ignore[misc]
+    s = DOMAIN_SETTINGS[setting]
+    return float(mujoco_truth(s.world, [q.policy for q in s.questions]).noise_floor.mean())  # type: ignore[misc]
 
 
 def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
@@ -53,11 +53,11 @@ def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
     methods = figure_methods(preset)
 
     def make(b: Build) -> list[Exhibit]:
-        results = {name: {m: b.result(ControlCurve(name, m, preset)) for m in methods} for name in CONTROL}
+        results = {name: {m: b.result(MujocoCurve(name, m, preset)) for m in methods} for name in DOMAIN_SETTINGS}
         curves = [
             b.curves(
                 f"{b.item.name}-{name}",
-                f"{CONTROL[name].title} ({preset})",
+                f"{DOMAIN_SETTINGS[name].title} ({preset})",
                 next(iter(found.values())).steps,
                 [b.series(m, r.error, colour("Mixture" if m == HELD else m), dashed=m == HELD) for m, r in found.items()],
                 f"{AVERAGE} (50 state-action points)",
@@ -74,7 +74,7 @@ def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
                 gain = statistics.improvement(errors[OURS], errors["RoundRobin"])
                 rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), f"{gain} %"])
         columns = ["domain", "MSE", *methods, "GVFExplorer below RoundRobin"]
-        floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in CONTROL)
+        floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in DOMAIN_SETTINGS)
         note = f"Mean over seeds with a bootstrap 95 % interval. Noise of the truth, which no method can go below: {floors}."
         return [b.table(b.item.name, b.item.title, columns, rows, note, best), *curves]
 
@@ -87,7 +87,7 @@ def _over_training(r: Result) -> np.ndarray:
 
 def _trials(b: Build) -> list[Exhibit]:
     """Forms of the explorer beside RoundRobin."""
-    errors = {m: b.result(ControlCurve(TRIAL_DOMAIN, m)).error for m in trial_methods()}
+    errors = {m: b.result(MujocoCurve(TRIAL_DOMAIN, m)).error for m in trial_methods()}
     numbers = np.array([(e.mean(), e[:, -1].mean(), e.max(axis=1).mean()) for e in errors.values()])
     rows = [[m, *map(statistics.short, row)] for m, row in zip(errors, numbers.tolist(), strict=True)]
     best = [(int(numbers[:, k].argmin()), 1 + k) for k in (0, 1)]
@@ -101,9 +101,9 @@ def _trials(b: Build) -> list[Exhibit]:
 def _stills(b: Build) -> list[Exhibit]:
     """One episode of each behaviour at the end of learning, first seed."""
     out: list[Exhibit] = []
-    for name, setting in CONTROL.items():
+    for name, setting in DOMAIN_SETTINGS.items():
         targets = [q.policy for q in setting.questions]
-        result = b.result(ControlCurve(name, OURS, "paper"))
+        result = b.result(MujocoCurve(name, OURS, "paper"))
         rows = [(who, pictures(setting.world, choice)) for who, choice in behaviours(setting.world, targets, result)]  # type: ignore[arg-type]
         columns = [f"step {t}" for t in SHOWN]
         note = (
@@ -179,7 +179,7 @@ ITEMS = (
         "mujoco-stills",
         "Sec. 7.3",
         "Walker and Cheetah: what the behaviours do",
-        lambda tuned: [ControlCurve(name, OURS, "paper") for name in CONTROL],
+        lambda tuned: [MujocoCurve(name, OURS, "paper") for name in DOMAIN_SETTINGS],
         _stills,
         MUJOCO,
         SEEDS,

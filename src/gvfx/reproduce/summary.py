@@ -24,7 +24,7 @@ from gvfx.reproduce.items import ITEMS
 from gvfx.reproduce.measures import Outcome, Ranking, Verdict, final_errors, ranking, verdict
 from gvfx.reproduce.sections import SECTIONS
 from gvfx.reproduce.source import VERSIONS, Source
-from gvfx.worlds.control import NoMuJoCo
+from gvfx.worlds.mujoco import NoMuJoCo
 
 
 def available(source: Source) -> dict[str, list[Exhibit]]:

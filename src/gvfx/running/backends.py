@@ -20,8 +20,8 @@ from gvfx.running.plan import Plan
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.continuous_grid import ContinuousGrid
-from gvfx.worlds.control import Domain
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mujoco import Domain
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 

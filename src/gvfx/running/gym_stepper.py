@@ -15,7 +15,7 @@ import numpy as np
 from gvfx.errors import EnvironmentFailed
 from gvfx.questions.reader import Reader
 from gvfx.questions.signals import SignalFailed
-from gvfx.worlds.spec import BadObservation
+from gvfx.worlds.spec import BadObservation, BoxActionSpec
 
 NEW_EPISODE = "the environment itself is not stored, so it begins a new episode."
 
@@ -48,19 +48,10 @@ class SingleStepper:
 
     def __init__(self, spec: Any, reader: Reader) -> None:
         self.spec, self.reader = spec, reader
+        self.first_action = None if isinstance(spec, BoxActionSpec) else spec.first_action
         self.episode = self.age = 0
-        self.observation: Any = None
-        self.following: Any = None
-
-    @property
-    def seen_now(self) -> list[Any]:
-        """The current observations, as the environment returned them."""
-        return [self.observation]
-
-    @property
-    def seen_next(self) -> list[Any]:
-        """The observations after the last step, before any reset."""
-        return [self.following]
+        self.seen_now: list[Any] = []  # the current observation, as the environment returned it
+        self.seen_next: list[Any] = []  # the observation after the last step, before any reset
 
     def begin(self, agent: Any, seed: int, t: int = 0) -> None:
         """The first reset, at step t of the run."""
@@ -69,25 +60,27 @@ class SingleStepper:
     def _reset(self, agent: Any, options: dict[str, Any]) -> None:
         self.age = 0
         try:
-            self.observation, _ = self.spec.env.reset(**options)
+            observation, _ = self.spec.env.reset(**options)
         except Exception as error:
             raise self.failed(_why_reset(error)) from error
-        agent.state[0] = self.seen(self.observation)
+        agent.state[0] = self.seen(observation)
         agent.fresh[0] = True
+        self.seen_now = [observation]
 
     def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
         """Take the chosen action, read the signals and learn; returns how many episodes ended."""
-        action = self.spec.to_env(agent.action[0])
+        chosen = agent.action[0]
+        action = self.spec.to_env(chosen) if self.first_action is None else int(chosen) + self.first_action
         try:
             following, reward, terminated, truncated, info = self.spec.env.step(action)
         except Exception as error:
             raise self.failed(_why(error)) from error
         s = self.seen(following)
-        self.following = following
+        self.seen_next = [following]
         if reward != reward:
             raise self.failed("the reward is nan; return finite numbers.")
         try:
-            self.reader.read(self.observation, action, reward, following, info, agent.c[0], agent.gamma[0])
+            self.reader.read(self.seen_now[0], action, reward, following, info, agent.c[0], agent.gamma[0])
         except SignalFailed as error:
             raise self.failed(str(error)) from error
         except Exception as error:
@@ -103,7 +96,7 @@ class SingleStepper:
             self._reset(agent, {})
             return 1
         agent.state[0] = s
-        self.observation = following
+        self.seen_now = self.seen_next
         return 0
 
     def seen(self, observation: Any) -> Any:

@@ -25,7 +25,7 @@ from gvfx.questions.gvf import calibrated_weights
 from gvfx.theory.flow import Model, occupancy
 from gvfx.theory.forecast import Forecast, constant, constants, error_draws, forecast, steps_needed
 from gvfx.theory.importance import evaluation, importance, importance_of, importances, variances
-from gvfx.theory.optimum import Design, best_design, optimal, plan
+from gvfx.theory.optimum import Design, best_design, optimal, remaining_design
 from gvfx.theory.rivals import characteristic_time, characteristic_time_of, second_moment, second_moment_of
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
     "importances",
     "occupancy",
     "optimal",
-    "plan",
+    "remaining_design",
     "second_moment",
     "second_moment_of",
     "steps_needed",

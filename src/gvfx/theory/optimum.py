@@ -88,7 +88,7 @@ def best_design(model: Model, need: np.ndarray) -> Design:
     return Design(best[1], best[2], best[0], bound, converged)
 
 
-def plan(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps: float = 1.0) -> np.ndarray:
+def remaining_design(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps: float = 1.0) -> np.ndarray:
     """The behaviour for the coming `steps` after `counts` visits of each pair [state, action]: mu [state, action].
 
     Minimises sum G / (n + m x) over the visits x that the model allows (Eq. D3); `need` is G, from `importance`.

@@ -98,7 +98,7 @@ class MDP:
             if np.size(place) and not (np.min(place) >= 0 and np.max(place) < self.states):
                 raise InputError(f"places: {name!r} contains a state outside 0 to {self.states - 1}; use indices of states.")
         if (self.start[self.terminal] > 0).any():
-            raise InputError("start: a terminal state has a start probability above 0; set it to 0.")
+            raise InputError("start: an episode would start in a terminal state; give terminal states start probability 0.")
         lost = np.flatnonzero(self.live & ~self.reached)
         if lost.size:
             raise InputError(

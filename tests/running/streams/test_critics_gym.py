@@ -261,8 +261,8 @@ def changed(**members):
     [
         (Line(), [0.5, 0.5], "^gvf1.policy: ConstantPolicy is for Discrete actions .* use gvfx.gaussian_policy"),
         (Line(), lambda o: [0.5], "^gvf1.policy: CallablePolicy is for Discrete actions"),
-        (Line(), gvfx.gaussian_policy(lambda o: np.zeros(3), 1.0), r"^gvf1.policy: gives actions of shape \(3,\)"),
-        (Line(), gvfx.gaussian_policy(lambda o: ["left"], 1.0), "^gvf1.policy: the function must return numbers"),
+        (Line(), gvfx.gaussian_policy(lambda o: np.zeros(3), 1.0), r"^gvf1.policy: actions have shape \(3,\)"),
+        (Line(), gvfx.gaussian_policy(lambda o: ["left"], 1.0), "^gvf1.policy: the function must return one action"),
         (Line(), gvfx.gaussian_policy(lambda o: [np.inf], 1.0), "^gvf1.policy: the middle action holds nan or infinity"),
         (Line(), gvfx.gaussian_policy(back, [1.0, 2.0]), "^gvf1.policy: sigma has 2 numbers"),
         (changed(action_space=gym.spaces.Box(0, np.inf)), gvfx.gaussian_policy(back, 1.0), "^action_space: .* is unbounded"),
@@ -272,7 +272,7 @@ def changed(**members):
             gvfx.gaussian_policy(back, 1.0),
             "^action_space: a Box of int64",
         ),
-        (gym.make("CartPole-v1"), gvfx.gaussian_policy(back, 1.0), "^gvf1.policy: GaussianPolicy has continuous actions"),
+        (gym.make("CartPole-v1"), gvfx.gaussian_policy(back, 1.0), "^gvf1.policy: GaussianPolicy is for Box actions"),
     ],
 )
 def test_what_does_not_fit_is_named_by_evaluate_check_and_truth(env, policy, words):

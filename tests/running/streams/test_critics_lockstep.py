@@ -25,7 +25,7 @@ from gvfx.questions.gvf import GVF
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Plan
 from gvfx.running.streams.critics_lockstep import CriticsLockstep
-from gvfx.worlds.control import CHEETAH
+from gvfx.worlds.mujoco import CHEETAH
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from helpers.critics import SMALL, WORLD, make_agent
 from gvfx.behaviours.fixed import RoundRobin, Uniform
 from gvfx.running.checkpoint import flatten
 from gvfx.running.streams.lockstep_loop import Staggered
-from gvfx.worlds.control import Lockstep
+from gvfx.worlds.mujoco import Lockstep
 
 
 def test_worlds_are_staggered_and_truncations_keep_the_real_next_observation(targets):

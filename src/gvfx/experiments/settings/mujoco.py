@@ -16,7 +16,7 @@ from gvfx.learners.networks import twin_critics as continuous
 from gvfx.questions.cumulants import Signal
 from gvfx.questions.gvf import GVF
 from gvfx.questions.target_policies import Target
-from gvfx.worlds.control import DOMAINS, Domain
+from gvfx.worlds.mujoco import DOMAINS, Domain
 
 STEPS = 100_000  # the paper gives none
 SEEDS = 5  # as the paper
@@ -38,7 +38,7 @@ TRIALS: dict[str, Behaviour] = {  # variants of GVFExplorer for continuous actio
 
 
 @dataclass(frozen=True)
-class ControlCurve:
+class MujocoCurve:
     """One line of a figure of Walker or Cheetah."""
 
     setting: str  # the domain's name
@@ -57,7 +57,7 @@ def questions(domain: Domain) -> tuple[GVF, ...]:
 
 
 @dataclass(frozen=True)
-class ControlSetting:
+class MujocoSetting:
     """A domain as a setting for any behaviour with continuous actions and twin critics, with presets paper and recommended."""
 
     name: str
@@ -115,17 +115,17 @@ def behaviours(preset: str) -> dict[str, Behaviour]:
     return {**named, "GVFExplorer": EXPLORER[preset], HELD: Hold(Mixture()), **TRIALS}
 
 
-CONTROL = {name: ControlSetting(name) for name in DOMAINS}
+DOMAIN_SETTINGS = {name: MujocoSetting(name) for name in DOMAINS}
 
 
 @cache
-def _experiment(curve: ControlCurve) -> Experiment:
-    return CONTROL[curve.setting].experiment(curve.method, curve.preset, steps=curve.steps)
+def _experiment(curve: MujocoCurve) -> Experiment:
+    return DOMAIN_SETTINGS[curve.setting].experiment(curve.method, curve.preset, steps=curve.steps)
 
 
-def figure_curves(preset: str) -> list[ControlCurve]:
+def figure_curves(preset: str) -> list[MujocoCurve]:
     """Every method on both domains."""
-    return [ControlCurve(name, method, preset) for name in DOMAINS for method in figure_methods(preset)]
+    return [MujocoCurve(name, method, preset) for name in DOMAINS for method in figure_methods(preset)]
 
 
 def figure_methods(preset: str) -> tuple[str, ...]:
@@ -133,9 +133,9 @@ def figure_methods(preset: str) -> tuple[str, ...]:
     return tuple(m for m in METHODS if m != "Mixture") if preset == "paper" else (*METHODS, HELD)
 
 
-def trial_curves() -> list[ControlCurve]:
+def trial_curves() -> list[MujocoCurve]:
     """Every variant of the explorer, with the recommended one and its baselines."""
-    return [ControlCurve(TRIAL_DOMAIN, m) for m in trial_methods()]
+    return [MujocoCurve(TRIAL_DOMAIN, m) for m in trial_methods()]
 
 
 def trial_methods() -> tuple[str, ...]:

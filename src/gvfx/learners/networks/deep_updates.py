@@ -46,7 +46,7 @@ class Intrinsic(NamedTuple):
     value: Heads  # [actions, 1]
 
 
-class Learning(NamedTuple):
+class DeepLearning(NamedTuple):
     """The networks, their target networks, and the optimisers' states."""
 
     q: Heads
@@ -89,7 +89,7 @@ class DeepUpdates:
         updates = max(1, (self.steps - self.learner.learning_starts) // every)
         return optax.adam(optax.linear_schedule(rate, rate * self.learner.final_rate, updates))
 
-    def begin(self, keys: Any) -> Learning:
+    def begin(self, keys: Any) -> DeepLearning:
         """Fresh networks; keys: random keys for Q, M, psi and the intrinsic value."""
         learner = self.learner
         q = Heads(keys[0], self.size, learner.hidden, (self.actions, self.gvfs * (1 + learner.heads)), waves=learner.waves)
@@ -101,7 +101,7 @@ class DeepUpdates:
                 weights=jnp.zeros((self.gvfs, FEATURES)),
                 value=Heads(keys[3], self.size, learner.hidden, (self.actions, 1)),
             )
-        return Learning(
+        return DeepLearning(
             q=q,
             m=m,
             target_q=q,
@@ -113,7 +113,7 @@ class DeepUpdates:
             adam_intrinsic=None if intrinsic is None else self.optimiser_q.init(intrinsic),
         )
 
-    def renewed(self, learning: Learning, before: jax.Array, t: jax.Array) -> Learning:
+    def renewed(self, learning: DeepLearning, before: jax.Array, t: jax.Array) -> DeepLearning:
         """The networks with target networks copied, if a multiple of `target_every` lies between the two times."""
         copied = (t // self.learner.target_every) > (before // self.learner.target_every)
         keep = partial(jax.tree.map, lambda new, old: jnp.where(copied, new, old))
@@ -135,7 +135,7 @@ class DeepUpdates:
         target = q_target(c, gamma, v)  # Eq. 5 (eq:sarsa-q-update)
         return jax.lax.stop_gradient(target) - self._taken(q(b.observation), b.action)
 
-    def m_errors(self, learning: Learning, m: Heads, batch: jax.Array) -> jax.Array:
+    def m_errors(self, learning: DeepLearning, m: Heads, batch: jax.Array) -> jax.Array:
         """TD errors of M [batch, gvf], from delta_Q of the current Q."""
         b = self.parts(batch)
         delta = self.q_errors(learning.q.first(self.gvfs), learning.target_q.first(self.gvfs), batch)  # main heads
@@ -143,7 +143,7 @@ class DeepUpdates:
         target = m_target(delta, b.discounts, v)  # Eq. 6 (eq:sarsa-m-update)
         return jax.lax.stop_gradient(target) - self._taken(m(b.observation), b.action)
 
-    def update_q(self, learning: Learning, batch: jax.Array, weight: jax.Array) -> tuple[Learning, jax.Array]:
+    def update_q(self, learning: DeepLearning, batch: jax.Array, weight: jax.Array) -> tuple[DeepLearning, jax.Array]:
         def loss(q: Heads) -> tuple[jax.Array, jax.Array]:
             delta = self.q_errors(q, learning.target_q, batch)
             return (self._counted(weight, batch) * delta**2).mean(axis=0).sum(), delta[:, : self.gvfs]
@@ -160,7 +160,7 @@ class DeepUpdates:
         whole = jnp.ones((len(weight), 1))
         return weight[:, None] * jnp.repeat(jnp.concatenate([whole, shares], axis=1), self.gvfs, axis=1)
 
-    def update_m(self, learning: Learning, batch: jax.Array) -> tuple[Learning, jax.Array]:
+    def update_m(self, learning: DeepLearning, batch: jax.Array) -> tuple[DeepLearning, jax.Array]:
         def loss(m: Heads) -> tuple[jax.Array, jax.Array]:
             error = self.m_errors(learning, m, batch)
             return (error**2).mean(axis=0).sum(), error
@@ -173,7 +173,7 @@ class DeepUpdates:
         """Fixed random features in [0, 1], [..., FEATURES]."""
         return jax.nn.sigmoid(4 * (observation @ self.features[:-1] + self.features[-1]))
 
-    def update_intrinsic(self, learning: Learning, batch: jax.Array) -> tuple[Learning, jax.Array]:
+    def update_intrinsic(self, learning: DeepLearning, batch: jax.Array) -> tuple[DeepLearning, jax.Array]:
         """Update successor features, reward weights, and the value of their error as a reward; also returns psi's error."""
         observation, action, following, cumulants, discounts, pi, _ = self.parts(batch)
         one = pi if pi.ndim == 2 else pi[0]
@@ -205,8 +205,8 @@ class DeepUpdates:
         return learning._replace(intrinsic=optax.apply_updates(learning.intrinsic, change), adam_intrinsic=adam), error
 
     def learn(
-        self, t: jax.Array, learning: Learning, replay: memory.Replay, key: jax.Array
-    ) -> tuple[Learning, memory.Replay, tuple]:
+        self, t: jax.Array, learning: DeepLearning, replay: memory.Replay, key: jax.Array
+    ) -> tuple[DeepLearning, memory.Replay, tuple]:
         """The updates of one block: one draw of indices, one gather, then Q, M and, for SR, its own networks."""
         size, batches = self.learner.batch, self.q_updates + self.m_updates
         u = jax.random.uniform(key, (batches * size,))

@@ -19,7 +19,7 @@ from gvfx.learners.networks.heads import Heads
 from gvfx.learners.networks.replay import Columns
 
 
-class Learning(NamedTuple):
+class TD3Learning(NamedTuple):
     """The networks, their target networks, and the optimisers' states."""
 
     actor: Heads
@@ -57,11 +57,11 @@ class TD3Agent:
         self.adam = optax.adam(described.rate)
         self.act_draws = self.learn_draws = columns.sizes[1]
 
-    def begin(self, generator: np.random.Generator) -> Learning:
+    def begin(self, generator: np.random.Generator) -> TD3Learning:
         size, actions = self.columns.sizes
         actor = Heads(generator, size, self.described.hidden, (actions,))
         critics = twin_critics(generator, size + actions, self.described.hidden, 1)
-        return Learning(actor, critics, actor, critics, self.adam.init(actor), self.adam.init(critics))
+        return TD3Learning(actor, critics, actor, critics, self.adam.init(actor), self.adam.init(critics))
 
     def begin_acting(self) -> tuple:
         return ()
@@ -70,7 +70,7 @@ class TD3Agent:
         return rows
 
     def act(
-        self, learning: Learning, acting: tuple, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
+        self, learning: TD3Learning, acting: tuple, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
     ) -> tuple[tuple, jax.Array]:
         """The actor with exploration noise; uniform actions before learning starts."""
         if not learns:
@@ -78,11 +78,11 @@ class TD3Agent:
         noise = self.described.exploration * normals(chance)
         return acting, jnp.clip(jnp.tanh(learning.actor(observations)) + noise, -1, 1)
 
-    def learn(self, learning: Learning, batches: jax.Array, noise: jax.Array) -> tuple[Learning, jax.Array]:
+    def learn(self, learning: TD3Learning, batches: jax.Array, noise: jax.Array) -> tuple[TD3Learning, jax.Array]:
         """Updates on batches [updates, batch, columns] with normal noise; also returns the critics' last loss, []."""
         delay = self.described.delay
 
-        def group(learning: Learning, each: tuple) -> tuple[Learning, jax.Array]:
+        def group(learning: TD3Learning, each: tuple) -> tuple[TD3Learning, jax.Array]:
             rows, noise = each
             for k in range(delay):
                 learning, loss = self.update_critics(learning, rows[k], noise[k])
@@ -92,7 +92,7 @@ class TD3Agent:
         learning, losses = jax.lax.scan(group, learning, groups)
         return learning, losses[-1]
 
-    def critic_target(self, learning: Learning, rows: jax.Array, noise: jax.Array) -> jax.Array:
+    def critic_target(self, learning: TD3Learning, rows: jax.Array, noise: jax.Array) -> jax.Array:
         """c + gamma * min over the twins of Q(s', a'), [batch]; a' is the target actor's action with clipped noise."""
         d, following = self.described, rows[:, self.columns.following]
         noise = jnp.clip(d.smoothing * noise, -d.smoothing_clip, d.smoothing_clip)
@@ -100,7 +100,7 @@ class TD3Agent:
         cumulant = rows[:, self.columns.cumulants][:, self.task]
         return cumulant + d.discount * both(learning.target_critics, following, action).min(axis=0)[:, 0]
 
-    def update_critics(self, learning: Learning, rows: jax.Array, noise: jax.Array) -> tuple[Learning, jax.Array]:
+    def update_critics(self, learning: TD3Learning, rows: jax.Array, noise: jax.Array) -> tuple[TD3Learning, jax.Array]:
         target = self.critic_target(learning, rows, noise)
 
         def loss(critics: Twins) -> jax.Array:
@@ -111,7 +111,7 @@ class TD3Agent:
         change, adam = self.adam.update(gradient, learning.adam_critics)
         return learning._replace(critics=optax.apply_updates(learning.critics, change), adam_critics=adam), value
 
-    def update_actor(self, learning: Learning, rows: jax.Array) -> Learning:
+    def update_actor(self, learning: TD3Learning, rows: jax.Array) -> TD3Learning:
         observation = rows[:, self.columns.observation]
 
         def loss(actor: Heads) -> jax.Array:

@@ -18,10 +18,10 @@ from gvfx.learners.networks.soft_actor import Acting, ActorUpdates, Surroundings
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.target_policies import Target
 from gvfx.theory.explorer import log_explorer_score
-from gvfx.worlds.control import Domain
+from gvfx.worlds.mujoco import Domain
 
 
-class Learning(NamedTuple):
+class CriticLearning(NamedTuple):
     """Everything that learns."""
 
     critics: Critics
@@ -36,7 +36,7 @@ class Losses(NamedTuple):
     actor: jax.Array  # [], 0 if there is none
 
 
-class Sizes(NamedTuple):
+class WorldSizes(NamedTuple):
     """The sizes of a world that the agent reads."""
 
     observation_size: int
@@ -45,11 +45,11 @@ class Sizes(NamedTuple):
 
 
 class GVFAgent:
-    """Acts by a behaviour and learns all GVFs' critics (see `gvfx.running.streams.lockstep_loop.Agent`)."""
+    """Acts by a behaviour and learns all GVFs' critics (see `gvfx.running.streams.lockstep_loop.LockstepAgent`)."""
 
     def __init__(
         self,
-        domain: Domain | Sizes,
+        domain: Domain | WorldSizes,
         targets: tuple[Target, ...],
         asked: Question,
         weights: jax.Array,
@@ -78,8 +78,8 @@ class GVFAgent:
         self.act_draws = (self.gvfs + 1) * self.size + 2
         self.learn_draws = (asked.policies + (2 if behaviour.needs_actor else 0)) * self.size
 
-    def begin(self, generator: np.random.Generator) -> Learning:
-        return Learning(self.critics.begin(generator), self.actor.begin(generator) if self.actor else None)
+    def begin(self, generator: np.random.Generator) -> CriticLearning:
+        return CriticLearning(self.critics.begin(generator), self.actor.begin(generator) if self.actor else None)
 
     def begin_acting(self) -> Any:
         return self.rule.begin(self.described.worlds, self.gvfs)
@@ -103,12 +103,18 @@ class GVFAgent:
         return jnp.concatenate([rows, self.middles(rows[:, self.columns.following]).reshape(len(rows), -1)], axis=1)
 
     def act(
-        self, learning: Learning, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
+        self, learning: CriticLearning, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
     ) -> tuple[Any, jax.Array]:
         return self.choose(learning, acting, chance, observations, self.middles(observations), over)[:2]
 
     def choose(
-        self, learning: Learning, acting: Any, chance: jax.Array, observations: jax.Array, middles: jax.Array, over: jax.Array
+        self,
+        learning: CriticLearning,
+        acting: Any,
+        chance: jax.Array,
+        observations: jax.Array,
+        middles: jax.Array,
+        over: jax.Array,
     ) -> tuple[Any, jax.Array, jax.Array]:
         """The new acting state, actions [world, action], and the policy that each world follows [world]: the index of a GVF's
         target, or the number of GVFs for the behaviour's own action."""
@@ -136,7 +142,7 @@ class GVFAgent:
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
-    def learn(self, learning: Learning, batches: jax.Array, noise: jax.Array) -> tuple[Learning, Losses]:
+    def learn(self, learning: CriticLearning, batches: jax.Array, noise: jax.Array) -> tuple[CriticLearning, Losses]:
         """The updates of one vector step on batches [updates, batch, columns]: Q and M, then the actor."""
         every = self.described.m_every
 
@@ -151,7 +157,7 @@ class GVFAgent:
         if self.actor is not None and acting is not None:
             for k in range(self.actor.options.updates):
                 acting, loss = self.update_actor(acting, critics, batches[k], noise[k])
-        return Learning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss)
+        return CriticLearning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss)
 
     def update(
         self, critics: Critics, acting: Acting | None, rows: jax.Array, noise: jax.Array, variance: bool

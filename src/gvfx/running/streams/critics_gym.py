@@ -27,7 +27,7 @@ from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.gym_stepper import Lanes
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import TwinQNetworks
-from gvfx.running.streams.critic_agent import GVFAgent, Learning, Sizes
+from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.running.streams.lockstep_loop import learn_from
 from gvfx.worlds.spec import BoxActionSpec
@@ -49,7 +49,7 @@ class CriticsGym(GymNetworks):
         self.targets = Gaussians(questions, spec)
         gvfs = len(self.names)
         asked = Question(jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist()))
-        sizes = Sizes(spec.size, spec.actions, self.names)
+        sizes = WorldSizes(spec.size, spec.actions, self.names)
         self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, plan.steps, varying=True)
         self.columns = self.agent.columns
         self.width, self.counted = self.columns.width + 1, self.columns.width  # the last column: the policy followed
@@ -61,7 +61,7 @@ class CriticsGym(GymNetworks):
         self.points_middles = np.empty(0)  # [point, gvf, action]
         self.points_draws = np.empty(0)  # [point, draw, gvf, action]
 
-    def _choose(self, learning: Learning, acting: Any, weights: jax.Array, given: jax.Array) -> tuple[Any, jax.Array]:
+    def _choose(self, learning: CriticLearning, acting: Any, weights: jax.Array, given: jax.Array) -> tuple[Any, jax.Array]:
         """The new acting state, and actions with the index of the policy that each lane follows [lane, action + 1]; given
         [lane, ...] is the input that `SteppedCritics.act` concatenates, because every separate argument costs time."""
         a, b, c, d = (given[:, low:high] for low, high in pairwise(self.inputs))
@@ -69,13 +69,13 @@ class CriticsGym(GymNetworks):
         acting, action, which = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
         return acting, jnp.concatenate([action, which[:, None]], axis=1)
 
-    def _absorb(self, learning: Learning, replay: memory.Replay, rows: jax.Array, weights: Any, many: jax.Array) -> Any:
+    def _absorb(self, learning: CriticLearning, replay: memory.Replay, rows: jax.Array, weights: Any, many: jax.Array) -> Any:
         """Store a block of transitions and learn; `many` are random numbers from NumPy, which saves compilation."""
         replay = memory.write(replay, rows)
         learning, losses = learn_from(self.agent.weighing(weights), learning, replay, many)
         return learning, replay, losses
 
-    def _look(self, learning: Learning, weights: Any, seen: Any, middles: Any, chance: Any) -> jax.Array:
+    def _look(self, learning: CriticLearning, weights: Any, seen: Any, middles: Any, chance: Any) -> jax.Array:
         """How often a lane that begins at each point follows each policy, [point, gvf + 1]; chance [point, look, draw]."""
         agent, gvfs = self.agent.weighing(weights), len(self.names)
 
@@ -110,7 +110,7 @@ class SteppedCritics(SteppedNetworks):
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
             for name in (b"behaviour", b"updates", b"networks")
         )
-        self.learning: Learning = jax.tree.map(jnp.array, run.agent.begin(networks))  # target networks are copies
+        self.learning: CriticLearning = jax.tree.map(jnp.array, run.agent.begin(networks))  # target networks are copies
         self.acting = run.agent.rule.begin(lanes, len(run.names))
         self.renew()
 
@@ -120,7 +120,7 @@ class SteppedCritics(SteppedNetworks):
         nothing: Any = None
         lean = critics._replace(q=nothing, target_q=nothing, adam_q=nothing, target_m=nothing, adam_m=nothing)
         actor = actor._replace(adam=nothing, adam_alpha=nothing) if actor is not None else None
-        self.eyes = Learning(lean._replace(updates=nothing, seen=nothing), actor)
+        self.eyes = CriticLearning(lean._replace(updates=nothing, seen=nothing), actor)
 
     def advance(self, to: int) -> None:
         step, lanes, learn = self.stepper.step, self.lanes, self.learn

@@ -22,8 +22,8 @@ from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY, Measurement
 from gvfx.running.streams.critic_agent import GVFAgent
 from gvfx.running.streams.lockstep_loop import Staggered
-from gvfx.truths.control import control_truth
-from gvfx.worlds.control import Domain
+from gvfx.truths.mujoco import mujoco_truth
+from gvfx.worlds.mujoco import Domain
 
 
 class Truth(Protocol):
@@ -49,15 +49,15 @@ class CriticsLockstep(Backend):
         plan: Plan,
         truth: Truth | None = None,
     ) -> None:
-        """truth: true values to measure against (default: the domain's, see `gvfx.truths.control`)."""
+        """truth: true values to measure against (default: the domain's, see `gvfx.truths.mujoco`)."""
         self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
         self.names = question_names(questions)
         self.weights = np.array([q.weight for q in questions], dtype=float)
-        targets, discounts, signals = ask(world, questions)
+        targets, discounts, signals = domain_questions(world, questions)
         for stop in plan.stops:
             if stop % learner.worlds:
                 raise InputError(f"evaluate_every: measurements and snapshots must fall on multiples of {learner.worlds} steps.")
-        self.truth = truth if truth is not None else truth_of(world, targets, discounts, signals)
+        self.truth = truth if truth is not None else domain_truth(world, targets, discounts, signals)
         asked = Question(_single(discounts), signals, _single([target.sigma for target in targets]))
         self.agent = GVFAgent(world, targets, asked, _single(self.weights), behaviour, learner, plan.steps)
         self.predict = jax.jit(self.agent.predict)
@@ -152,7 +152,7 @@ def flat(network: Any) -> np.ndarray:
     return np.concatenate([np.asarray(part, np.float32).ravel() for layer in layers for part in layer])
 
 
-def ask(world: Domain, questions: Sequence[GVF]) -> tuple[tuple[Target, ...], tuple[float, ...], tuple[int, ...]]:
+def domain_questions(world: Domain, questions: Sequence[GVF]) -> tuple[tuple[Target, ...], tuple[float, ...], tuple[int, ...]]:
     """Target policies, discounts and the index of each question's task."""
     targets, discounts, signals = [], [], []
     for name, q in zip(question_names(questions), questions, strict=True):
@@ -170,8 +170,8 @@ def ask(world: Domain, questions: Sequence[GVF]) -> tuple[tuple[Target, ...], tu
     return tuple(targets), tuple(discounts), tuple(signals)
 
 
-def truth_of(world: Domain, targets: tuple[Target, ...], discounts: tuple[float, ...], signals: tuple[int, ...]) -> Truth:
+def domain_truth(world: Domain, targets: tuple[Target, ...], discounts: tuple[float, ...], signals: tuple[int, ...]) -> Truth:
     """The true values shipped with gvfx, or else by Monte Carlo (stored in the user's cache folder)."""
     if signals != tuple(range(len(world.tasks))) or len(set(discounts)) > 1:
         raise InputError("questions: give one question per task, in the tasks' order, with one discount.")
-    return control_truth(world, targets, discount=discounts[0], cache=Path.home() / ".cache" / "gvfx")
+    return mujoco_truth(world, targets, discount=discounts[0], cache=Path.home() / ".cache" / "gvfx")

@@ -20,7 +20,7 @@ from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.actor_critic import normals
 from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.streams.xla import single_threaded
-from gvfx.worlds.control import Domain, Lockstep
+from gvfx.worlds.mujoco import Domain, Lockstep
 
 STREAMS = ("behaviour", "updates")  # besides "environment" and "networks", which NumPy draws
 
@@ -40,7 +40,7 @@ class Described(Protocol):
     def learning_starts(self) -> int: ...
 
 
-class Agent(Protocol):
+class LockstepAgent(Protocol):
     """Acts and learns; all functions are pure JAX.
 
     begin(generator), begin_acting()          the initial learning state and acting state
@@ -65,7 +65,7 @@ class Agent(Protocol):
     ) -> tuple[Any, jax.Array]: ...
 
 
-class State(NamedTuple):
+class LockstepState(NamedTuple):
     """The state that the compiled call updates."""
 
     keys: jax.Array  # [stream] random keys
@@ -78,7 +78,7 @@ class State(NamedTuple):
 class Staggered:
     """One seed's stream of experience and what is learned from it."""
 
-    def __init__(self, domain: Domain, agent: Agent, seed: int) -> None:
+    def __init__(self, domain: Domain, agent: LockstepAgent, seed: int) -> None:
         single_threaded()
         self.domain, self.agent, self.seed = domain, agent, seed
         described: Described = agent.described
@@ -95,7 +95,7 @@ class Staggered:
         learning = jax.tree.map(jnp.array, agent.begin(self._generator("networks")))  # target networks are copies
         replay = memory.empty(described.capacity, agent.columns.width, False)
         unset = jnp.zeros((self.worlds, domain.action_size))
-        self.state = State(_named_keys(seed), learning, agent.begin_acting(), replay, unset)
+        self.state = LockstepState(_named_keys(seed), learning, agent.begin_acting(), replay, unset)
         self.state = _compiled(agent, _begin)(self.state, self.observations)
 
     def _generator(self, name: str) -> np.random.Generator:
@@ -143,7 +143,7 @@ def _named_keys(seed: int) -> jax.Array:
     return jnp.stack([jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode())) for name in STREAMS])
 
 
-def _compiled(agent: Agent, function: Any) -> Any:
+def _compiled(agent: LockstepAgent, function: Any) -> Any:
     """A function of an agent and a state, compiled once per agent."""
     known: dict[Any, Any] = agent.__dict__.setdefault("compiled", {})
     if function not in known:
@@ -151,7 +151,7 @@ def _compiled(agent: Agent, function: Any) -> Any:
     return known[function]
 
 
-def _begin(agent: Agent, state: State, observations: jax.Array) -> State:
+def _begin(agent: LockstepAgent, state: LockstepState, observations: jax.Array) -> LockstepState:
     """The first actions."""
     keep, (chance, _) = _chance(agent, state.keys)
     over = jnp.zeros(len(observations), bool)
@@ -159,31 +159,35 @@ def _begin(agent: Agent, state: State, observations: jax.Array) -> State:
     return state._replace(keys=keep, acting=acting, actions=actions)
 
 
-def _store(agent: Agent, state: State, rows: jax.Array, onward: jax.Array, over: jax.Array) -> tuple[State, None]:
+def _store(
+    agent: LockstepAgent, state: LockstepState, rows: jax.Array, onward: jax.Array, over: jax.Array
+) -> tuple[LockstepState, None]:
     """Store the transitions without learning."""
     keep, (chance, _) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows))
     acting, actions = agent.act(state.learning, state.acting, False, chance, onward, over)
-    return State(keep, state.learning, acting, replay, actions), None
+    return LockstepState(keep, state.learning, acting, replay, actions), None
 
 
-def _store_and_learn(agent: Agent, state: State, rows: jax.Array, onward: jax.Array, over: jax.Array) -> tuple[State, Any]:
+def _store_and_learn(
+    agent: LockstepAgent, state: LockstepState, rows: jax.Array, onward: jax.Array, over: jax.Array
+) -> tuple[LockstepState, Any]:
     """Store the transitions, then make all updates."""
     keep, (chance, many) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows))
     learning, losses = learn_from(agent, state.learning, replay, many)
     acting, actions = agent.act(learning, state.acting, True, chance, onward, over)
-    return State(keep, learning, acting, replay, actions), losses
+    return LockstepState(keep, learning, acting, replay, actions), losses
 
 
-def learn_from(agent: Agent, learning: Any, replay: memory.Replay, many: jax.Array) -> tuple[Any, Any]:
+def learn_from(agent: LockstepAgent, learning: Any, replay: memory.Replay, many: jax.Array) -> tuple[Any, Any]:
     """All updates of a vector step on batches from the replay buffer; many [update, batch, 1 + draw] is uniform in (-1, 1)."""
     index = memory.sample_uniform(replay, 0.5 + 0.5 * many[..., 0].ravel())
     batches = replay.rows[index].reshape(*many.shape[:2], -1)
     return agent.learn(learning, batches, normals(many[..., 1:]))
 
 
-def _chance(agent: Agent, keys: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+def _chance(agent: LockstepAgent, keys: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """The streams' next keys; uniform numbers in (-1, 1) for acting [world, draw] and updating [update, batch, 1 + draw].
 
     All of a stream's numbers are drawn at once, because every call of a random function costs a second of compilation.

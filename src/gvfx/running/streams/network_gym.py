@@ -20,7 +20,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.kernel import whole
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
-from gvfx.learners.networks.deep_updates import Batch, DeepUpdates, Learning
+from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Targets
@@ -37,7 +37,7 @@ from gvfx.worlds.spec import BoxSpec
 TOGETHER = 8  # blocks that are learned from in one call
 
 
-class Columns(NamedTuple):
+class NetworkColumns(NamedTuple):
     """The columns of a transition's parts in a row."""
 
     observation: slice
@@ -50,17 +50,17 @@ class Columns(NamedTuple):
     width: int
 
 
-def columns(size: int, actions: int, gvfs: int, policies: int, heads: int) -> Columns:
+def network_columns(size: int, actions: int, gvfs: int, policies: int, heads: int) -> NetworkColumns:
     ends = list(accumulate((size, size, gvfs, gvfs, 1, actions * policies, heads), initial=0))
     parts = [slice(low, high) for low, high in pairwise(ends)]
     observation, following, cumulants, discounts, action, pi, shares = parts
-    return Columns(observation, following, cumulants, discounts, action, pi, shares, ends[-1])
+    return NetworkColumns(observation, following, cumulants, discounts, action, pi, shares, ends[-1])
 
 
 @whole
 def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts, over):
-    """Write the lanes' transitions into rows from `at` on, in the layout of `columns` without the shares, and mark ended
-    episodes in `over`; returns the number of rows written."""
+    """Write the lanes' transitions into rows from `at` on, in the layout of `NetworkColumns` without the shares, and mark
+    ended episodes in `over`; returns the number of rows written."""
     lanes, size = state.shape
     gvfs, made = c.shape[1], 0
     for k in range(lanes):
@@ -94,11 +94,12 @@ class NetworkGym(GymNetworks):
         self.targets = Targets(questions, spec.actions)
         rule = behaviour.network_rule()
         sizes = (spec.size, spec.actions, len(self.names))
-        self.columns = columns(*sizes, len(self.targets.distinct), learner.heads)
+        self.columns = network_columns(*sizes, len(self.targets.distinct), learner.heads)
         self.width, self.counted, self.block = self.columns.width, self.columns.action.start, learner.block
         intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
         self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
         self.member = jnp.asarray(self.targets.member)
+        self.arrays = spec.space.shape is not None  # whether policies get batches of observations as arrays
         self.constant: np.ndarray | None = None  # [lane, action, policy] if no policy depends on the observation
         if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
             self.constant = np.stack(self.targets.each(np.zeros(spec.lanes)), axis=-1).astype(np.float32)
@@ -112,7 +113,7 @@ class NetworkGym(GymNetworks):
         shares = rows[:, c.shares] if self.learner.heads else None
         return Batch(rows[:, c.observation], action, rows[:, c.following], rows[:, c.cumulants], rows[:, c.discounts], pi, shares)
 
-    def _absorb(self, learning: Learning, replay: memory.Replay, blocks: jax.Array, key: jax.Array, t: Any) -> Any:
+    def _absorb(self, learning: DeepLearning, replay: memory.Replay, blocks: jax.Array, key: jax.Array, t: Any) -> Any:
         """Store blocks of transitions [block, row, column], the last of which ends at step t, and learn after each."""
         size = blocks.shape[1]
 
@@ -133,7 +134,10 @@ class NetworkGym(GymNetworks):
         """The distinct target policies at observations, [observation, action, policy]."""
         if self.constant is not None and len(observations) == len(self.constant):
             return self.constant
-        return np.stack(self.targets.each(self.spec.together(observations)), axis=-1).astype(np.float32)
+        batch = np.array(observations) if self.arrays else list(observations)
+        ready = self.targets.prepared
+        each = [policy.at(batch, self.spec.actions, field) for policy, field in ready] if ready else self.targets.each(batch)
+        return np.stack(each, axis=-1).astype(np.float32)
 
     def note_targets(self, observations: list[Any]) -> None:
         self.points_pi = self.policies(observations)
@@ -151,7 +155,7 @@ class SteppedNetwork(SteppedNetworks):
         self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
         keys = named_keys(seed)
         self.replay_key = keys[3]
-        self.learning: Learning = jax.jit(run.updates.begin)(jax.random.split(keys[4], 4))
+        self.learning: DeepLearning = jax.jit(run.updates.begin)(jax.random.split(keys[4], 4))
         kind = TracedDecider if run.behaviour.needs_intrinsic else Decider
         self.decider = kind(run.behaviour, run.weights, spec.actions, run.targets.member, seed_streams(seed), lanes)
         self.renew()

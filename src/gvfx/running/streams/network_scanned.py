@@ -19,7 +19,7 @@ from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.drive import Backend, Stream
 from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY, Measurement
-from gvfx.running.streams.scanned_loop import Engine, State
+from gvfx.running.streams.scanned_loop import Engine, ScanState
 from gvfx.truths.lattice import LatticeTruth, continuous_truth, shipped_truth
 from gvfx.worlds.continuous_grid import ContinuousGrid
 
@@ -34,7 +34,7 @@ class NetworkScanned(Backend):
         self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
         self.names = question_names(questions)
         self.weights = np.array([q.weight for q in questions], dtype=float)
-        policies, discounts, signals = ask(world, questions)
+        policies, discounts, signals = grid_questions(world, questions)
         for stop in plan.stops:
             if stop % learner.block:
                 raise InputError(
@@ -42,7 +42,7 @@ class NetworkScanned(Backend):
                 )
         if learner.heads:
             raise InputError("heads: bootstrapped heads are for Gymnasium environments; give heads=0 here.")
-        self.truth = truth_of(world, policies, discounts, signals)
+        self.truth = grid_truth(world, policies, discounts, signals)
         self.engine = Engine(world, policies, discounts, self.weights, signals, behaviour, learner, plan.steps)
 
     def begin(self, *seeds: int) -> ScannedNetwork:
@@ -55,7 +55,7 @@ class ScannedNetwork(Stream):
 
     def __init__(self, run: NetworkScanned, seeds: Sequence[int]) -> None:
         self.run, self.seeds, self.grain = run, tuple(seeds), run.learner.block
-        self.now: State = run.engine.begin(*seeds)
+        self.now: ScanState = run.engine.begin(*seeds)
 
     def start(self) -> None:
         self.now = self.run.engine.compile(self.now)
@@ -64,7 +64,7 @@ class ScannedNetwork(Stream):
         self.now = jax.block_until_ready(self.run.engine.advance(self.now, (to - self.t) // self.grain))
         self.t = to
 
-    def _each(self) -> list[State]:
+    def _each(self) -> list[ScanState]:
         return [self.run.engine.row(self.now, k) for k in range(len(self.seeds))]
 
     def check(self) -> None:
@@ -83,7 +83,7 @@ class ScannedNetwork(Stream):
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         return [self._measured(state, curve, tables) for state in self._each()]
 
-    def _measured(self, state: State, curve: bool, tables: bool) -> Measurement:
+    def _measured(self, state: ScanState, curve: bool, tables: bool) -> Measurement:
         engine, truth = self.run.engine, self.run.truth
         points: Any = np.asarray(truth.points, dtype=np.float32)
         values = np.asarray((engine.pi * state.learning.q(points)).sum(axis=1)).T.astype(float)
@@ -108,7 +108,7 @@ class ScannedNetwork(Stream):
         return {"truth": self.run.truth.values}
 
 
-def ask(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def grid_questions(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Target policies [gvf, action], discounts [gvf] and the index of each question's signal [gvf]."""
     goals = [goal.name for goal in world.goals]
     policies, discounts, signals = [], [], []
@@ -123,7 +123,7 @@ def ask(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.ndarray, np
     return np.array(policies), np.array(discounts), np.array(signals)
 
 
-def truth_of(world: ContinuousGrid, policies: np.ndarray, discounts: np.ndarray, signals: np.ndarray) -> LatticeTruth:
+def grid_truth(world: ContinuousGrid, policies: np.ndarray, discounts: np.ndarray, signals: np.ndarray) -> LatticeTruth:
     """The true values shipped with gvfx, or else by Monte Carlo (stored in the user's cache folder)."""
     if list(signals) != list(range(len(world.goals))) or len(set(discounts)) > 1:
         raise InputError("questions: give one question per goal, in the goals' order, with one discount.")

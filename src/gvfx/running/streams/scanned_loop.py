@@ -20,7 +20,7 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
-from gvfx.learners.networks.deep_updates import Batch, DeepUpdates, Learning
+from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.running.streams.xla import single_threaded
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import ContinuousGrid
@@ -37,7 +37,7 @@ class Trouble(NamedTuple):
     value: jax.Array
 
 
-class State(NamedTuple):
+class ScanState(NamedTuple):
     """The state of a run, as stored in a checkpoint."""
 
     t: jax.Array  # [] environment steps done
@@ -46,13 +46,13 @@ class State(NamedTuple):
     age: jax.Array  # [] steps in the episode
     episodes: jax.Array
     acting: Any  # the behaviour's state
-    learning: Learning
+    learning: DeepLearning
     replay: memory.Replay
     visits: jax.Array  # [cells, actions]
     trouble: Trouble
 
 
-class Columns(NamedTuple):
+class GridColumns(NamedTuple):
     """The columns of a transition's parts in a replay row."""
 
     observation: slice
@@ -63,9 +63,9 @@ class Columns(NamedTuple):
     width: int
 
 
-def columns(size: int, gvfs: int) -> Columns:
+def grid_columns(size: int, gvfs: int) -> GridColumns:
     alive = 2 * size + gvfs
-    return Columns(slice(0, size), slice(size, 2 * size), slice(2 * size, alive), alive, alive + 1, alive + 2)
+    return GridColumns(slice(0, size), slice(size, 2 * size), slice(2 * size, alive), alive, alive + 1, alive + 2)
 
 
 def named_keys(seed: int) -> jax.Array:
@@ -98,7 +98,7 @@ class Engine:
         self.gvfs, self.actions = policies.shape
         self.rule = behaviour.network_rule()
         self.size = 2
-        self.columns = columns(self.size, self.gvfs)
+        self.columns = grid_columns(self.size, self.gvfs)
         self.steps = steps
         intrinsic = self.rule.probabilities if behaviour.needs_intrinsic else None
         sizes = (self.size, self.actions, self.gvfs)
@@ -108,20 +108,20 @@ class Engine:
 
     # --- beginning ---------------------------------------------------------------------------------------------------
 
-    def begin(self, *seeds: int) -> State:
+    def begin(self, *seeds: int) -> ScanState:
         """The state before the first step; for several seeds every array has a leading seed axis."""
         if len(seeds) == 1:
             return jax.jit(self._begin)(named_keys(seeds[0]))
         return jax.jit(jax.vmap(self._begin))(jnp.stack([named_keys(seed) for seed in seeds]))
 
-    def row(self, states: State, k: int) -> State:
+    def row(self, states: ScanState, k: int) -> ScanState:
         """The state of the k-th seed."""
         return states if states.t.ndim == 0 else jax.tree.map(lambda leaf: leaf[k], states)
 
-    def _begin(self, keys: jax.Array) -> State:
+    def _begin(self, keys: jax.Array) -> ScanState:
         *fresh, keep = jax.random.split(keys[4], 5)
         first, environment = jax.random.split(keys[0])
-        return State(
+        return ScanState(
             t=jnp.zeros((), jnp.int32),
             keys=jnp.stack([environment, keys[1], keys[2], keys[3], keep]),
             observation=continuous_grid.reset(self.world, first),
@@ -136,13 +136,13 @@ class Engine:
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
-    def probabilities(self, acting: Any, learning: Learning, t: Any, observation: jax.Array) -> jax.Array:
+    def probabilities(self, acting: Any, learning: DeepLearning, t: Any, observation: jax.Array) -> jax.Array:
         """mu [action] at an observation."""
         m = learning.m(observation) if self.behaviour.needs_variance else self.pi
         value = learning.intrinsic.value(observation)[..., 0] if learning.intrinsic is not None else None
         return self.rule.probabilities(acting, t, self.pi, m, value)
 
-    def _step(self, learning: Learning, carry: tuple, chance: tuple) -> tuple[tuple, tuple]:
+    def _step(self, learning: DeepLearning, carry: tuple, chance: tuple) -> tuple[tuple, tuple]:
         """One environment step; its random numbers are drawn beforehand, for all steps of a block at once."""
         t, observation, age, acting, episodes = carry
         u, moving, starting = chance
@@ -174,11 +174,11 @@ class Engine:
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
-    def compile(self, state: State) -> State:
+    def compile(self, state: ScanState) -> ScanState:
         """The same state, after compiling the loop for it."""
         return self._go_on(self._warm_up(state, 0), 0)
 
-    def advance(self, state: State, blocks: int) -> State:
+    def advance(self, state: ScanState, blocks: int) -> ScanState:
         """Advance by a number of blocks; learning begins with the block that contains `learning_starts`."""
         done, block = int(self.row(state, 0).t), self.learner.block
         silent = min(blocks, max(0, -(-(self.learner.learning_starts - done) // block) - 1))
@@ -186,13 +186,13 @@ class Engine:
             state = self._warm_up(state, silent)
         return self._go_on(state, blocks - silent) if blocks > silent else state
 
-    def _advance(self, learns: bool, state: State, blocks: jax.Array) -> State:
+    def _advance(self, learns: bool, state: ScanState, blocks: jax.Array) -> ScanState:
         body = partial(self._block, learns=learns)
         if state.t.ndim:
             body = jax.vmap(body)
         return jax.lax.fori_loop(0, blocks, lambda _, s: body(s), state)
 
-    def _block(self, state: State, learns: bool) -> State:
+    def _block(self, state: ScanState, learns: bool) -> ScanState:
         block = self.learner.block
         both = jax.vmap(jax.random.split)(state.keys[:4])  # [stream, 2]
         move_key, start_key = jax.random.split(both[0, 1])
@@ -210,7 +210,7 @@ class Engine:
         if learns:
             learning, replay, losses = self.updates.learn(t, learning, replay, both[3, 1])
         learning = self.updates.renewed(learning, state.t, t)
-        return State(
+        return ScanState(
             t=t,
             keys=jnp.concatenate([both[:, 0], state.keys[4:]]),
             observation=observation,

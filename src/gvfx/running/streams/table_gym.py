@@ -39,7 +39,7 @@ from gvfx.truths.exact import predicted_values
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
 
-class Agent(NamedTuple):
+class TableAgent(NamedTuple):
     """Everything that `act` and `learn` read and write; [lane] is one of the environments stepped together."""
 
     behaviour: Any
@@ -65,7 +65,7 @@ class Agent(NamedTuple):
 @cache
 def make_agent(
     sizes: Sizes, behaviour: BehaviourRule, learner: LearnerRule, needs_next_action: bool, counted: bool
-) -> tuple[Callable[[Agent], None], Callable[[Agent], None], Callable[[Agent], None]]:
+) -> tuple[Callable[[TableAgent], None], Callable[[TableAgent], None], Callable[[TableAgent], None]]:
     """act(agent) chooses an action in every lane; learn(agent) learns from every lane's transition; end(agent) ends the
     episodes of all lanes without a transition, for a run that continues in new ones."""
     actions = sizes.actions
@@ -128,7 +128,7 @@ def make_agent(
     return act, learn, end
 
 
-def bound(function: Any, agent: Agent) -> Callable[[Agent], None]:
+def bound(function: Any, agent: TableAgent) -> Callable[[TableAgent], None]:
     """A compiled function for one agent's types, without numba's type lookup at every call."""
     signature = (typeof(agent),)
     function.compile(signature)
@@ -191,7 +191,7 @@ class SteppedTable(Stream):
         c, gamma = self.reader.begin(lanes)
         rates, capacity = run.learner.forgetting_rates, max(FIRST, 2 * lanes) if run.counted else 0
         asked = run.improvement.begin(run.asked)
-        self.agent = Agent(
+        self.agent = TableAgent(
             behaviour=run.behaviour.begin(asked, run.tables),
             learner=run.learner.begin(asked, run.tables),
             pi=asked.pi,

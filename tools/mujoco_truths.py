@@ -1,6 +1,6 @@
 """Make the true values of Walker and Cheetah that ship with gvfx, and print how well they are known.
 
-    python tools/control_truths.py
+    python tools/mujoco_truths.py
 
 A file that is there already is kept: delete it to remake it, with the same bytes (17 CPU-minutes, of which Walker takes 15).
 """
@@ -10,16 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gvfx.questions.target_policies import Target
-from gvfx.truths.control import SHIPPED, control_truth
-from gvfx.worlds.control import DOMAINS
+from gvfx.truths.mujoco import SHIPPED, mujoco_truth
+from gvfx.worlds.mujoco import DOMAINS
 
 
 def main(folder: Path = SHIPPED) -> None:
     for domain in DOMAINS.values():
         targets = [Target.shipped(domain.name, task) for task in domain.tasks]
-        truth = control_truth(
-            domain, targets, cache=folder, progress=lambda done, of: print(f"{done}/{of}", end="\r", flush=True)
-        )
+        truth = mujoco_truth(domain, targets, cache=folder, progress=lambda done, of: print(f"{done}/{of}", end="\r", flush=True))
         for task, value, noise in zip(domain.tasks, truth.values.mean(axis=0), truth.noise_floor, strict=True):
             print(f"{domain.name} {task}: mean value {value:.2f}, noise floor {noise:.3f}")
 

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from gvfx.errors import InputError
-from gvfx.worlds.control import Domain, NoMuJoCo, import_mujoco, load_model
+from gvfx.worlds.mujoco import Domain, NoMuJoCo, import_mujoco, load_model
 
 
 def render(domain: Domain, state: np.ndarray, width: int = 480, height: int = 360, camera: str = "side") -> np.ndarray:

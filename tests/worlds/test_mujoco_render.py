@@ -5,11 +5,11 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
-from helpers.control import BOTH
+from helpers.mujoco_worlds import BOTH
 from PIL import Image
 
 from gvfx.errors import InputError
-from gvfx.worlds import control_render
+from gvfx.worlds import mujoco_render
 
 
 @BOTH
@@ -30,10 +30,10 @@ def test_pictures(domain, tmp_path):
         assert (red > blue + 50).sum() > 50  # the orange torso is in the picture
     assert (images[0] != images[1]).any()
     state = env.unwrapped._world.get_state()[0]
-    np.testing.assert_array_equal(control_render.render(domain, state, 160, 120), images[1])
+    np.testing.assert_array_equal(mujoco_render.render(domain, state, 160, 120), images[1])
 
-    control_render.save_still(tmp_path / "still.png", images[1])
-    control_render.save_film(tmp_path / "film.gif", images)
+    mujoco_render.save_still(tmp_path / "still.png", images[1])
+    mujoco_render.save_film(tmp_path / "film.gif", images)
     with Image.open(tmp_path / "still.png") as still, Image.open(tmp_path / "film.gif") as film:
         np.testing.assert_array_equal(np.asarray(still), images[1])
         assert film.n_frames == 2 and film.size == (160, 120)

@@ -8,12 +8,13 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from helpers.control import BOTH, mujoco, rng
+from helpers.mujoco_worlds import BOTH, mujoco, rng
 
 from gvfx.errors import InputError
-from gvfx.worlds import control, control_render
-from gvfx.worlds.control import CHEETAH, DOMAINS, WALKER, Lockstep, UnstableWorld, load_model
-from gvfx.worlds.control_env import ControlEnv
+from gvfx.worlds import mujoco as domains
+from gvfx.worlds import mujoco_render
+from gvfx.worlds.mujoco import CHEETAH, DOMAINS, WALKER, Lockstep, UnstableWorld, load_model
+from gvfx.worlds.mujoco_env import MujocoEnv
 
 WHOLE = mujoco.mjtState.mjSTATE_INTEGRATION.value
 
@@ -254,7 +255,7 @@ def test_bad_input_is_named(monkeypatch):
     cases = [
         ("worlds", lambda: Lockstep(WALKER, 0)),
         ("threads", lambda: Lockstep(WALKER, 1, 1.5)),
-        ("domain", lambda: control.domain_named("runner")),
+        ("domain", lambda: domains.domain_named("runner")),
         ("actions", lambda: worlds.step(np.zeros((3, 6)))),
         ("which", lambda: worlds.reset(rng(), np.array([1, 0]))),
         ("which", lambda: worlds.reset(rng(), np.array([2]))),
@@ -262,9 +263,9 @@ def test_bad_input_is_named(monkeypatch):
         ("states", lambda: worlds.set_state(state[:1])),
         ("states", lambda: worlds.set_state(np.full_like(state, np.nan))),
         ("task", lambda: gymnasium.make("gvfx/Walker-v0", task="run")),
-        ("render_mode", lambda: ControlEnv(render_mode="human")),
-        ("width", lambda: control_render.render(WALKER, state[0], 0, 10)),
-        ("state", lambda: control_render.render(WALKER, state, 10, 10)),
+        ("render_mode", lambda: MujocoEnv(render_mode="human")),
+        ("width", lambda: mujoco_render.render(WALKER, state[0], 0, 10)),
+        ("state", lambda: mujoco_render.render(WALKER, state, 10, 10)),
     ]
     for field, call in cases:
         with pytest.raises(InputError, match=rf"^{field}: "):
@@ -282,13 +283,13 @@ def test_a_missing_or_other_mujoco_says_what_to_install(monkeypatch):
 
 
 def test_mujoco_is_imported_on_first_use_only():
-    code = "import sys, gvfx, gymnasium, gvfx.worlds.control_env, gvfx.truths.control; assert 'mujoco' not in sys.modules"
+    code = "import sys, gvfx, gymnasium, gvfx.worlds.mujoco_env, gvfx.truths.mujoco; assert 'mujoco' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_domains():
     for name, domain in DOMAINS.items():
         model = load_model(name)
-        assert domain.name == name and control.domain_named(name) is domain
+        assert domain.name == name and domains.domain_named(name) is domain
         assert (model.nu, Lockstep(domain, 1).observations().shape) == (domain.action_size, (1, domain.observation_size))
         assert domain.substeps * model.opt.timestep == {"walker": 0.025, "cheetah": 0.01}[name]

@@ -6,9 +6,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from helpers.control import BOTH
+from helpers.mujoco_worlds import BOTH
 
-from gvfx.worlds.control import Lockstep
+from gvfx.worlds.mujoco import Lockstep
 
 
 @BOTH

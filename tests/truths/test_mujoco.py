@@ -6,13 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers.control import BOTH, rng
+from helpers.mujoco_worlds import BOTH, rng
 
 from gvfx.errors import InputError
-from gvfx.truths import control as control_truth
-from gvfx.truths.control import ControlTruth
-from gvfx.truths.control import control_truth as truth_of
-from gvfx.worlds.control import CHEETAH, WALKER, Lockstep, load_model
+from gvfx.truths import mujoco as truths
+from gvfx.truths.mujoco import MujocoTruth
+from gvfx.truths.mujoco import mujoco_truth as truth_of
+from gvfx.worlds.mujoco import CHEETAH, WALKER, Lockstep, load_model
 
 
 class Linear:
@@ -36,7 +36,7 @@ def targets(domain, sigma=0.2):
 
 
 def assert_same(a, b):
-    for name in ControlTruth.__dataclass_fields__:
+    for name in MujocoTruth.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
@@ -56,7 +56,7 @@ def test_the_truth_does_not_depend_on_the_layout(domain):
 
 @BOTH
 def test_the_points_lie_on_the_targets_trajectories(domain):
-    states, observations, actions = control_truth.choose_points(domain, targets(domain, sigma=1e-9), 8, 0)
+    states, observations, actions = truths.choose_points(domain, targets(domain, sigma=1e-9), 8, 0)
     seconds = domain.substeps * load_model(domain.name).opt.timestep
     np.testing.assert_allclose(states[:, 0] / seconds, [125, 375, 625, 875] * 2)
     worlds = Lockstep(domain, 8)
@@ -105,13 +105,13 @@ def test_the_truth_is_kept_and_shipped(tmp_path, monkeypatch):
     (path,) = tmp_path.iterdir()
     raw = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(control_truth, "simulate", None)
+        patch.setattr(truths, "simulate", None)
         assert_same(first, truth_of(world, targets(CHEETAH), **asked, cache=tmp_path))
         with pytest.raises(TypeError):
             truth_of(world, targets(CHEETAH)[::-1], **asked, cache=tmp_path)
         with pytest.raises(TypeError):
             truth_of(CHEETAH, targets(CHEETAH), **asked, cache=tmp_path)
-        patch.setattr(control_truth, "SHIPPED", tmp_path)
+        patch.setattr(truths, "SHIPPED", tmp_path)
         assert_same(first, truth_of(world, targets(CHEETAH), **asked))
     path.write_bytes(raw[:-1])
     assert_same(first, truth_of(world, targets(CHEETAH), **asked, cache=tmp_path))

@@ -8,12 +8,12 @@ import gymnasium
 import numpy as np
 
 from gvfx.errors import InputError, UnknownName
-from gvfx.worlds.control import Domain, Lockstep, domain_named
-from gvfx.worlds.control_render import render
+from gvfx.worlds.mujoco import Domain, Lockstep, domain_named
+from gvfx.worlds.mujoco_render import render
 
 
-class ControlEnv(gymnasium.Env):
-    """One world of a domain of `gvfx.worlds.control`.
+class MujocoEnv(gymnasium.Env):
+    """One world of a domain of `gvfx.worlds.mujoco`.
 
     Observation: float64 [o].  Reward: the cumulant of `task` (by default the domain's first); info["cumulants"] has the
     cumulants of all tasks by name.  Episodes are truncated at the domain's horizon (1000) and never terminate.

@@ -1,13 +1,13 @@
 """True values on Walker and Cheetah by Monte Carlo, at fixed state-action points of the targets' trajectories.
 
-Target k of a domain answers about its task k: Q_k(s, a) = E[sum_t gamma^t c_k,t] when a is taken in s and target k is
+ActingTarget k of a domain answers about its task k: Q_k(s, a) = E[sum_t gamma^t c_k,t] when a is taken in s and target k is
 followed from then on.  Targets act as clip(act(observation) + N(0, sigma^2), -1, 1), which makes episodes differ.
 
 Every point is a state of a trajectory of its own and the action taken there.  The points of a target lie at evenly spaced
 times up to the horizon, and each target provides the same number.  Every (GVF, point) has its own random stream and its
 own calls of the actor, so values do not depend on the numbers of worlds stepped together and of threads.
 
-The files in `data/` were made by `tools/control_truths.py`.
+The files in `data/` were made by `tools/mujoco_truths.py`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.truths.cache import Arrays, kept, shipped
-from gvfx.worlds.control import MUJOCO_VERSION, Domain, Lockstep
+from gvfx.worlds.mujoco import MUJOCO_VERSION, Domain, Lockstep
 
 SHIPPED = Path(__file__).parent / "data"
 
 
-class Target(Protocol):
+class ActingTarget(Protocol):
     """What is needed of a target policy, which acts as clip(act(observations [n, o]) + N(0, sigma^2), -1, 1) [n, a]."""
 
     @property
@@ -41,7 +41,7 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ControlTruth:
+class MujocoTruth:
     """True values at the evaluation points, with standard errors."""
 
     states: np.ndarray  # [point, k], of the simulator
@@ -63,9 +63,9 @@ class ControlTruth:
         return (self.standard_errors**2).mean(axis=0)
 
 
-def control_truth(
+def mujoco_truth(
     domain: Domain,
-    targets: Sequence[Target],
+    targets: Sequence[ActingTarget],
     points: int = 50,
     episodes: int = 100,
     discount: float = 0.99,
@@ -75,7 +75,7 @@ def control_truth(
     worlds: int = 500,
     threads: int = 1,
     progress: Callable[[int, int], None] | None = None,
-) -> ControlTruth:
+) -> MujocoTruth:
     """The truth that ships with gvfx, or the one stored in the folder `cache`, or a new one.
 
     targets:  one for each task of the domain, in their order.
@@ -101,11 +101,11 @@ def control_truth(
         }
 
     found = shipped(SHIPPED, asked) or kept(cache, "control", asked, make)
-    return ControlTruth(**{field.name: found[field.name] for field in fields(ControlTruth)})
+    return MujocoTruth(**{field.name: found[field.name] for field in fields(MujocoTruth)})
 
 
 def describe(
-    domain: Domain, targets: Sequence[Target], points: int, episodes: int, discount: float, steps: int, seed: int
+    domain: Domain, targets: Sequence[ActingTarget], points: int, episodes: int, discount: float, steps: int, seed: int
 ) -> dict[str, Any]:
     """Everything that the truth depends on, as JSON types, after checking it."""
     if len(targets) != len(domain.tasks):
@@ -136,7 +136,9 @@ def describe(
     }
 
 
-def choose_points(domain: Domain, targets: Sequence[Target], points: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def choose_points(
+    domain: Domain, targets: Sequence[ActingTarget], points: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(states [point, k], observations [point, o], actions [point, a]), the first target's points first."""
     each = points // len(targets)
     times = ((np.arange(each) + 0.5) * domain.horizon / each).astype(int)  # point k: trajectory k at times[k]
@@ -156,7 +158,7 @@ def choose_points(domain: Domain, targets: Sequence[Target], points: int, seed: 
 
 def simulate(
     domain: Domain,
-    targets: Sequence[Target],
+    targets: Sequence[ActingTarget],
     states: np.ndarray,
     actions: np.ndarray,
     episodes: int,
@@ -191,7 +193,7 @@ def simulate(
     return values, errors
 
 
-def _act(target: Target, observations: np.ndarray, normals: np.ndarray) -> np.ndarray:
+def _act(target: ActingTarget, observations: np.ndarray, normals: np.ndarray) -> np.ndarray:
     return np.clip(np.asarray(target.act(observations), float) + target.sigma * normals, -1.0, 1.0)
 
 
