@@ -1,4 +1,4 @@
-"""Writes docs/examples.md: every example with what it prints.  Run it with `python docs/make_examples.py`."""
+"""Write docs/examples.md: every example with its output.  Run it with `python docs/make_examples.py`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ ORDER = (
     "recommender",
     "robot",
     "pendulum",
-    "control",
+    "unknown_targets",
     "scales",
     "two_questions",
+    "own_behaviour",
+    "own_learner",
+    "own_figure",
 )
 
 
 def shown(name: str) -> str:
-    """An example's first line, its source and its output."""
+    """The section of one example: the first line of its docstring, a link to its source, and its output."""
     path = HERE.parent / "examples" / f"{name}.py"
     source = path.read_text()
     run = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
     if run.returncode:
         missing = run.stderr.splitlines()[-1]
-        print(f"{name}: left as it is ({missing})")
+        print(f"{name}: section unchanged ({missing})")
         return kept(name)
     print(f"{name}: {len(run.stdout.splitlines())} lines")
     title = (ast.get_docstring(ast.parse(source)) or name).splitlines()[0]
@@ -37,7 +40,7 @@ def shown(name: str) -> str:
 
 
 def kept(name: str) -> str:
-    """What the page says now."""
+    """The section that the page has now."""
     parts = (HERE / "examples.md").read_text().split("\n## ")
     return next((f"## {part.rstrip()}\n" for part in parts if part.startswith(f"{name}\n")), "")
 
@@ -45,6 +48,6 @@ def kept(name: str) -> str:
 if __name__ == "__main__":
     wanted = sys.argv[1:] or ORDER
     sections = [shown(name) if name in wanted else kept(name) for name in ORDER]
-    how = "Written by `python docs/make_examples.py`; every example is a file of at most 60 lines."
-    intro = f"# Examples and what they print\n\n{how}\n"
+    how = "Written by `python docs/make_examples.py`. Every example is a file of at most 60 lines."
+    intro = f"# Examples and their output\n\n{how}\n"
     (HERE / "examples.md").write_text("\n".join([intro, *filter(None, sections)]))

@@ -1,4 +1,4 @@
-"""Cumulants of scales 1 and 1,000: with equal weights the small question is forgotten, calibrated it counts as much."""
+"""Cumulants of scales 1 and 1,000: equal weights neglect the small question, calibrated weights count both equally."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ questions = [
 ]
 STEPS, SEEDS = 20_000, 10
 
-for weights in (None, "calibrated"):
+for calibrate in (False, True):
     result = gvfx.evaluate(
         world,
         questions,
@@ -20,11 +20,11 @@ for weights in (None, "calibrated"):
         steps=STEPS,
         seeds=SEEDS,
         evaluate_every=STEPS,
-        weights=weights,
+        calibrate=calibrate,
     )
     scale = (result.truth[0][:, world.live] ** 2).mean(axis=1)  # mean square value of each question
     relative = np.sqrt(result.mse[:, -1].mean(axis=0) / scale)
-    print(f"weights={weights!r}")
+    print(f"calibrate={calibrate}")
     for name, share in zip(result.names, relative, strict=True):
         print(f"  {name}: off by {share:.2%} of its size")
 

@@ -84,7 +84,7 @@ def test_says_when_the_steps_do_not_suffice():
 
 def test_says_when_a_target_policy_does_what_was_never_tried():
     world, (question,) = two_armed_bandit()
-    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*some answers rest on actions never tried.* best so far"):
+    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*some answers depend on actions that were never tried.* best so far"):
         result = gvfx.evaluate(
             world,
             [question],
@@ -131,7 +131,7 @@ def test_a_relative_rule_to_stop_weighs_relative_errors_alike():
 
 
 def test_complaints():
-    with pytest.raises(gvfx.InputError, match=r"^calibrate: GVFExplorer weighs its questions before"):
+    with pytest.raises(gvfx.InputError, match=r"^calibrate: GVFExplorer weights its questions before"):
         gvfx.evaluate(*chain(), gvfx.GVFExplorer(), steps=10, calibrate=True)
     with pytest.raises(gvfx.InputError, match=r"^target: "):
         gvfx.error_below(0.0)

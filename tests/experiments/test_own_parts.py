@@ -94,7 +94,7 @@ def test_a_text_alone_imports_nothing(leaning):
     text = leaning.experiment().json
     parts = leaning.Leaning, leaning.half
     del sys.modules["leaning_module"]
-    with pytest.raises(gvfx.InputError, match=r"leaning_module:Leaning is named by the text but not by your program"):
+    with pytest.raises(gvfx.InputError, match=r"leaning_module:Leaning is named by the text but not known to your program"):
         Experiment.from_json(text)
     assert "leaning_module" not in sys.modules
     sys.modules["leaning_module"] = sys.modules[__name__]  # a module of that name that lacks the class
@@ -133,7 +133,7 @@ def test_what_cannot_be_named_cannot_be_stored():
         _ = small(questions=(gvfx.GVF(Local(), 1.0),)).json
     with pytest.raises(gvfx.InputError, match=r"^policy: Loose cannot be stored; write @dataclass\(frozen=True\)"):
         _ = small(questions=(gvfx.GVF(Loose(), 1.0),)).json
-    with pytest.raises(gvfx.InputError, match=r"^experiment: this worker cannot import nowhere:Thing; put its module"):
+    with pytest.raises(gvfx.InputError, match=r"^experiment: this worker cannot import nowhere:Thing; install its module"):
         imported(["nowhere:Thing"])
 
 

@@ -64,8 +64,8 @@ def test_a_function_without_a_name_cannot_be_stored():
     [
         ("{", "JSON"),
         ('{"format": 999}', "another version"),
-        (json.dumps({**json.loads(small().json), "learner": {"@": "os.system"}}), "not a part"),
-        (json.dumps({**json.loads(small().json), "world": {"@world": "exec", "with": {}}}), "no maker"),
+        (json.dumps({**json.loads(small().json), "learner": {"@": "os.system"}}), "not a class of gvfx"),
+        (json.dumps({**json.loads(small().json), "world": {"@world": "exec", "with": {}}}), "not a known kind of world"),
     ],
 )
 def test_text_that_is_no_experiment_is_refused(text, words):

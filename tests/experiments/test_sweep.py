@@ -214,5 +214,5 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bytes(tmp_path, undis
 
 
 def test_no_scheduler_at_the_address_is_one_sentence(tmp_path):
-    with pytest.raises(gvfx.InputError, match="cluster: no Dask scheduler answers"):
+    with pytest.raises(gvfx.InputError, match="cluster: no Dask scheduler responds"):
         run_all(Store(tmp_path), RUNS, cluster="tcp://127.0.0.1:9")

@@ -40,7 +40,10 @@ REFUSED = [
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, None, gvfx.Uniform()), "^learner: Uniform is a behaviour; give it as behaviour="),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, None, gvfx.Deep), "^learner: Deep is a class"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, lambda o: [0.5, 0.5]), r"^behaviour: .* is a policy; write gvfx.Follow\(policy\)"),
-    (lambda: gvfx.evaluate(Sound(), QUESTIONS, until=0.01), r"^until: 0.01 is not a rule to stop; give gvfx.error_below"),
+    (
+        lambda: gvfx.evaluate(Sound(), QUESTIONS, until=0.01),
+        r"^until: 0.01 is not a stopping rule; give one such as gvfx.error_below",
+    ),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, steps=0.5), "^steps: 0.5 is not a whole number"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, steps="many"), "^steps: 'many' is not a whole number"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, steps=float("nan")), "^steps: nan is not a whole number"),
@@ -72,7 +75,7 @@ def test_refused_in_one_sentence_before_the_first_step(call, words):
 def test_an_environment_of_the_old_api_is_named(env, words):
     with pytest.raises(gvfx.EnvironmentFailed, match=words) as caught:
         gvfx.evaluate(env, QUESTIONS, steps=100)
-    assert caught.value.result is None and "environment of Gym" in str(caught.value)
+    assert caught.value.result is None and "old Gym environment" in str(caught.value)
 
 
 def test_what_is_clear_is_accepted():

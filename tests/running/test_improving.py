@@ -180,7 +180,10 @@ def test_bad_input_is_one_sentence():
         (lambda: gvfx.exact.values(world, drifting), "policy: what is best changes"),
         (lambda: gvfx.evaluate(world, own, learner=counted, until=gvfx.error_below(1.0), steps=100), "until: the bound"),
         (lambda: gvfx.evaluate(world, own, gvfx.Follow(gvfx.own_greedy()), steps=100), "behaviour.policy: a policy by its own"),
-        (lambda: gvfx.evaluate(gym.make("CartPole-v1"), [gvfx.GVF(gvfx.own_greedy(), 1.0)], steps=100), "policy: networks do"),
+        (
+            lambda: gvfx.evaluate(gym.make("CartPole-v1"), [gvfx.GVF(gvfx.own_greedy(), 1.0)], steps=100),
+            "policy: own_greedy",
+        ),
         (lambda: gvfx.truth_of(gym.make("FrozenLake-v1"), [gvfx.GVF(gvfx.own_greedy(), 1.0)]), "gvf1.policy: a policy by"),
     ]
     mixture = gvfx.GVF(gvfx.mixture_policy([gvfx.own_greedy(), gvfx.uniform_policy()]), 1.0)

@@ -97,5 +97,5 @@ def test_bad_columns_are_named(change, field):
 
 def test_endless_sums_are_refused():
     log = {"observation": [0], "action": [0], "next_observation": [0], "terminated": [False]}
-    with pytest.raises(gvfx.InputError, match="^discount: the log's values do not settle"):
+    with pytest.raises(gvfx.InputError, match="^discount: the values of .* do not converge in this log"):
         gvfx.evaluate_log(log, [gvfx.GVF([1.0], 1.0, 1.0)])

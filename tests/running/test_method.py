@@ -102,7 +102,11 @@ def test_wrong_learners(learner, sentence):
     ("kind", "parts", "words"),
     [
         ("networks", {"behaviour": gvfx.OptimalDesign()}, "OptimalDesign runs on tables only; for networks choose gvfx.GVFE"),
-        ("box_actions", {"behaviour": gvfx.OptimalDesign()}, "OptimalDesign has no continuous actions; choose gvfx.Actor"),
+        (
+            "box_actions",
+            {"behaviour": gvfx.OptimalDesign()},
+            "OptimalDesign does not support continuous actions; choose gvfx.Actor",
+        ),
         ("tables", {"behaviour": gvfx.Hold(gvfx.Uniform())}, r"Hold\(Uniform\) runs on Box actions only; for tables choose"),
         ("tables", {"behaviour": gvfx.Hold(gvfx.RandomPolicies())}, r"Hold\(RandomPolicies\) combines parts that"),
         ("networks", {"learner": gvfx.ExpectedSarsa()}, r"ExpectedSarsa needs Discrete observations; use gvfx.Deep\."),

@@ -29,7 +29,7 @@ def test_results_as_rows_and_text(result):
     try:
         import pandas  # noqa: F401
     except ImportError:
-        with pytest.raises(gvfx.InputError, match="^pandas: is not installed"):
+        with pytest.raises(gvfx.InputError, match="^pandas: not installed"):
             result.to_dataframe()
     else:
         assert list(result.to_dataframe().columns) == list(rows[0])

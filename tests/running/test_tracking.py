@@ -41,8 +41,8 @@ def test_every_measurement_is_a_line_and_progress_is_still_told(saved, tmp_path)
 @pytest.mark.parametrize(
     ("track", "words"),
     [
-        (gvfx.TensorBoard("runs"), r"^track: TensorBoard needs a package; pip install 'gvfx\[tensorboard\]'"),
-        (gvfx.WeightsAndBiases(), r"^track: Weights & Biases needs a package; pip install 'gvfx\[wandb\]'"),
+        (gvfx.TensorBoard("runs"), r"^track: TensorBoard is not installed; run pip install 'gvfx\[tensorboard\]'"),
+        (gvfx.WeightsAndBiases(), r"^track: Weights & Biases is not installed; run pip install 'gvfx\[wandb\]'"),
         (3, "^track: 3 is not a tracker"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Actor: a behaviour for continuous actions that learns where the return's variance is high (paper, Algorithm 2)."""
+"""Actor: a learned behaviour for continuous actions, driven by the variance of the return (paper, Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ CHOICES = {"direction": ("raise", "lower", "optimal"), "kl_to": ("each", "mixtur
 class Actor(Behaviour):
     """The SAC-based GVFExplorer: a squashed-Gaussian actor mu driven by the variance critics.
 
-    direction:  "raise" lets the actor raise sum_i w_i M_i(s, a) - alpha log mu(a|s), "lower" sum_i w_i M_i + alpha log mu
-                lets it lower; "optimal" draws it to Theorem 4.1's mu* ~ sqrt(sum_i w_i pi_i^2 M_i) by KL(mu || mu*),
-                where kl_weight, normalised and the temperature have no part.
-    normalised: divide M's sum by its mean over the batch, so that kl_weight and alpha mean the same in every world.
-    kl_weight:  of KL(mu || target policies), kl_to "each" of them (their mean) or their "mixture".
-    target_entropy: what the temperature alpha holds mu's entropy at (None: the target policies' own); alpha: its start.
-    updates:    of the actor per vector step.
+    direction:  "raise" maximises sum_i w_i M_i(s, a) - alpha log mu(a|s), "lower" minimises sum_i w_i M_i + alpha log mu;
+                "optimal" minimises KL(mu || mu*) to Theorem 4.1's mu* ~ sqrt(sum_i w_i pi_i^2 M_i) and ignores kl_weight,
+                normalised and the temperature.
+    normalised: divide M's sum by its mean over the batch, so that kl_weight and alpha have the same meaning in every world.
+    kl_weight:  weight of KL(mu || target policies); kl_to "each" averages over them, "mixture" uses their mixture.
+    target_entropy: the entropy of mu that the temperature alpha aims at (None: that of the target policies); alpha: its
+                initial value.
+    updates:    updates of the actor per vector step.
     share:      the fraction of the worlds that follow the actor; the others follow the target policies in turn.
     """
 

@@ -22,7 +22,7 @@ class ExplorerState(NamedTuple):
 
 @dataclass(frozen=True)
 class GVFExplorer(Behaviour):
-    """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform where all of them are zero."""
+    """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform if all of these are zero."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
     needs_variance: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class GVFExplorer(Behaviour):
         return NetworkRule(lambda weights: weights, probabilities, lambda state: state)
 
     def box_action_rule(self) -> BoxActionRule:
-        """Of the target policies' draws, one is followed with a probability in proportion to its pull."""
+        """Follows one of the target policies' samples, with probability proportional to its pull."""
         import jax.numpy as jnp
 
         def choose(chance, pull):

@@ -1,4 +1,4 @@
-"""Behaviours that do not learn: one policy, the targets' mixture, uniform, and the targets in turn."""
+"""Behaviours that do not learn: uniform, the mixture of the targets, the targets in turn, and a given policy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FixedState(NamedTuple):
 
 
 class MixtureState(NamedTuple):
-    share: float  # of every target policy
+    share: float  # the weight of every target policy
 
 
 class TurnState(NamedTuple):
@@ -50,7 +50,7 @@ class Uniform(Behaviour):
 
 @dataclass(frozen=True)
 class Mixture(Behaviour):
-    """The mean of the target policies, drawn anew at every step (paper, App. B.1)."""
+    """The mean of the target policies at every step (paper, App. B.1)."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
 
@@ -69,7 +69,7 @@ class Mixture(Behaviour):
 
 @dataclass(frozen=True)
 class Follow(Behaviour):
-    """One policy of your own, whatever the questions."""
+    """One given policy, independent of the questions."""
 
     policy: Policy
 
@@ -88,7 +88,7 @@ class Follow(Behaviour):
 
 @dataclass(frozen=True)
 class RandomPolicies(Behaviour):
-    """A fresh random policy every episode, each row uniform numbers scaled to sum to one (the authors' "Uniform")."""
+    """A new random policy every episode, each row uniform numbers scaled to sum to one (the authors' "Uniform")."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
 
@@ -121,7 +121,7 @@ class RoundRobin(Behaviour):
         )
 
     def box_action_rule(self) -> BoxActionRule:
-        """In turn in every world; the worlds begin with different policies."""
+        """The target policies in turn in every world; the worlds begin with different ones."""
         import jax.numpy as jnp
 
         return BoxActionRule(
@@ -132,12 +132,12 @@ class RoundRobin(Behaviour):
 
 
 def _stateless(choose: Callable[[Any], Any]) -> NetworkRule:
-    """A rule that looks at the target policies alone."""
+    """A rule that depends on the target policies only."""
     return NetworkRule(lambda weights: (), lambda state, t, pi, m, value: choose(pi), lambda state: state)
 
 
 def memoryless(choose: Callable[[Any, Any], Any]) -> BoxActionRule:
-    """A rule for Box actions that looks at chance and pull alone."""
+    """A rule for Box actions that depends on chance and pull only."""
     return BoxActionRule(
         begin=lambda worlds, gvfs: (),
         choose=lambda state, chance, pull: (state, choose(chance, pull)),

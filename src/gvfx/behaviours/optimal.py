@@ -1,20 +1,20 @@
-r"""OptimalDesign: go where the answers' error falls fastest, learning the world on the way.
+r"""OptimalDesign: visit the pairs that reduce the error of the answers fastest, estimating the world during the run.
 
-The error of certainty equivalence after n(s, a) visits is about sum G / n (`gvfx.design`).  From a cold start nothing of
-it is known, so: act at random for a while; then, each time the data have grown by a fixed factor, estimate the world and
-with it G, choose the behaviour that minimises sum G / (n + m x) over the visits x that the estimated world allows, and
-follow it.  Estimates from few visits are kept honest in three ways:
+The error of certainty equivalence after n(s, a) visits is about sum G / n (`gvfx.design`).  At the start G is unknown, so
+the behaviour acts at random for a while; then, each time the data have grown by a fixed factor, it estimates the world and
+G, chooses the behaviour that minimises sum G / (n + m x) over the visits x that the estimated world allows, and follows it.
+Three things protect against estimates from few visits:
 
-- transitions and noise of a pair are those of `prior` further visits in which the action did what the actions of that
-  state did on average, so that a single visit does not look free of noise and an untried action is worth trying.  A pair
-  that by chance has not shown its rare outcomes looks sure, is visited less, and stays wrong: the more a plan believes
-  single pairs, and the oftener it is renewed, the more the answers are biased (Nie et al. 2018, of means that were
-  sampled adaptively).  Hence a large `prior` and few plans;
-- no pair's importance is taken to be less than a share `floor` of a typical one: while no cumulant was seen at all,
-  this alone spreads the visits evenly over everything within reach;
+- every pair's data are combined with `prior` visits in which the action did what the actions of that state did on average,
+  so that a single visit does not look noise-free and an untried action is worth trying.  A pair whose rare outcomes have not
+  occurred yet looks certain, is visited less, and stays wrong: the more a plan trusts single pairs, and the more often it is
+  renewed, the more the answers are biased (Nie et al. 2018, on adaptively sampled means).  Hence a large `prior` and few
+  plans;
+- no pair's importance is taken to be less than a share `floor` of a typical one: before any cumulant has been seen, this
+  spreads the visits evenly over all reachable pairs;
 - a share `random` of the actions stays random.
 
-It reads nothing but the evidence of the run, so any learner goes with it.
+It reads only the evidence of the run, so it can be combined with any tabular learner.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class PlannedState(NamedTuple):
 
 @dataclass(frozen=True)
 class OptimalDesign(Behaviour):
-    """The behaviour that minimises the predicted error of all answers, planned anew each time the data grow by `growth`.
+    """The behaviour that minimises the predicted error of all answers, replanned each time the data grow by `growth`.
 
-    first:  steps at random before the first plan (default: three for every state and action).
+    first:  random steps before the first plan (default: three per state and action).
     growth: factor by which the data grow between two plans.
-    ahead:  how far a plan looks, as a multiple of the data so far.
-    prior:  visits' worth of trust in "this action does what the state's other actions did".
-    floor:  the least importance of a pair, relative to a typical one.
+    ahead:  planning horizon, as a multiple of the data so far.
+    prior:  number of prior visits in which an action does what the state's actions did on average.
+    floor:  the smallest importance of a pair, relative to a typical one.
     random: share of random actions.
     """
 
@@ -65,9 +65,9 @@ class OptimalDesign(Behaviour):
 
     def __post_init__(self) -> None:
         if self.first is not None and self.first < 1:
-            raise InputError(f"first: {self.first} random steps are too few to plan from; give at least 1, or None.")
+            raise InputError(f"first: {self.first} random steps are too few for a plan; give at least 1, or None.")
         if not (self.growth > 1 and self.ahead > 0):
-            raise InputError("growth: OptimalDesign needs growth > 1 and ahead > 0, so that plans look forward.")
+            raise InputError("growth: OptimalDesign needs growth > 1 and ahead > 0.")
         if not (self.prior > 0 and self.floor > 0 and 0 <= self.random <= 1):
             raise InputError("floor: OptimalDesign needs prior > 0 and floor > 0, and random within [0, 1].")
 
@@ -87,7 +87,7 @@ class OptimalDesign(Behaviour):
         state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
 
     def needs(self, model: Empirical) -> tuple[Smoothed, np.ndarray]:
-        """The smoothed model, and every pair's importance G [row, action]: its n visits leave an error of about G / n."""
+        """The smoothed model, and every pair's importance G [row, action]: n visits leave an error of about G / n."""
         known = Smoothed(model, self.prior)
         need = importance(known.model, known.pi, known.gamma, known.noise, known.weights, known.where)
         going = known.model.going

@@ -1,6 +1,6 @@
-"""Newer rivals as behaviours: robust on-policy sampling, and two designs from the literature planned on the run's evidence.
+"""Recent methods as behaviours: robust on-policy sampling, and two designs from the literature planned on the run's evidence.
 
-`gvfx.theory.rivals` has the formulas of the designs and says where they are our reading.
+`gvfx.theory.rivals` has the formulas of the designs and states where they are our interpretation.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class RobustSampling(Behaviour):
     """The action whose share of the visits so far is furthest below the mixture of the target policies.
 
     The original ("Robust On-Policy Sampling for Data-Efficient Policy Evaluation in Reinforcement Learning") takes a gradient
-    step on the log-likelihood of the data and samples from the changed policy.  In a table, with a large step, that is the
-    most under-sampled action: our reading.  With probability 1 - `share` an action is drawn from the mixture itself.
+    step on the log-likelihood of the data and samples from the changed policy.  For a table and a large step this is the most
+    under-sampled action, which is our interpretation.  With probability 1 - `share` an action is drawn from the mixture.
     """
 
     share: float = 1.0
@@ -51,11 +51,11 @@ class RobustSampling(Behaviour):
 
 @dataclass(frozen=True)
 class Planned(Behaviour):
-    """Random at first; then the design for the world that the data describe, anew each time the data grow by `growth`.
+    """Random at first; then a design for the world estimated from the data, replanned each time the data grow by `growth`.
 
-    first:  steps at random before the first plan (default: that of OptimalDesign).
+    first:  random steps before the first plan (default: that of OptimalDesign).
     growth: factor by which the data grow between two plans.
-    prior:  visits' worth of trust in "this action does what the state's other actions did".
+    prior:  number of prior visits in which an action does what the state's actions did on average.
     random: share of random actions.
     """
 
@@ -74,10 +74,10 @@ class Planned(Behaviour):
 
     @abstractmethod
     def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
-        """What to do in a world taken as known, mu [state, action]."""
+        """The behaviour mu [state, action] for a known world."""
 
     def _frame(self) -> OptimalDesign:
-        """When to plan, and how a plan is followed: as OptimalDesign does."""
+        """The OptimalDesign that decides when to plan and how a plan is followed."""
         return OptimalDesign(first=self.first, growth=self.growth)
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
@@ -96,7 +96,7 @@ class Planned(Behaviour):
 
 @dataclass(frozen=True)
 class SecondMoment(Planned):
-    """Actions in proportion to the root of the mean square return, for many policies at once (Liu, Chen & Zhang)."""
+    """Actions proportional to the root of the weighted mean square returns of all GVFs (Liu, Chen & Zhang)."""
 
     def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
         return second_moment_of(world, questions)
@@ -104,7 +104,7 @@ class SecondMoment(Planned):
 
 @dataclass(frozen=True)
 class CharacteristicTime(Planned):
-    """Visits that make the largest value deviation per visit as small as can be (MR-NaS, Russo & Pacchiano 2025)."""
+    """Visits that minimise the largest value deviation per visit (MR-NaS, Russo & Pacchiano 2025)."""
 
     def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
         return characteristic_time_of(world, questions)

@@ -3,8 +3,8 @@
 Adapted to several GVFs as the paper describes (App. B.1): after each episode
 theta += alpha * sum_i IS(tau, pi_i)^2 * sum_t grad log mu_theta(a_t|s_t), with IS = G * prod_t pi/mu.
 
-The product of up to `horizon` ratios makes this estimator high-variance by nature: single episodes can carry weights of
-many orders of magnitude.  Two guards keep it finite and are part of its definition here: each ratio is clipped, and
+The product of up to `horizon` ratios gives this estimator a very high variance: the weights of single episodes span many
+orders of magnitude.  Two safeguards keep it finite and are part of its definition here: each ratio is clipped, and
 one episode moves each logit by at most `largest_step` per visit.
 """
 
@@ -40,12 +40,12 @@ class SearchState(NamedTuple):
 
 @dataclass(frozen=True)
 class BehaviourPolicySearch(Behaviour):
-    """Softmax behaviour whose logits descend the variance of the importance-sampled return, episode by episode.
+    """Softmax behaviour trained after each episode to reduce the variance of the importance-sampled return.
 
-    step_size:    alpha of the update, divided by `scale` squared so that cumulants of other sizes behave alike.
+    step_size:    alpha of the update, divided by `scale` squared so that it does not depend on the cumulants' scale.
     scale:        a typical return.
-    largest_step: bound of alpha * sum_i IS^2 for one episode.
-    ratio_low, ratio_high: clip of each pi/mu.
+    largest_step: bound on alpha * sum_i IS^2 for one episode.
+    ratio_low, ratio_high: clipping range of each pi/mu.
     parameters:   "softmax" (theta are logits), or "ratio" (mu = theta / sum theta, each visit of (s, a) adding
                   step * (1 - mu(a|s)) to theta, as in the authors' code).
     """

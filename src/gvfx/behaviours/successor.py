@@ -1,13 +1,13 @@
-"""SuccessorRepresentation: seek what changes the successor representation and the reward weights most.
+"""SuccessorRepresentation: act where the successor representation and the reward weights change most.
 
 McLeod et al. (2021) as the paper describes it (App. B.1): for every distinct target policy an indicator-vector
 successor representation psi(s, a) over states, for every GVF reward weights w(s, a); each step's intrinsic reward is
-the total absolute change of both, an Expected-Sarsa action value is learnt from it, and the behaviour is Boltzmann
-(or greedy) in that action value.  One learning rate serves all three.
+the total absolute change of both, an Expected-Sarsa action value is learned from it, and the behaviour is Boltzmann
+(or greedy) in that action value.  All three share one learning rate.
 
-The policy mean of psi at each state is kept beside psi, so an update is one pass over a row instead of one per action.
+The policy mean of psi at each state is stored too, so an update is one pass over a row instead of one per action.
 
-`update="entries"` is the form in the authors' code: only the visited entry psi(s, a, s') moves, towards
+`update="entries"` is the form in the authors' code: only the visited entry psi(s, a, s') is updated, towards
 1 + gamma * sum_a' pi(a'|s') * mean_f psi(s', a', f); `mean` then holds the row means [policy, row, action].
 """
 
@@ -34,7 +34,7 @@ MEMORY_LIMIT = 4 << 30
 class SuccessorState(NamedTuple):
     psi: np.ndarray  # [policy, row, action, row] successor representations
     mean: np.ndarray  # [policy, row, row] their means over actions under the target policy
-    member: np.ndarray  # [policy] a GVF that follows it
+    member: np.ndarray  # [policy] the index of a GVF with this policy
     weights: np.ndarray  # [row, action, gvf] reward weights
     value: np.ndarray  # [row, action] action value of the intrinsic reward
     scratch: np.ndarray  # [action] the behaviour at the next state
@@ -45,13 +45,13 @@ class SuccessorState(NamedTuple):
 
 @dataclass(frozen=True)
 class SuccessorRepresentation(Behaviour):
-    """Boltzmann (or greedy) behaviour on the intrinsic reward "how much did my representation change".
+    """Boltzmann (or greedy) behaviour on the value of an intrinsic reward, the change of the representation.
 
     rate:        learning rate of the representation, the reward weights and the intrinsic value: a schedule, or the
                  minimum of a linear one from 1 over 500,000 steps.
     choice:      "boltzmann" with `temperature`, or "greedy".
     discount:    of the intrinsic value.
-    update:      "rows" (the whole successor vector) or "entries" (the visited entry alone, as in the authors' code).
+    update:      "rows" (the whole successor vector) or "entries" (only the visited entry, as in the authors' code).
     """
 
     rate: float | Schedule = 0.25
@@ -117,7 +117,7 @@ class SuccessorRepresentation(Behaviour):
 
 
 def _distinct_policies(asked: Stacked) -> list[int]:
-    """The first GVF of every distinct (policy, discount) pair; policies by a GVF's own values are all distinct."""
+    """The first GVF of every distinct (policy, discount) pair; policies defined by a GVF's own values are all distinct."""
     first: dict[Any, int] = {}
     own = dict(asked.own)
     for i in range(len(asked.names)):
@@ -129,7 +129,7 @@ def _distinct_policies(asked: Stacked) -> list[int]:
 def _rule(gvfs: int, actions: int, entries: bool) -> BehaviourRule:
     @piece
     def softmax(value, temperature, mu):
-        """Boltzmann probabilities of value[action], or greedy (ties alike) at temperature 0."""
+        """Boltzmann probabilities of value[action], or greedy at temperature 0 (ties share the probability)."""
         best = value[0]
         for a in range(1, actions):
             best = max(best, value[a])

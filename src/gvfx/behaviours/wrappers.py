@@ -1,4 +1,4 @@
-"""Wrappers: exploration at random, a floor under every probability, and choices that are kept for a while."""
+"""Wrappers: random exploration, a lower bound on probabilities, choices held for several steps, and mixtures."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class FloorState(NamedTuple):
 
 
 class _Wrapper(Behaviour):
-    """A behaviour that changes another's probabilities and passes everything else on.
+    """A behaviour that changes the probabilities of another one and delegates everything else to it.
 
-    It supports what the wrapped behaviour supports, of the kinds in `wraps`.
+    It supports the kinds in `wraps` that the wrapped behaviour supports.
     """
 
     behaviour: Behaviour
@@ -65,7 +65,7 @@ class _Wrapper(Behaviour):
 
 @dataclass(frozen=True)
 class Epsilon(_Wrapper):
-    """With probability epsilon_t a uniformly random action: (1 - epsilon) mu + epsilon / actions."""
+    """A uniformly random action with probability epsilon_t: (1 - epsilon) mu + epsilon / actions."""
 
     behaviour: Behaviour
     schedule: Schedule = Linear(1.0, 0.0, 500)
@@ -91,7 +91,7 @@ class Epsilon(_Wrapper):
 
 @dataclass(frozen=True)
 class Floor(_Wrapper):
-    """No action below `floor`: smaller probabilities are raised to it, what lies above is scaled to sum to one."""
+    """No probability below `floor`: smaller ones are raised to it, and the excess above it is scaled to sum to one."""
 
     behaviour: Behaviour
     floor: float = 1e-3
@@ -117,7 +117,7 @@ class Floor(_Wrapper):
 
 @dataclass(frozen=True)
 class Hold(_Wrapper):
-    """Box actions: a world follows what the behaviour chose for `steps` steps on average before it chooses anew."""
+    """Box actions: a world keeps the behaviour's choice for `steps` steps on average before the next choice."""
 
     behaviour: Behaviour
     steps: float = 100.0

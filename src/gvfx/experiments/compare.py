@@ -19,7 +19,7 @@ SETTINGS: Mapping[str, AnySetting] = {**paper, CONTINUOUS.name: CONTINUOUS, **DO
 
 
 def find_setting(name: str) -> AnySetting:
-    """A setting of the paper by its name, or an error that offers the nearest."""
+    """A setting of the paper by name; an unknown name raises an error with the closest ones."""
     return SETTINGS[checked("setting", name, SETTINGS)]
 
 
@@ -39,7 +39,7 @@ def run_behaviour(
     save: Path | None = None,
     checkpoint: Path | None = None,
 ) -> Result:
-    """One behaviour on one setting; rates default to the published ones."""
+    """Run one behaviour on one setting; learning rates default to the published ones."""
     e = setting.experiment(behaviour, preset, learner, rate_q, rate_m, steps, measurements=20)
     if evaluate_every is not None:
         e = replace(e, evaluate_every=evaluate_every)
@@ -69,7 +69,7 @@ def compare(
     workers: int = 1,
     progress: CompareProgress | None = None,
 ) -> dict[str, Result]:
-    """Several behaviours on one setting, at the same seeds and steps."""
+    """Run several behaviours on one setting with the same seeds and steps."""
     return {
         name: run_behaviour(setting, name, steps=steps, seeds=seeds, workers=workers, progress=progress) for name in behaviours
     }

@@ -1,4 +1,4 @@
-"""Where runs happen: here, in local processes, on a Dask cluster, or in any concurrent.futures executor of yours."""
+"""Executors of runs: this process, local processes, a Dask cluster, or any concurrent.futures executor."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from gvfx.tensors import pack
 def run_task(
     specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
 ) -> tuple[bytes, float]:
-    """One run, from data to data: the packed result, and the seconds it took (compilation excluded).
+    """One run: the packed result, and the seconds it took (without compilation).
 
-    checkpoints: a folder from which a run that was cut off continues.
-    own_parts:   the experiment's own_parts; a worker imports these classes and functions and no others.
+    checkpoints: a folder from which an unfinished run continues.
+    own_parts:   the experiment's own_parts; a worker imports only these classes and functions.
     """
     return _run(specification, (seed,), checkpoints, own_parts)[0]
 
@@ -37,7 +37,7 @@ def run_task(
 def run_together(
     specification: str, seeds: Sequence[int], device: str, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
 ) -> list[tuple[bytes, float]]:
-    """Several seeds of one experiment on networks in one compiled loop on a device, as `run_task` gives them."""
+    """Several seeds of one experiment on networks in one compiled loop on a device; results as in `run_task`."""
     import jax
 
     with jax.default_device(find_device(device)):
@@ -45,7 +45,7 @@ def run_together(
 
 
 def _run(specification: str, seeds: Sequence[int], folder: str | None, own_parts: tuple[str, ...]) -> list[tuple[bytes, float]]:
-    """Seeds of one experiment, one by one or together as the backend takes them."""
+    """Run seeds of one experiment in one stream."""
     experiment, backend = _loaded(specification, own_parts)
     keep = checkpoints_of(Path(folder), experiment.hash, seeds) if folder else None
     parts = drive(backend, backend.begin(*seeds), until=experiment.until, checkpoints=keep, keep_last=False)
@@ -72,20 +72,20 @@ def find_device(name: str) -> Any:
     except RuntimeError:
         found = ", ".join(sorted({device.platform for device in jax.devices()}))
         raise InputError(
-            f"device: JAX finds no {name!r} here, only {found}; install JAX for it or leave the option out."
+            f"device: JAX has no {name!r} device, only {found}; install JAX for it or leave the option out."
         ) from None
 
 
 @lru_cache(maxsize=4)
 def _loaded(specification: str, own_parts: tuple[str, ...]) -> tuple[Experiment, Backend]:
-    """An experiment and what its seeds share, kept for the next seed."""
+    """An experiment and its backend, cached for the next seed."""
     e = Experiment.from_json(specification, imported(own_parts))
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots, e.average_episodes)
     return e, open_backend(e.world, e.questions, e.behaviour, e.learner, plan=plan, until=e.until)
 
 
 class Serial(Executor):
-    """Runs each task at once, in this process."""
+    """Runs each task immediately in this process."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:
         future: Future = Future()
@@ -98,7 +98,7 @@ class Serial(Executor):
 
 @contextmanager
 def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executor, int]]:
-    """An executor and how many tasks to keep under way: a Dask cluster, local processes, or this process."""
+    """An executor and the number of tasks to submit ahead: a Dask cluster, local processes, or this process."""
     if cluster is not None:
         with _dask(cluster) as (pool, size):
             yield pool, 2 * size
@@ -111,7 +111,7 @@ def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executo
 
 
 def _leave_with(parent: int) -> None:
-    """End this worker when the process that started it is gone, however it went."""
+    """End this worker when the process that started it has ended, for whatever reason."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -131,7 +131,7 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
         client = Client(address, timeout="10s")
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(
-            f"cluster: no Dask scheduler answers at {address} ({error}); give its address, tcp://host:port."
+            f"cluster: no Dask scheduler responds at {address} ({error}); give its address, tcp://host:port."
         ) from None
     with client:
         yield client.get_executor(retries=3), max(1, len(client.scheduler_info()["workers"]))

@@ -1,9 +1,9 @@
-"""Classes and functions of the caller inside a stored experiment, written as "module:name".
+"""The caller's classes and functions in a stored experiment, written as "module:name".
 
-A text alone never makes this process import anything.  A name is looked up among the objects that the caller passes, then
-in modules that are already imported; the standard library and names that a module merely imports are left out.  Worker
-processes get the names that the caller's own objects have beside the text, and import just those (`imported`).
-A script that is run has the name of its file, so that a class has one name whether it is run or imported.
+Decoding a text never imports anything.  A name is looked up among the objects that the caller passes, then in modules that
+are already imported; the standard library and names that a module merely imports are excluded.  Worker processes receive,
+with the text, the names that the caller's own objects have, and import only those (`imported`).  A script that is run goes by
+the name of its file, so that a class has the same name whether its file is run or imported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gvfx.errors import InputError
 
 
 def name_of(value: Any, field: str) -> str:
-    """ "module:name" of a frozen dataclass or function at the top level of a module; refuses all others."""
+    """ "module:name" of a frozen dataclass or function at the top level of a module; all others are refused."""
     home, name = getattr(value, "__module__", "?"), getattr(value, "__qualname__", "?")
     what = "class" if isinstance(value, type) else "function"
     if "<" in name or "." in name or getattr(sys.modules.get(home), name, None) is not value:
@@ -29,10 +29,10 @@ def name_of(value: Any, field: str) -> str:
         )
     if isinstance(value, type) and not is_frozen(value):
         raise InputError(f"{field}: {name} cannot be stored; write @dataclass(frozen=True) above the class.")
-    if home in ("__main__", "__mp_main__"):  # the second in worker processes, which run the script anew
+    if home in ("__main__", "__mp_main__"):  # the second in worker processes, which run the script again
         home = _script()
         if home is None:
-            raise InputError(f"{field}: {name} lives in an interactive session; define it in a file to store it.")
+            raise InputError(f"{field}: {name} is defined in an interactive session; define it in a file to store it.")
     return f"{home}:{name}"
 
 
@@ -47,7 +47,7 @@ def named_in(data: Any) -> tuple[str, ...]:
 
 
 def imported(names: Iterable[str]) -> list[Callable[..., Any]]:
-    """The classes and functions of these names, their modules imported; for names that the caller's own objects have."""
+    """Import the classes and functions of these names; only for names that the caller's own objects have."""
     found = []
     for full in names:
         home, _, name = full.partition(":")
@@ -56,13 +56,13 @@ def imported(names: Iterable[str]) -> list[Callable[..., Any]]:
             found.append(getattr(module, name))
         except (ImportError, AttributeError):
             raise InputError(
-                f"experiment: this worker cannot import {full}; put its module where every worker's Python finds it."
+                f"experiment: this worker cannot import {full}; install its module where every worker's Python finds it."
             ) from None
     return found
 
 
 class OwnParts:
-    """The classes and functions outside gvfx that a text may name."""
+    """The classes and functions outside gvfx that an experiment's text may name."""
 
     def __init__(self, given: Iterable[Callable[..., Any]] = ()) -> None:
         self.given = {name_of(part, "classes"): part for part in given}
@@ -89,20 +89,20 @@ class OwnParts:
         found = getattr(module, name, None)
         if found is None or getattr(found, "__module__", None) != getattr(module, "__name__", ""):
             raise InputError(
-                f"experiment: {full} is named by the text but not by your program; pass it, as in "
+                f"experiment: {full} is named by the text but not known to your program; pass it, as in "
                 f"Experiment.from_json(text, classes=[{name}])."
             )
         return found
 
 
 def is_frozen(kind: Any) -> bool:
-    """Whether this is the class of a frozen dataclass."""
+    """Whether this is a frozen dataclass."""
     params: Any = getattr(kind, "__dataclass_params__", None)
     return isinstance(kind, type) and params is not None and params.frozen
 
 
 def _script() -> str | None:
-    """The name under which the script that is run could be imported; None in an interactive session."""
+    """The module name of the script that is run; None in an interactive session."""
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     if spec is not None:
@@ -111,7 +111,7 @@ def _script() -> str | None:
 
 
 def _loaded(home: str) -> ModuleType | None:
-    """A module that is already imported, or one of gvfx; the script that is run goes by the name of its file."""
+    """A module that is already imported, or one of gvfx; the script that is run is found by the name of its file."""
     if home.split(".")[0] == "gvfx":
         return import_module(home)
     return sys.modules["__main__"] if home == _script() else sys.modules.get(home)

@@ -1,7 +1,7 @@
-"""An experiment as pure data: hashable, with a JSON round trip, so that (hash, seed) names a result.
+"""An experiment as pure data: hashable, with a JSON round trip, so that (hash, seed) identifies a result.
 
-Worlds are stored by their recipe (or their arrays); behaviours, learners, questions and schedules by their class and fields:
-those of gvfx by the class name, yours as "module:Class"; functions as "module:name" (`gvfx.experiments.own_parts`).
+Worlds are stored by their recipe (or their arrays); behaviours, learners, questions and schedules by class and fields: those
+of gvfx by class name, your own as "module:Class"; functions as "module:name" (`gvfx.experiments.own_parts`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.world import World
 
-FORMAT = 1  # raised when the same specification would give other numbers
+FORMAT = 1  # increased when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld}
 PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where parts of an experiment are defined
 PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
@@ -48,7 +48,7 @@ def _is_dataclass(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Experiment:
-    """World + questions, behaviour, learner, length and times of measurement."""
+    """World, questions, behaviour, learner, length and times of measurements."""
 
     world: World
     questions: tuple[GVF, ...]
@@ -71,15 +71,15 @@ class Experiment:
 
     @cached_property
     def own_parts(self) -> tuple[str, ...]:
-        """The names "module:name" of the classes and functions outside gvfx that this experiment's objects have."""
+        """The names "module:name" of this experiment's classes and functions outside gvfx."""
         return named_in(json.loads(self.json))
 
     @classmethod
     def from_json(cls, text: str, classes: Iterable[Callable[..., Any]] = ()) -> Experiment:
-        """The experiment that was written; refuses text of another format.
+        """The experiment stored in a text; text of another format is refused.
 
-        classes: your own classes and functions that the text may name.  Nothing is imported because a text says so: a class
-                 that is not listed must be in a module that this process has already imported.
+        classes: your own classes and functions that the text may name.  A text never causes an import: a class that is not
+                 listed must be in a module that this process has already imported.
         """
         try:
             data = json.loads(text)
@@ -122,14 +122,14 @@ def encode(value: Any, field: str) -> Any:
 def _fields(value: Any) -> dict[str, Any]:
     """The fields of a dataclass as plain data.
 
-    A field added later is left out at its default, so that experiments written before keep their names.
+    A field added in a later version is left out at its default, so that older experiments keep their hashes.
     """
     kept = [f for f in dataclasses.fields(value) if not (f.metadata.get("later") and getattr(value, f.name) == f.default)]
     return {f.name: encode(getattr(value, f.name), f.name) for f in kept}
 
 
 def decode(data: Any, own: OwnParts) -> Any:
-    """The part that was encoded; lists come back as tuples.  own: the classes and functions outside gvfx it may name."""
+    """The inverse of `encode`; lists become tuples.  own: the classes and functions outside gvfx that the data may name."""
     if isinstance(data, list):
         return tuple(decode(v, own) for v in data)
     if not isinstance(data, dict):
@@ -140,7 +140,7 @@ def decode(data: Any, own: OwnParts) -> Any:
         return {k: decode(v, own) for k, v in data["@map"].items()}
     if "@world" in data:
         if data["@world"] not in MAKERS:
-            raise InputError(f"world: there is no maker called {data['@world']!r}.")
+            raise InputError(f"world: {data['@world']!r} is not a known kind of world.")
         return MAKERS[data["@world"]](**decode(data["with"], own))
     if "@mdp" in data:
         return MDP(**decode(data["@mdp"], own))
@@ -148,6 +148,6 @@ def decode(data: Any, own: OwnParts) -> Any:
         return own.function(data["@function"])
     name = str(data.get("@"))
     if ":" not in name and name not in known_classes():
-        raise InputError(f"experiment: {name!r} is not a part that gvfx knows.")
+        raise InputError(f"experiment: {name!r} is not a class of gvfx.")
     kind = own.dataclass(name) if ":" in name else known_classes()[name]
     return kind(**{k: decode(v, own) for k, v in data.items() if k != "@"})

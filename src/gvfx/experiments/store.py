@@ -1,8 +1,8 @@
-"""A folder of results: one file per (experiment hash, seed), written whole or not at all, claimed while it is run.
+"""A folder of results: one file per (experiment hash, seed), written atomically, claimed while it is run.
 
 results/<hash>/experiment.json   what was run
 results/<hash>/seed-0007.safetensors
-results/<hash>/seed-0007.claim   locked by the process that is running it; the lock ends with the process
+results/<hash>/seed-0007.claim   locked by the process that runs it; the lock ends with the process
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gvfx.tensors import CorruptFile, unpack
 
 
 class Claim:
-    """A run that this process, and no other, may do; ends with `release` or with the process."""
+    """The exclusive right to make a run; ends with `release` or with the process."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path, self._handle = path, handle
@@ -42,14 +42,14 @@ class Store:
         return self.folder / experiment.hash / f"seed-{seed:04d}.safetensors"
 
     def prepare(self, experiments: Iterable[Experiment]) -> None:
-        """Make the folders and write what is to be run, so that a full or read-only disk is noticed before the first step."""
+        """Make the folders and write the experiments, so that a full or read-only disk is noticed before the first step."""
         for experiment in experiments:
             described = self.folder / experiment.hash / "experiment.json"
             if not described.exists():
                 self._write(described, experiment.json.encode())
 
     def has(self, experiment: Experiment, seed: int) -> bool:
-        """Whether a whole, undamaged result is there; a damaged one is set aside so that it is run again."""
+        """Whether an undamaged result is stored; a damaged one is renamed, so that it is run again."""
         try:
             self.load(experiment, seed)
         except FileNotFoundError:
@@ -62,7 +62,7 @@ class Store:
         return True
 
     def load(self, experiment: Experiment, seed: int) -> Part:
-        """One seed's result; CorruptFile names a damaged file."""
+        """One seed's result; raises CorruptFile if the file is damaged."""
         path = self.path(experiment, seed)
         return Part.from_arrays(unpack(path.read_bytes(), str(path))[0])
 
@@ -70,7 +70,7 @@ class Store:
         self._write(self.path(experiment, seed), raw)
 
     def claim(self, experiment: Experiment, seed: int) -> Claim | None:
-        """The right to run this seed, or None while another living process has it."""
+        """The right to run this seed, or None while another process has it."""
         path = self.path(experiment, seed).with_suffix(".claim")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Run many (experiment, seed) pairs: only what is missing, side by side, surviving crashes."""
+"""Run many (experiment, seed) pairs in parallel: only what is missing, with recovery from crashes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from gvfx.running.result import Result, gather
 
 @dataclass(frozen=True)
 class Tally:
-    """How far a sweep is."""
+    """The progress of a sweep."""
 
     done: int  # runs finished by this call
-    found: int  # runs that were there already
+    found: int  # runs that were already stored
     total: int
     steps: int  # environment steps made by this call
     steps_left: int
@@ -51,9 +51,9 @@ def run_all(
 ) -> Tally:
     """Make sure every seed of every (experiment, seeds) pair is in the store.
 
-    executor: anything with the concurrent.futures.Executor interface; else a Dask cluster, or `workers` processes.
-    device: where runs on networks go ("gpu", "tpu"): all missing seeds of an experiment side by side in one loop.
-    A worker that dies is replaced and its runs are done again; two processes on one store share the work.
+    executor: anything with the concurrent.futures.Executor interface (default: a Dask cluster, or `workers` processes).
+    device: the device of runs on networks ("gpu", "tpu"), which runs all missing seeds of an experiment in one loop.
+    A worker that dies is replaced and its runs are repeated; two processes on one store share the work.
     """
     listed = list(runs)
     store.prepare(e for e, _ in listed)
@@ -72,14 +72,14 @@ def run_all(
             break
         except BrokenExecutor:
             if attempt == 3:
-                raise InputError("workers: processes keep dying (out of memory?); try again with fewer workers.") from None
+                raise InputError("workers: processes keep dying (out of memory?); use fewer workers.") from None
         finally:
             work.release()
     return work.tally()
 
 
 class _Work:
-    """The runs still to do, those under way, and those that another process is doing."""
+    """The runs to do, those in progress, and those that another process is doing."""
 
     def __init__(
         self, store: Store, missing: Sequence[tuple[Experiment, int]], total: int, report: Report | None, checkpoints: str | None
@@ -102,12 +102,12 @@ class _Work:
                 finished, _ = wait(self.under_way, return_when=FIRST_COMPLETED)
                 for future in finished:
                     self._finish(future)
-            elif self.elsewhere:  # wait for the other process, and take over what it drops
+            elif self.elsewhere:  # wait for the other process, and take over runs that it gives up
                 time.sleep(patience)
                 self.queue, self.elsewhere = self.elsewhere, deque()
 
     def run_on(self, device: str) -> None:
-        """Runs on networks, an experiment at a time; what another process has claimed stays in the queue."""
+        """Make the runs on networks, one experiment at a time; runs claimed by another process stay in the queue."""
         find_device(device)
         groups: dict[str, list[tuple[Experiment, int, Claim]]] = {}
         for experiment, seed in [pair for pair in self.queue if isinstance(pair[0].learner, Deep)]:
@@ -168,7 +168,7 @@ class _Work:
             file.write(line + "\n")
 
     def release(self) -> None:
-        """Give back what was under way; it is queued again."""
+        """Queue the runs in progress again and release their claims."""
         for future, (experiment, seed, claim) in self.under_way.items():
             future.cancel()
             claim.release()
@@ -181,7 +181,7 @@ class _Work:
 
 
 def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> Result:
-    """The result of an experiment from the store alone; FileNotFoundError names what has not been run."""
+    """The stored result of an experiment; raises FileNotFoundError for a run that is missing."""
     listed = checked_seeds(seeds)
     parts = [store.load(experiment, seed) for seed in listed]
     weights = np.array([q.weight for q in experiment.questions])

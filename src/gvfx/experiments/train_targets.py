@@ -1,9 +1,9 @@
-"""Training of the target policies: TD3 with snapshots, of which a mid-level one is kept (paper, App. MuJoCo).
+"""Training of target policies: TD3 with snapshots, of which a mid-level one is kept (paper, App. MuJoCo).
 
 A snapshot's return is the mean over `EPISODES` episodes of the *noisy* policy; its spread is their standard deviation.
-Mid-level is a return of 300 to 600 out of 1000.  Training stops early at the first good snapshot, mid-level with a
-spread of at most `SMALL_SPREAD`, or when it has outgrown mid-level (two snapshots in a row above it); then, and where
-no good one comes within `longest` steps, the mid-level snapshot of the smallest spread is kept.
+Mid-level is a return of 300 to 600 out of 1000.  Training stops at the first good snapshot, which is mid-level with a spread
+of at most `SMALL_SPREAD`, or when two snapshots in a row are above mid-level.  If there is no good snapshot within `longest`
+steps, the mid-level snapshot with the smallest spread is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONGEST = 640_000
 
 @dataclass(frozen=True)
 class PolicySnapshot:
-    """A policy on the way: when it was taken and what it earned."""
+    """A policy during training: its step, the mean and spread of its returns, and its layers."""
 
     steps: int
     mean: float
@@ -103,7 +103,7 @@ def train_targets(
 
 
 def _enough(taken: list[PolicySnapshot]) -> bool:
-    """Whether the last snapshot is good, or mid-level is behind us and one of it was met."""
+    """Whether the last snapshot is good, or the last two are above mid-level and a mid-level one was found before."""
     outgrown = len(taken) > 1 and min(s.mean for s in taken[-2:]) > MID_LEVEL[1]
     return bool(taken) and (taken[-1].good or (outgrown and any(s.mid_level for s in taken)))
 

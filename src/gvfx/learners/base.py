@@ -1,4 +1,4 @@
-"""What a learner is."""
+"""The base class of learners."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from gvfx.truths.exact import predicted_values
 
 
 class Learner(ABC):
-    """How to learn every GVF's values from transitions of any behaviour.
+    """How to learn the values of all GVFs from the transitions of any behaviour.
 
-    A learner is a frozen dataclass.  `supports` names the kinds of learning it is for.  One that supports "tables" gives its
-    compiled functions by `rule` and its state by `begin`: tables q and m, [row, action, gvf], of which behaviours read m.
-    The learners on networks and for Box actions are descriptions that the loops of `gvfx.running.streams` carry out.
+    A learner is a frozen dataclass.  `supports` names its kinds of learning.  A learner that supports "tables" returns its
+    compiled functions from `rule` and its state from `begin`: tables q and m, [row, action, gvf]; behaviours read m.
+    Learners for networks and for Box actions only hold options; the loops of `gvfx.running.streams` implement them.
     """
 
     needs_next_action: ClassVar[bool] = False  # whether updates wait for the next action and its probability
     needs_evidence: ClassVar[bool] = False  # whether the loop must keep counts and cumulant sums
-    forgetting_rates: tuple[float, ...] = ()  # the running means of drifting cumulants that the evidence has
+    forgetting_rates: tuple[float, ...] = ()  # rates of the running means kept for drifting cumulants
 
     @property
     @abstractmethod
     def supports(self) -> frozenset[str]:
-        """The kinds of learning it is for, of `gvfx.kernel.KINDS`; write supports = frozenset({"tables"}) in the class."""
+        """Its kinds of learning, keys of `gvfx.kernel.KINDS`; for example supports = frozenset({"tables"})."""
 
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
-        """The compiled functions; `variance` says whether the variance function is wanted."""
+        """The compiled functions; `variance`: whether to learn the variance function."""
         raise InputError(f"learner: {runs_on(type(self).__name__, self.supports)}; choose another for tables.")
 
     def begin(self, asked: Stacked, world: Any) -> Any:
-        """A fresh state: a named tuple with q, m and what else the rule needs."""
+        """A fresh state: a named tuple with q, m and anything else the rule needs."""
         raise InputError(f"learner: {runs_on(type(self).__name__, self.supports)}; choose another for tables.")
 
     def stops(self, steps: int) -> Sequence[int]:
-        """The times at which the loop pauses for `refresh`, where the behaviour reads m."""
+        """The times at which the loop pauses for `refresh`, if the behaviour reads m."""
         return ()
 
     def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
-        """Change the state's tables in place, from what is known at one of the stops."""
+        """Update the state's tables in place from the evidence at one of the stops."""
 
     def improvements(self, steps: int) -> Sequence[int]:
-        """The times at which policies by a GVF's own values are improved."""
+        """The times at which policies defined by a GVF's own values are improved."""
         every = max(100, steps // 1000)
         return range(every, steps, every)
 
     def improved(self, state: Any, model: Empirical, tried: np.ndarray) -> np.ndarray:
-        """pi [state, action, gvf] with policies by a GVF's own values improved; tried [state, action] bool."""
+        """pi [state, action, gvf] with improved policies where they are defined by own values; tried [state, action] bool."""
         return improved(model.asked, state.q[model.world.feature], tried)
 
     def values(self, state: Any, model: Empirical) -> np.ndarray:
-        """Predictions [gvf, state] now, changing nothing."""
+        """The current predictions [gvf, state], without side effects."""
         return predicted_values(model.world, model.asked, state.q)

@@ -1,4 +1,4 @@
-"""CertaintyEquivalence: count what happened, and answer every question exactly in the world that the counts describe."""
+"""CertaintyEquivalence: estimate the world from counts, and solve every question exactly in the estimated world."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
 
-AUTO = (0.0, 0.03, 0.1, 0.3, 1.0)  # rates among which "auto" chooses
+AUTO = (0.0, 0.03, 0.1, 0.3, 1.0)  # the rates that "auto" chooses from
 
 
 class ModelTables(NamedTuple):
-    """q is not kept (values are solved when they are asked for); m [row, action, gvf] is what behaviours read."""
+    """q is empty (values are computed on request); m [row, action, gvf] is read by behaviours."""
 
     q: np.ndarray
     m: np.ndarray
@@ -29,13 +29,13 @@ class ModelTables(NamedTuple):
 
 @dataclass(frozen=True)
 class CertaintyEquivalence(Learner):
-    """Values of all GVFs from the counted model by linear solves; asymptotically no learner does better (docs/limit.md).
+    """Values of all GVFs by linear solves in the model estimated from counts; asymptotically efficient (docs/limit.md).
 
-    forgetting: for cumulants that drift, the least weight of a new one in the running mean of its outcome: 0 is the plain
-                mean, 1 the last value seen, "auto" for each GVF the rate that has foretold its cumulants best.  The
-                transition model is always kept whole.
-    initial_m:  the variance that behaviours which need one see for pairs without data; elsewhere M is that of the model
-                (Eq. 6), solved anew each time the data grow by `growth`.
+    forgetting: for drifting cumulants, the smallest weight of a new value in the running mean of its outcome: 0 is the plain
+                mean, 1 the last value seen, "auto" uses for each GVF the rate that has predicted its cumulants best.  The
+                transition model never forgets.
+    initial_m:  the variance M of pairs without data, for behaviours that read M; elsewhere M is that of the model (Eq. 6),
+                recomputed each time the data grow by `growth`.
     """
 
     forgetting: float | Literal["auto"] = 0.0
@@ -47,11 +47,11 @@ class CertaintyEquivalence(Learner):
 
     def __post_init__(self) -> None:
         if self.forgetting != "auto" and not (isinstance(self.forgetting, Real) and 0 <= self.forgetting <= 1):
-            raise InputError(f"forgetting: {self.forgetting!r} is no rate; give a number within [0, 1], or 'auto'.")
+            raise InputError(f"forgetting: {self.forgetting!r} is not a valid rate; give a number within [0, 1], or 'auto'.")
         if self.initial_m < 0:
             raise InputError(f"initial_m: {self.initial_m} is negative; a variance starts at 0 or above.")
         if not self.growth > 1:
-            raise InputError(f"growth: {self.growth} must exceed 1; data grow by this factor between two solves.")
+            raise InputError(f"growth: {self.growth} must exceed 1, the factor by which data grow between two solves.")
 
     @property
     def forgetting_rates(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -89,6 +89,6 @@ class CertaintyEquivalence(Learner):
 def _nothing_between_stops() -> LearnerRule:
     @piece
     def update(state, t, tr, c, gamma, pi):
-        """The loop has counted the transition."""
+        """Nothing: the loop has counted the transition."""
 
     return LearnerRule(update, learn_nothing_at_end)

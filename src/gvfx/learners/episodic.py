@@ -38,7 +38,7 @@ class EpisodeTables(NamedTuple):
 class EpisodicExpectedSarsa(Learner):
     """Eqs. 5 and 6 after each episode: a pass for Q in order, then a pass for M in shuffled order with the new Q.
 
-    smallest_m: variances are kept at or above it.
+    smallest_m: lower bound on the variances.
     """
 
     rate_q: float | Schedule = 0.1

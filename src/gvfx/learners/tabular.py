@@ -33,7 +33,7 @@ class ExpectedSarsa(Learner):
     """Off-policy TD without importance weights: Eq. 5 for Q, Eq. 6 for M.
 
     rate_q, rate_m: a schedule, or the minimum of the paper's (linear from 1 over 500,000 steps).
-    initial_q, initial_m: what the tables start at.
+    initial_q, initial_m: the initial values of the tables.
     """
 
     rate_q: float | Schedule = 0.1

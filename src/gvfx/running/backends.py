@@ -1,4 +1,4 @@
-"""From a world, questions, a behaviour and a learner to the backend that runs them."""
+"""Choose the backend for a world, questions, a behaviour and a learner."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
 
 def as_world(world: Any) -> Any:
-    """What `evaluate` can run in: a world of gvfx, or a Gymnasium environment; a name of the latter is made into one."""
+    """A gvfx world or a Gymnasium environment, checked; a registered name is made into an environment."""
     if isinstance(world, str):
         try:
             return gymnasium.make(world)
@@ -56,12 +56,12 @@ def open_backend(
     until: ErrorBelow | None = None,
     calibrate: bool = False,
 ) -> Backend:
-    """The backend for a world; a method that does not fit it is refused before anything is compiled."""
+    """The backend for a world; a method that does not fit is refused before anything is compiled."""
     if is_environment(world):
         world = known_world(world, questions) or world
     if calibrate and not isinstance(world, MDP):
         raise InputError(
-            "calibrate: scales are only known in a finite world whose table is known; give each question its weight."
+            "calibrate: needs a finite world with a known transition table; give each question its own weight instead."
         )
     if isinstance(world, MDP):
         behaviour, learner = choose_method("tables", questions, behaviour, learner, plan.steps)
@@ -87,9 +87,9 @@ def open_backend(
 def _stepped(
     env: Any, questions: Sequence[GVF], behaviour: Behaviour | None, learner: Any, plan: Plan, until: ErrorBelow | None
 ) -> Backend:
-    """An environment that is stepped from Python: tables, networks or twin critics, by its spaces."""
+    """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
-        raise InputError("average_episodes: the truth of an environment is not known, so there is no error to average; give 0.")
+        raise InputError("average_episodes: needs true values, which are not known for this environment; give 0.")
     space = getattr(env, "single_observation_space", None) or env.observation_space
     if has_box_actions(env):
         kind = "box_actions"
@@ -100,7 +100,7 @@ def _stepped(
     if kind == "tables":
         return TableGym(discrete_spec(env), questions, behaviour, learner, plan)
     if has_own(questions):
-        raise InputError("policy: networks do not find policies by their own values; give known ones, or Discrete observations.")
+        raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     require("jax", "deep")
     if kind == "box_actions":
         from gvfx.running.streams.critics_gym import CriticsGym
@@ -112,7 +112,7 @@ def _stepped(
 
 
 def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:
-    """The environment as an MDP, where it shows its transition table and the questions need nothing else."""
+    """The environment as an MDP, if it exposes its transition table and the questions need nothing else; else None."""
     if not is_toy_text(env):
         return None
     try:
@@ -122,24 +122,22 @@ def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:
     try:
         stack(questions, world)
     except SignalFailed:
-        return None  # a signal that the table does not tell
+        return None  # a signal that cannot be computed from the table
     return world
 
 
 def has_own(questions: Sequence[GVF]) -> bool:
-    """Whether a question's policy is by its own values."""
+    """Whether some question's policy is defined by its own values."""
     return any(isinstance(q.policy, OwnPolicy) for q in expand(questions))
 
 
 def check_until(until: Any, questions: Sequence[GVF], learner: Any) -> None:
-    """Refuse a rule to stop where it would not hold."""
+    """Refuse a stopping rule where its bound would not hold."""
     if until is None:
         return
     if not isinstance(until, ErrorBelow):
-        raise InputError(
-            f"until: {until!r:.40} is not a rule to stop; give gvfx.error_below(...), such as gvfx.error_below(0.01)."
-        )
+        raise InputError(f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01).")
     if not isinstance(learner, CertaintyEquivalence):
         raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
     if has_own(questions):
-        raise InputError("until: the bound does not hold for policies that are found on the way; give steps alone.")
+        raise InputError("until: the bound does not hold for policies found during the run; give steps alone.")

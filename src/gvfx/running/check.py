@@ -1,4 +1,4 @@
-"""check: the mistakes that an environment and its questions may hold, found and named before the first real step."""
+"""check: find mistakes in an environment and its questions before the first run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gvfx.worlds.spec import (
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong (error) or looks wrong (warning): the field, and a sentence that says how to mend it."""
+    """One thing that is wrong (error) or looks wrong (warning): the field, and a sentence that says how to fix it."""
 
     severity: Literal["error", "warning"]
     field: str
@@ -43,7 +43,7 @@ class Finding:
 
 
 class _Findings(list[Finding]):
-    """Findings so far, each told once."""
+    """Findings so far, without duplicates."""
 
     def error(self, field: str, sentence: str) -> None:
         self._add(Finding("error", field, sentence))
@@ -52,7 +52,7 @@ class _Findings(list[Finding]):
         self._add(Finding("warning", field, sentence))
 
     def raised(self, error: Exception, field: str, fix: str) -> None:
-        """An error that names its own field, or any other that `field` raised."""
+        """Add an InputError under the field it names, or any other exception under `field`."""
         if isinstance(error, InputError):
             own, _, sentence = str(error).partition(": ")
             self.error(own, sentence)
@@ -66,7 +66,7 @@ class _Findings(list[Finding]):
 
 @dataclass(frozen=True)
 class _Step:
-    """One transition as the check saw it, copied."""
+    """A copy of one transition."""
 
     observation: Any
     action: Any
@@ -78,11 +78,10 @@ class _Step:
 
 
 def check(env: Any, questions: Sequence[GVF] = (), steps: int = 1000, seed: int = 0) -> list[Finding]:
-    """What is wrong with an environment and its questions; an empty list means that nothing was found.
+    """Mistakes in an environment and its questions; an empty list if none was found.
 
-    env:   a Gymnasium environment, or a function that makes one (then each of the two runs has its own).
-    steps: how far the environment is tried, at random; signals that never fire and episodes that never end are
-           judged by it.
+    env:   a Gymnasium environment, or a function that makes one (each of the two test runs then has its own).
+    steps: number of random steps to try; signals that never fire and episodes that never end are judged by them.
     """
     found = _Findings()
     tried, again = _two(env, found)
@@ -98,7 +97,7 @@ def check(env: Any, questions: Sequence[GVF] = (), steps: int = 1000, seed: int 
     if kind not in ("Discrete", "Box"):
         found.error("action_space", f"{kind} is not supported; offer Discrete or Box actions with a wrapper.")
         return list(found)
-    spec: DiscreteSpec | None = None  # where observations are not numbered: policies are tried at those met
+    spec: DiscreteSpec | None = None  # None for other observations: policies are then tried at those seen
     with suppress(InputError):
         spec = discrete_spec(tried) if kind == "Discrete" else None
     try:
@@ -117,10 +116,10 @@ def check(env: Any, questions: Sequence[GVF] = (), steps: int = 1000, seed: int 
 
 
 def _two(env: Any, found: _Findings) -> tuple[Any, Any]:
-    """The environment to try, twice: made anew by a factory, else the same one."""
+    """Two environments to try: two new ones from a factory, or the same one twice."""
     made = (env, env) if is_environment(env) else (env(), env()) if callable(env) else (None, None)
     if not is_environment(made[0]):
-        found.error("env", f"{type(env).__name__} is no Gymnasium environment; give one, or a function that makes one.")
+        found.error("env", f"{type(env).__name__} is not a Gymnasium environment; give one, or a function that makes one.")
     elif hasattr(made[0], "num_envs"):
         found.error("env", "a vector environment cannot be checked; give the function that makes one of its environments.")
     return made if not found else (None, None)
@@ -130,7 +129,7 @@ def _two(env: Any, found: _Findings) -> tuple[Any, Any]:
 
 
 def _walk(env: Any, steps: int, seed: int, found: _Findings) -> list[_Step]:
-    """Transitions of random actions, copied; what breaks on the way is told."""
+    """Copies of transitions with random actions; adds what fails to `found`."""
     rng = np.random.default_rng(seed)
     path: list[_Step] = []
     given = _reset(env, {"seed": seed}, found)
@@ -141,7 +140,7 @@ def _walk(env: Any, steps: int, seed: int, found: _Findings) -> list[_Step]:
         if answer is None:
             break
         if not _equal(observation, given) or (answer[0] is given and isinstance(given, np.ndarray)):
-            found.error("observation", "is one array that later steps write into; return a copy of it.")
+            found.error("observation", "is an array that later steps overwrite; return a copy.")
         following, reward, terminated, truncated, info = answer
         path.append(_Step(observation, action, reward, copy.deepcopy(following), terminated, truncated, dict(info)))
         given = _reset(env, {}, found) if terminated or truncated else following
@@ -149,25 +148,25 @@ def _walk(env: Any, steps: int, seed: int, found: _Findings) -> list[_Step]:
 
 
 def _reset(env: Any, options: dict, found: _Findings) -> Any:
-    """The first observation of an episode, or None where reset is broken."""
+    """The first observation of an episode, or None if reset failed."""
     try:
         answer = env.reset(**options)
     except Exception as error:
         found.raised(error, "reset", "make it take seed= and options=" if isinstance(error, TypeError) else "make it work")
         return None
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
-        found.error("reset", "returns no (observation, info) pair; return both, info as a dict.")
+        found.error("reset", "does not return (observation, info); return both, info as a dict.")
         return None
     return answer[0] if _fits(env, answer[0], "reset", found) else None
 
 
 def _step(env: Any, action: Any, t: int, found: _Findings) -> tuple | None:
-    """A step's five values, or None where they are broken."""
+    """The five values of a step, or None if they are invalid."""
     wanted = "return (observation, reward, terminated, truncated, info)."
     try:
         answer = env.step(action)
     except Exception as error:
-        if "values to unpack" in str(error):  # a wrapper met the old form
+        if "values to unpack" in str(error):  # a wrapper got the four values of old Gym
             found.error("step", f"returns 4 values; {wanted}")
         else:
             found.raised(error, "step", f"it was step {t}, action {action}; make every action possible")
@@ -203,7 +202,7 @@ def _fits(env: Any, observation: Any, when: str, found: _Findings) -> bool:
     elif shape and dtype is not None and array.dtype != dtype:
         found.error("observation", f"has type {array.dtype} ({when}), but the space says {dtype}; convert it.")
     elif not space.contains(observation):
-        found.error("observation", f"{observation!r:.60} ({when}) lies outside {space}; widen the space or mend it.")
+        found.error("observation", f"{observation!r:.60} ({when}) lies outside {space}; widen the space or fix the observation.")
     else:
         return True
     return False
@@ -218,7 +217,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _check_reproducible(path: list[_Step], replay: list[_Step], found: _Findings) -> None:
-    """Two runs from one seed, compared step by step."""
+    """Compare two runs from one seed step by step."""
     for t, (one, other) in enumerate(zip(path, replay, strict=False)):
         for field in ("observation", "reward", "following", "terminated", "truncated"):
             if not _equal(getattr(one, field), getattr(other, field)):
@@ -236,7 +235,7 @@ def _check_reproducible(path: list[_Step], replay: list[_Step], found: _Findings
 def _check_policies(
     env: Any, spec: DiscreteSpec | None, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings
 ) -> None:
-    """Every policy at every numbered state, or at some of the observations met."""
+    """Check every policy at every Discrete state, or at some of the observations seen."""
     seen = [step.observation for step in path[:: max(1, len(path) // 20)]]
     batch = np.stack(seen) if seen and isinstance(seen[0], np.ndarray) else seen
     for name, q in asked:
@@ -251,11 +250,11 @@ def _check_policies(
             elif len(batch):
                 q.policy.at(batch, int(env.action_space.n), field)
         except Exception as error:
-            found.raised(error, field, "make it answer every observation")
+            found.raised(error, field, "make it accept every observation")
 
 
 def _check_gaussian(env: Any, batch: Any, name: str, q: GVF, found: _Findings) -> None:
-    """A policy of Box actions: shape and numbers, and whether its middle actions lie in the Box."""
+    """Check a policy for Box actions: shape, numbers, and whether its middle actions lie in the Box."""
     targets = Gaussians([replace(q, name=name)], box_action_spec(env))
     if not len(batch):
         return
@@ -263,14 +262,14 @@ def _check_gaussian(env: Any, batch: Any, name: str, q: GVF, found: _Findings) -
     if outside > 0.5:
         found.warning(
             f"{name}.policy",
-            f"its middle action leaves {env.action_space} at {outside:.0%} of observations, where it is cut; scale it.",
+            f"its middle action leaves {env.action_space} at {outside:.0%} of observations, where it is clipped; rescale it.",
         )
 
 
 def _check_signals(
     spec: DiscreteSpec | None, path: list[_Step], asked: list[tuple[str, GVF]], to_the_end: bool, found: _Findings
 ) -> None:
-    """Every question's signals along the path: readable, finite, and firing at some time."""
+    """Check that every question's signals are readable and finite along the path, and that they fire."""
     for name, q in asked:
         try:
             reader = Reader([GVF(q.policy, q.cumulant, q.discount, name=name)], spec)
@@ -281,18 +280,18 @@ def _check_signals(
                 )
                 fired = fired or bool(c[0] != 0)
         except Exception as error:
-            found.raised(error, f"{name}.cumulant", "make its functions read every transition")
+            found.raised(error, f"{name}.cumulant", "make its functions accept every transition")
             continue
         if not fired and to_the_end and isinstance(q.cumulant, Measured):
-            found.warning(f"{name}.cumulant", f"never fired in {len(path)} random steps; see that it is the signal you mean.")
+            found.warning(f"{name}.cumulant", f"never fired in {len(path)} random steps; check that it is the signal you mean.")
 
 
 def _check_endings(env: Any, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings) -> None:
-    """Discounts of one need termination; episodes that never end need a time limit."""
+    """Check that discounts of 1 have termination, and that episodes end."""
     terminates = any(step.terminated for step in path)
     for name, q in asked:
         if q.discount == 1 and not terminates:
-            sum_ = f"no episode terminated in {len(path)} steps, so that the sum is endless"
+            sum_ = f"no episode terminated in {len(path)} steps, so the sum may be infinite"
             found.error(f"{name}.discount", f"is 1, but {sum_}; use less than 1.")
     if not terminates and not any(step.truncated for step in path) and time_limit(env) is None:
         found.warning("env", f"no episode ended in {len(path)} steps; wrap it in gymnasium.wrappers.TimeLimit.")
@@ -302,15 +301,15 @@ def _check_endings(env: Any, path: list[_Step], asked: list[tuple[str, GVF]], fo
 
 
 def load_made(target: str) -> tuple[Callable[[], Any], list[GVF]]:
-    """From `module:make`, where make() returns an environment and its questions: a maker of the one, and the others."""
+    """A function that makes the environment, and the questions, from `module:make`; make() returns both."""
     module, _, name = target.partition(":")
     if not module or not name:
-        raise InputError(f"make: {target!r} names no function; write module:function.")
+        raise InputError(f"make: {target!r} does not name a function; write module:function.")
     sys.path.insert(0, os.getcwd())
     try:
         make = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise InputError(f"make: cannot load {target!r} ({error}); write module:function, seen from this folder.") from None
+        raise InputError(f"make: cannot load {target!r} ({error}); write module:function, importable from this folder.") from None
     made = make()
     if is_environment(made):
         return make, []

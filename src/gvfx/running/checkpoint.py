@@ -1,6 +1,6 @@
 """Checkpoints of a run: everything it needs to continue.
 
-Two files take turns, so that a damaged newest one leaves the one before it.
+Two files alternate, so that the older one remains if the newer one is damaged.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Checkpoints:
     """The checkpoints of one (experiment, seed)."""
 
     def __init__(self, folder: Path, name: str, identity: str) -> None:
-        """identity: what the checkpoint belongs to; one of anything else is refused."""
+        """identity: the run that the checkpoints belong to; checkpoints of another run are refused."""
         self.folder = folder
         self.paths = [folder / f"{name}.{turn}.checkpoint" for turn in "ab"]
         self.identity = identity
         self._turn = 0
 
     def save(self, step: int, arrays: dict[str, np.ndarray]) -> None:
-        """Write a checkpoint whole or not at all, over the older of the two."""
+        """Write a checkpoint atomically, over the older of the two."""
         raw = pack(arrays, {"identity": self.identity, "format": FORMAT, "step": str(step)})
         write_whole(self.paths[self._turn % 2], raw)
         self._turn += 1
@@ -54,7 +54,7 @@ class Checkpoints:
         return arrays
 
     def clear(self) -> None:
-        """Delete them: the run is finished and its result stored."""
+        """Delete the checkpoints; the run is finished and its result is stored."""
         for path in self.paths:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
@@ -64,17 +64,17 @@ class Checkpoints:
 
 
 def prefixed(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays with a name before theirs; `unprefixed` undoes it."""
+    """The arrays with a prefix before their names; `unprefixed` removes it."""
     return {f"{name}:{key}": array for key, array in arrays.items()}
 
 
 def unprefixed(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays whose names begin with a name, without it."""
+    """The arrays whose names begin with a prefix, without it."""
     return {key[len(name) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{name}:")}
 
 
 def tables(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays of nested tuples by path; numbers beside them are constants of the run and left out."""
+    """The arrays of nested tuples by path; plain numbers are constants of the run and are left out."""
     if isinstance(tree, np.ndarray):
         yield name, tree
     elif isinstance(tree, tuple | list):
@@ -84,7 +84,7 @@ def tables(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def fill(tree: Any, stored: Mapping[str, np.ndarray]) -> None:
-    """Write what `tables` gave back into the arrays of a tree of the same shape, in place."""
+    """Write arrays that `tables` returned into the arrays of a tree of the same shape, in place."""
     for name, array in tables(tree):
         if name not in stored or stored[name].shape != array.shape:
             raise StoreError(f"checkpoint: {name} does not fit this run; delete the checkpoint to start again.")
@@ -114,7 +114,7 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
 
 
 def unflatten(like: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """The pytree shaped like `like` with the leaves that `flatten` gave; arrays of another shape are refused."""
+    """The pytree shaped like `like` with the leaves that `flatten` returned; arrays of another shape are refused."""
     import jax
     import jax.numpy as jnp
 
@@ -131,14 +131,14 @@ def unflatten(like: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _words(leaf: Any) -> Any:
-    """A leaf as numbers: a random key as its words, anything else as it is."""
+    """A leaf as numbers: a random key as its words, anything else unchanged."""
     import jax
 
     return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
 
 
 def folder_for(checkpoint: str | Path) -> Path:
-    """A folder for checkpoints, proven writable."""
+    """A folder for checkpoints; an InputError if it cannot be written to."""
     folder = Path(checkpoint)
     try:
         folder.mkdir(parents=True, exist_ok=True)

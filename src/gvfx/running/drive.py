@@ -1,10 +1,10 @@
 """The one outer loop: every kind of run is driven by it.
 
-A *backend* holds what the seeds of a run share (questions, behaviour, learner, compiled functions, truth); `begin(seed)`
-gives a *stream*, one seed's experience and what is learned from it.  `drive` advances a stream from stop to stop and does
-at each what is due: behaviours plan again, the rule to end early looks, measurements and snapshots are taken, checkpoints
-are written, listeners are told.  When an environment fails, a number diverges or the user interrupts, what was learned so
-far goes with the exception.
+A *backend* holds what the seeds of a run share (questions, behaviour, learner, compiled functions, true values); its
+`begin(seed)` returns a *stream*, one seed's experience and what is learned from it.  `drive` advances a stream from stop to
+stop and does what is due at each: behaviours replan, the stopping rule is evaluated, measurements and snapshots are taken,
+checkpoints are written, listeners are notified.  When an environment fails, a number diverges or the user interrupts, the
+exception carries what was learned so far.
 """
 
 from __future__ import annotations
@@ -27,59 +27,59 @@ from gvfx.running.plan import Plan
 from gvfx.running.progress import Listeners
 from gvfx.running.record import Measurement, Part, Record
 
-PACE = 0.2  # seconds between two looks at interruptions and the clock
+PACE = 0.2  # target seconds between two checks for interruptions
 CHECKPOINT_EVERY = 60.0  # seconds
 
 
 class Stream(ABC):
-    """One seed's experience (or several seeds', advanced together) and what is learned from it."""
+    """The experience of one seed (or of several advanced together) and what is learned from it."""
 
     seeds: tuple[int, ...]
     t: int = 0  # environment steps done
-    grain: int = 1  # steps are made in multiples of this
+    grain: int = 1  # `advance` makes steps in multiples of this
     stops: frozenset[int] = frozenset()  # times at which the stream itself must pause
 
     @abstractmethod
     def start(self) -> None:
-        """Make ready for the first step, or after `restore` for the next one; everything slow that is not learning."""
+        """Prepare for the first step, or for the next one after `restore`; slow work that is not learning belongs here."""
 
     @abstractmethod
     def advance(self, to: int) -> None:
-        """Make steps and learn, until at least `to` steps are done."""
+        """Step and learn until at least `to` steps are done."""
 
     def pause(self, stop: int) -> None:  # noqa: B027 (most have nothing to do)
-        """What is due at a stop: plans, refreshed tables, improved policies."""
+        """Do what is due at a stop: plan, refresh tables, improve policies."""
 
     def check(self) -> None:  # noqa: B027
-        """Raise Diverged where a number is no longer finite."""
+        """Raise Diverged if a number is no longer finite."""
 
     @property
     def known(self) -> Empirical:
-        """The evidence so far, where the run keeps it."""
+        """The evidence so far, if the run keeps it."""
         raise AttributeError("this stream keeps no evidence")
 
     @abstractmethod
     def episodes(self) -> list[int]:
-        """Episodes done, of each seed."""
+        """Finished episodes of each seed."""
 
     @abstractmethod
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
-        """What each seed has learned: the error for a curve, or the tables of a snapshot, or both."""
+        """Measure each seed: the error for the curve, the tables of a snapshot, or both."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
-        """Everything the future depends on, as named arrays."""
+        """Everything that the rest of the run depends on, as named arrays."""
 
     @abstractmethod
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `state` gave."""
+        """Continue from arrays that `state` returned."""
 
     def outcome(self, k: int) -> dict[str, Any]:
-        """What else the k-th seed's part holds at the end: truth, model, network, actor."""
+        """Additional fields of the k-th seed's part at the end: truth, model, network, actor."""
         return {}
 
     def resumed(self) -> str:
-        """What a user must know about continuing from a checkpoint; nothing where it changes nothing."""
+        """What a user must know about continuing from a checkpoint; empty if the result is the same."""
         return ""
 
 
@@ -92,23 +92,23 @@ class Backend(ABC):
     learner: Any
     plan: Plan
     pairs: int = 0  # states times actions, of tables
-    one_environment: bool = False  # seeds cannot run side by side: they step the caller's environment
+    one_environment: bool = False  # seeds cannot run in parallel, because they step the caller's environment
 
     @abstractmethod
     def begin(self, seed: int) -> Stream:
-        """A seed's run before its first step."""
+        """The stream of a seed, before its first step."""
 
     def described(self) -> dict[str, Any]:
-        """What a result says about the run."""
+        """The description of the run in its result."""
         return {"behaviour": repr(self.behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
 
     def predictor(self, parts: list[Part]) -> Any:
-        """What a result predicts with; None: the tables it holds."""
+        """The predictor of the result; None uses the result's tables."""
         return None
 
 
 class Watch:
-    """A rule to end early, and one run's looks at its error."""
+    """The stopping rule of one run, and what it has found so far."""
 
     def __init__(self, until: ErrorBelow | None, steps: int, pairs: int) -> None:
         self.until = until
@@ -116,7 +116,7 @@ class Watch:
         self.looks, self.bound, self.reached = 0, np.inf, False
 
     def look(self, stop: int, stream: Stream) -> bool:
-        """Whether the run may end here."""
+        """Evaluate the rule if it is due; whether the run may end here."""
         if self.until and stop in self.times:
             self.bound, counts = self.until.bound(stream.known, self.looks)
             self.reached = bool(self.bound < self.until.target)
@@ -124,7 +124,7 @@ class Watch:
         return self.reached
 
     def outcome(self, done: int) -> dict[str, Any]:
-        """What a part says about it, after `done` steps."""
+        """The rule's fields of a part, after `done` steps."""
         return {"stopped": done if self.until else 0, "bound": self.bound, "reached": self.reached}
 
 
@@ -139,12 +139,12 @@ def drive(
     keep_last: bool = True,
     interruption: Interruption | None = None,
 ) -> list[Part]:
-    """Run a stream to the end of the backend's plan, or to where `until` lets it end; one part per seed.
+    """Run a stream to the end of the backend's plan, or until `until` lets it end; one part per seed.
 
-    checkpoints: the run continues from the newest of them; they are written every `checkpoint_every` seconds (60), when the run
-                 is interrupted and, with `keep_last`, at its end (a finished run that is driven again gives its parts
-                 at once).
-    interruption: looked at several times a second.
+    checkpoints: the run continues from the newest one; they are written every `checkpoint_every` seconds (60), when the run
+                 fails or is interrupted and, with `keep_last`, at its end (a finished run that is driven again returns its
+                 parts at once).
+    interruption: checked several times a second.
     """
     run = _Drive(backend, stream, until, listeners or Listeners(), checkpoints, interruption)
     run.checkpoint_every = CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every
@@ -155,7 +155,7 @@ def drive(
 
 
 class _Drive:
-    """A run on its way."""
+    """One run in progress."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class _Drive:
         self.watch = Watch(until, self.plan.steps, backend.pairs)
         self.records = [Record(len(backend.names)) for _ in stream.seeds]
         self.share = backend.weights / backend.weights.sum()
-        self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, time spent, steps between two looks
+        self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, seconds spent, steps per call of advance
 
     def to_the_end(self) -> list[Part]:
         self._restore()
@@ -200,7 +200,7 @@ class _Drive:
         return self._parts()
 
     def _advance(self, stop: int) -> None:
-        """Steps up to a stop, in pieces short enough to be interrupted."""
+        """Advance to a stop, in pieces short enough to be interrupted."""
         stream = self.stream
         while stream.t < stop:
             begun, before = time.perf_counter(), stream.t
@@ -216,7 +216,7 @@ class _Drive:
                 raise Interrupted(self.interruption.signum, stream.t, self.checkpoints.folder if self.checkpoints else None)
 
     def _look(self, stop: int) -> None:
-        """Everything that is due at a stop."""
+        """Do everything that is due at a stop."""
         begun = time.perf_counter()
         self.stream.pause(stop)
         reached = self.watch.look(stop, self.stream)
@@ -248,7 +248,7 @@ class _Drive:
         ]
 
     def _partial(self) -> list[Part] | None:
-        """What was learned until now, with a snapshot of it; None before the first step."""
+        """The parts so far, with a snapshot of the current state; None before the first step."""
         if not self.stream.t:
             return None
         if not any(t >= self.stream.t for t in self.records[0].tables["steps"]):
@@ -256,7 +256,7 @@ class _Drive:
         return self._parts()
 
     def _finite(self) -> bool:
-        """Whether the state may be kept: a run that diverged keeps its last good checkpoint instead."""
+        """Whether the state may be stored: a run that diverged keeps its last good checkpoint instead."""
         try:
             self.stream.check()
         except RunError:
@@ -266,7 +266,7 @@ class _Drive:
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write a checkpoint, if they are wanted and a step was made."""
+        """Write a checkpoint, if checkpoints are enabled and a step was made."""
         if self.checkpoints is None or not self.stream.t:
             return
         arrays = {f"stream:{name}": array for name, array in self.stream.state().items()}
@@ -277,9 +277,9 @@ class _Drive:
         arrays["measures"] = np.array([self.seconds, watch.bound])
         try:
             self.checkpoints.save(self.stream.t, arrays)
-        except OSError as error:  # the run itself can go on
+        except OSError as error:  # the run itself can continue
             where = self.checkpoints.folder
-            warnings.warn(f"checkpoint: cannot write to {where} ({error.strerror}); the run goes on without it.", stacklevel=2)
+            warnings.warn(f"checkpoint: cannot write to {where} ({error.strerror}); the run continues without it.", stacklevel=2)
 
     def _restore(self) -> None:
         stored = self.checkpoints.load() if self.checkpoints is not None else None

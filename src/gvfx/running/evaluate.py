@@ -1,4 +1,4 @@
-"""evaluate: answer questions in a world, by a behaviour and a learner, and measure the error as it falls."""
+"""evaluate: answer questions about a world with a behaviour and a learner, and measure the error during the run."""
 
 from __future__ import annotations
 
@@ -52,23 +52,24 @@ def evaluate(
 
     world:          an MDP, the continuous grid, a MuJoCo domain, or a Gymnasium environment (vector environments too) or its
                     registered name.  A log of transitions has its own function, `gvfx.evaluate_log`.
-    behaviour, learner: on tables OptimalDesign and CertaintyEquivalence, on networks see docs/own.md.
-    seeds, seed:    how many runs (seeds 0, 1, ...), or the seeds themselves; or one seed alone.
+    behaviour, learner: by default OptimalDesign and CertaintyEquivalence on tables; for networks see docs/own.md.
+    seeds, seed:    the number of runs (seeds 0, 1, ...) or a list of seeds; `seed` runs a single seed.
     evaluate_every: steps between error measurements (default: twenty over the run).
-    snapshots:      further times at which to keep values, variances, visits and behaviour; the end is always kept.
-    average_episodes: 0 measures the error of the present estimates; k averages the squared error over the estimates
+    snapshots:      additional times at which to keep values, variances, visits and behaviour; the end is always kept.
+    average_episodes: 0 measures the error of the current estimates; k averages the squared error over the estimates
                     at the end of the last k episodes (what the authors' code reports, with k = 500).
-    until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05); measurements that lie after
+    until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05); measurements scheduled after
                     the end repeat the last one.  Needs CertaintyEquivalence.
     calibrate:      divide each question's weight by its mean square value, so that errors count relative to its scale;
-                    behaviours that plan (OptimalDesign) take the scales from what they have seen so far.
-    workers:        seeds run side by side; results do not depend on it.
+                    behaviours that plan (OptimalDesign) estimate the scales from the data so far.
+    workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.
-    save:           a file for the result; when a run fails or is interrupted, it gets what was learned so far.
-    checkpoint:     a folder from which the same call continues a run that was interrupted, failed or killed.  In a world of
-                    gvfx the result is the same to the byte; an environment of yours begins a new episode.
-    track:          a file that gets every measurement as a JSON line, a tracker (`gvfx.running.tracking`), or several.
+    save:           a file for the result; if a run fails or is interrupted, what was learned so far is written to it.
+    checkpoint:     a folder from which the same call continues a run that was interrupted, failed or killed.  In gvfx's own
+                    worlds the result is the same to the byte; a Gymnasium environment begins a new episode.
+    track:          a file to which every measurement is appended as a JSON line, a tracker (`gvfx.running.tracking`), or a
+                    list of them.
 
     Ctrl-C and SIGTERM raise gvfx.Interrupted, a failing environment gvfx.EnvironmentFailed, numbers that are no longer finite
     gvfx.RunError; each carries what was learned so far as `result`.
@@ -123,7 +124,7 @@ class _Seeds:
         self.done: dict[int, Part] = {}
 
     def run(self, workers: int, interruption: Interruption) -> list[Part]:
-        """One part per seed, side by side if wanted."""
+        """One part per seed, run in `workers` threads."""
         if workers == 1 or len(self.seeds) == 1:
             return [self._one(seed, interruption) for seed in self.seeds]
         with ThreadPoolExecutor(workers) as pool:
@@ -149,7 +150,7 @@ class _Seeds:
         return gather(backend.names, backend.weights, seeds, parts, backend.described() | said, backend.predictor(list(parts)))
 
     def partial(self, error: RunError | Interrupted) -> Result | None:
-        """What all seeds have learned so far; None before the first step of the first."""
+        """The result of what all seeds have learned so far; None before the first step."""
         if not self.done:
             return None
         parts = alike([self.done[seed] for seed in self.seeds if seed in self.done])
@@ -157,18 +158,18 @@ class _Seeds:
 
 
 def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | None) -> str:
-    """What a checkpoint belongs to: the method, the plan and the questions (functions count by name, not by address)."""
+    """Identifies the run that a checkpoint belongs to: method, plan and questions (functions by name, not by address)."""
     asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(questions)]
     text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, until, asked))
     return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
 
 
 def unreached(until: ErrorBelow, parts: Sequence[Part]) -> str:
-    """What to say when the steps ended before the wanted error was sure."""
+    """The warning for runs whose steps ended before the error was known to be below the target."""
     worst = max(part.bound for part in parts)
     late = sum(not part.reached for part in parts)
-    reason = f"the bound stands at {worst:.3g}" if np.isfinite(worst) else "some answers rest on actions never tried"
+    reason = f"the bound is {worst:.3g}" if np.isfinite(worst) else "some answers depend on actions that were never tried"
     return (
-        f"until: {late} of {len(parts)} runs ended before their error was surely below {until.target:g} ({reason}); "
+        f"until: {late} of {len(parts)} runs ended before their error was known to be below {until.target:g} ({reason}); "
         "the answers are the best so far; give more steps or a larger error."
     )

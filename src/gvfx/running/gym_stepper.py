@@ -1,8 +1,8 @@
 """Stepping an environment from Python: resets, signals, endings, and failures that name where they happened.
 
-Steppers write what they see into an agent: an object with arrays state, action, following, alive, ended, counts, fresh,
-c and gamma, each beginning with [lane], the environments that are stepped together.  The environment's spec
-(`gvfx.worlds.spec`) decides what `state` holds: a number for tables, a vector for networks.
+Steppers write each transition into an agent: an object with arrays state, action, following, alive, ended, counts, fresh,
+c and gamma, whose first axis [lane] runs over the environments that are stepped together.  The environment's spec
+(`gvfx.worlds.spec`) determines what `state` holds: a number for tables, a vector for networks.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def stepper(spec: Any, reader: Reader) -> SingleStepper | VectorStepper:
 
 
 def reset_seed(seed: int, t: int) -> int:
-    """The seed of the first reset; of a run that continues at step t, one that no earlier episode had."""
+    """The seed of the first reset; a run that continues at step t gets a different one."""
     return seed if t == 0 else int(np.random.SeedSequence([seed, t]).generate_state(1)[0] >> 1)
 
 
 class Lanes:
-    """What steppers write, for agents that keep observations as vectors; [lane] is one of the environments stepped together."""
+    """The arrays that steppers write, with observations as vectors; [lane] is one of the environments stepped together."""
 
     def __init__(self, lanes: int, size: int, action: np.ndarray, c: np.ndarray, gamma: np.ndarray) -> None:
-        """size: numbers in an observation; action [lane, ...], cumulants c and discounts gamma [lane, gvf]."""
+        """size: length of an observation vector; action [lane, ...], cumulants c and discounts gamma [lane, gvf]."""
         self.state, self.following = np.zeros((2, lanes, size), np.float32)
         self.action, self.c, self.gamma = action, c, gamma
         self.alive = np.ones(lanes)  # 0 where the episode terminated
@@ -44,14 +44,14 @@ class Lanes:
 
 
 class SingleStepper:
-    """One environment in lane 0: reset by us when an episode ends."""
+    """One environment in lane 0, reset here when an episode ends."""
 
     def __init__(self, spec: Any, reader: Reader) -> None:
         self.spec, self.reader = spec, reader
         self.first_action = None if isinstance(spec, BoxActionSpec) else spec.first_action
         self.episode = self.age = 0
-        self.seen_now: list[Any] = []  # the present observation, as the environment gave it
-        self.seen_next: list[Any] = []  # the one that the last step led to, before any reset
+        self.seen_now: list[Any] = []  # the current observation, as the environment returned it
+        self.seen_next: list[Any] = []  # the observation after the last step, before any reset
 
     def begin(self, agent: Any, seed: int, t: int = 0) -> None:
         """The first reset, at step t of the run."""
@@ -110,15 +110,15 @@ class SingleStepper:
 
 
 class VectorStepper:
-    """A vector environment: one lane each, whichever way it resets itself."""
+    """A vector environment with one lane per environment, in any autoreset mode."""
 
     def __init__(self, spec: Any, reader: Reader) -> None:
         self.spec, self.reader = spec, reader
         self.mode = str(getattr(spec.env.metadata.get("autoreset_mode"), "name", "NEXT_STEP"))
         self.episode = self.age = 0
         self.resets = np.zeros(spec.lanes, bool)  # lanes that only reset in the next step
-        self.seen_now: list[Any] = []  # the present observations, one by one
-        self.seen_next: list[Any] = []  # those that the last step led to, before any reset
+        self.seen_now: list[Any] = []  # the current observations, one per lane
+        self.seen_next: list[Any] = []  # the observations after the last step, before any reset
 
     def begin(self, agent: Any, seed: int, t: int = 0) -> None:
         """The first reset, at step t of the run."""
@@ -189,23 +189,21 @@ class VectorStepper:
 
 
 def _why_reset(error: Exception) -> str:
-    """What went wrong in a reset."""
+    """The description of an error in a reset."""
     if isinstance(error, ValueError | TypeError) and ("unpack" in str(error) or "'seed'" in str(error)):
-        return (
-            "reset(seed=...) did not return (observation, info), as Gymnasium's API asks; wrap or update an environment of Gym."
-        )
+        return "reset(seed=...) did not return (observation, info), as Gymnasium requires; wrap or update an old Gym environment."
     return f"reset raised {type(error).__name__}: {error}"
 
 
 def _why(error: Exception) -> str:
-    """What went wrong in a step."""
+    """The description of an error in a step."""
     if isinstance(error, ValueError | TypeError) and "unpack" in str(error):
-        return "step did not return (observation, reward, terminated, truncated, info); wrap or update an environment of Gym."
+        return "step did not return (observation, reward, terminated, truncated, info); wrap or update an old Gym environment."
     return f"step raised {type(error).__name__}: {error}"
 
 
 def _own_info(info: dict[str, Any], k: int, last: bool) -> dict[str, Any]:
-    """One environment's info out of a vector's (of the step that ended its episode: out of `final_info`)."""
+    """The info of one environment of a vector environment (from `final_info` for the step that ended its episode)."""
     if last and "final_info" in info:
         info = info["final_info"]
     return {key: values[k] for key, values in info.items() if not key.startswith("_") and info.get(f"_{key}", _ALL)[k]}

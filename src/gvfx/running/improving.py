@@ -1,4 +1,4 @@
-"""Policies that are by a GVF's own values, improved while a run goes on (`gvfx.theory.improvement` says how)."""
+"""Policies defined by a GVF's own values, improved during a run (see `gvfx.theory.improvement`)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gvfx.questions.gvf import Stacked
 
 
 class Improvement:
-    """When and how a run improves the policies that are by a GVF's own values; nothing where all policies are given.
+    """When and how a run improves the policies defined by a GVF's own values; does nothing if all policies are given.
 
-    Each seed has its own table pi.  At the `times` it is changed in place; measurements in between see the policies as the
-    data then call for them, and change nothing.
+    Each seed has its own table pi, which is changed in place at the `times`.  Measurements in between use the policies that
+    the data imply at that moment and have no side effects.
     """
 
     def __init__(self, asked: Stacked, behaviour: Behaviour, learner: Learner, steps: int) -> None:
@@ -29,7 +29,7 @@ class Improvement:
         return asked._replace(pi=asked.pi.copy()) if asked.own else asked
 
     def __call__(self, stop: int, known: Empirical, acting: Any, learning: Any, visits: np.ndarray) -> Empirical:
-        """What is known, with the policies that it calls for; visits [state, action]."""
+        """The evidence with the policies that it implies; visits [state, action]."""
         asked, world = known.asked, known.world
         if not asked.own:
             return known
@@ -43,6 +43,6 @@ class Improvement:
         return known
 
     def policies(self, known: Empirical, states: int) -> np.ndarray:
-        """The policies [gvf, state, action] of the first so many states, where some were found."""
+        """The policies [gvf, state, action] of the first `states` states; empty if all policies were given."""
         asked = known.asked
         return np.moveaxis(asked.pi, 2, 0)[:, :states].copy() if asked.own else np.empty(0)

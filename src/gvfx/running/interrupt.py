@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a run ends between two steps and keeps what it has learned."""
+"""Ctrl-C and SIGTERM: a run ends between two steps and returns what it has learned."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that was ended from outside by Ctrl-C or SIGTERM; `result` is what was learned so far (None before any step).
+    """A run stopped by Ctrl-C or SIGTERM; `result` is what was learned so far (None before any step).
 
-    `exit_code` is what a program that ends because of it should return: 130 or 143.
+    `exit_code` is the conventional exit code of a program that ends because of it: 130 or 143.
     """
 
     result: Any = None
     parts: Any = None
 
     def __init__(self, signum: int, step: int, checkpoint: Path | None = None) -> None:
-        """checkpoint: the folder in which the run is kept, if it is."""
+        """checkpoint: the folder of the run's checkpoints, if it has one."""
         self.when = f"{NAMES[signal.Signals(signum)]} at step {step:,}"
         kept = f"the run is kept in {checkpoint}; start it again with the same arguments to continue."
         lost = "what was learned so far is in the exception's `result`; with checkpoint='folder' a run can be continued."
@@ -30,10 +30,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """Takes note of Ctrl-C and SIGTERM while runs are going on (`with Interruption() as asked`), so that they can end in order.
+    """Records Ctrl-C and SIGTERM during runs (`with Interruption() as interruption`), so that they can end between steps.
 
-    `asked.signum` is set by the first signal; a second one raises KeyboardInterrupt at once.  Handlers that the program
-    has installed itself are left alone, and so are signals outside the main thread.
+    `interruption.signum` is set by the first signal; a second one raises KeyboardInterrupt immediately.  Handlers that the
+    program has installed itself are left in place; outside the main thread nothing is installed.
     """
 
     def __init__(self) -> None:

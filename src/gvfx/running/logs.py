@@ -1,9 +1,9 @@
-"""Answers from a log: a table of transitions that were made before, by whatever behaviour.
+"""Answers from a log: a table of transitions recorded earlier under any behaviour.
 
-The log is counted and answered by certainty equivalence, with intervals (`gvfx.evidence`).  What it
-cannot tell is said: `support` is the share of a question's choices that were ever tried, with behaviour probabilities
-`effective` is the share of the log that speaks about it, and `collect` names the choices of which one more look would
-lower the error most.
+The transitions are counted and the questions answered by certainty equivalence, with intervals (`gvfx.evidence`).  The result
+reports the limits of the log: `support` is the share of a question's choices that were ever tried, `effective` the effective
+share of the log for it (given behaviour probabilities), and `collect` lists the choices where one more sample would reduce
+the error most.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gvfx.theory.exact import DENSE_BELOW
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
-NEXT = 5  # choices that are named as worth collecting
+NEXT = 5  # number of choices listed as worth collecting
 
 
 class Log(NamedTuple):
-    """Transitions, one entry each; states and actions are whole numbers from 0."""
+    """Transitions as columns, one entry per transition; states and actions are whole numbers from 0."""
 
     observation: Any
     action: Any
@@ -41,12 +41,12 @@ class Log(NamedTuple):
     reward: Any = None
     behaviour_prob: Any = None  # the probability with which the action was taken
     info: Mapping[str, Any] | None = None  # further columns, for Info("column")
-    states: int | None = None  # how many there are, where the log may not show all
-    actions: int | None = None
+    states: int | None = None  # number of states, if the log may not contain all of them
+    actions: int | None = None  # likewise
 
 
 def as_log(table: Any) -> Log:
-    """A log from one, or from a mapping of columns; every column is checked."""
+    """A Log from a Log or a mapping of columns, with every column checked."""
     if not isinstance(table, Log):
         known = {name: table[name] for name in Log._fields if name in table}
         missing = [name for name in Log._fields[:4] if name not in known]
@@ -68,19 +68,19 @@ def as_log(table: Any) -> Log:
         if isinstance(column, np.ndarray) and (len(column) != size or (column.dtype.kind == "f" and np.isnan(column).any())):
             raise InputError(f"{name}: has {len(column)} entries or NaN; give one number for each of {size} transitions.")
     if not size:
-        raise InputError("log: holds no transition; give at least one.")
+        raise InputError("log: is empty; give at least one transition.")
     prob = columns["behaviour_prob"]
     if prob is not None and not ((prob > 0) & (prob <= 1)).all():
-        raise InputError("behaviour_prob: holds a number outside (0, 1]; an action that was taken had some probability.")
+        raise InputError("behaviour_prob: has a number outside (0, 1]; give the probability of each action that was taken.")
     seen = 1 + int(max(columns["observation"].max(), columns["next_observation"].max()))
     columns["states"], columns["actions"] = table.states or seen, table.actions or 1 + int(columns["action"].max())
     if seen > columns["states"] or columns["action"].max() >= columns["actions"]:
-        raise InputError("states: the log holds a state or action beyond the number given; raise it.")
+        raise InputError("states: the log has a state or action beyond the number given; increase it.")
     return Log(**columns)
 
 
 def evaluate_log(log: Any, questions: Sequence[GVF], *, save: str | Path | None = None) -> Result:
-    """Answer questions from a log of transitions alone (`gvfx.Log`, or a mapping of its columns); `save` names a file."""
+    """Answer questions from a log of transitions (`gvfx.Log`, or a mapping of its columns); `save` is a file for the result."""
     if save is not None:
         check_writable(save, "save")
     result = _answered(as_log(log), questions)
@@ -163,26 +163,26 @@ def _counted(log: Log, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, asked: S
     met.evidence.counts[:, 0] = counts
     for total, amount in ((met.evidence.sums, c), (met.evidence.squares, c**2), (met.discounts, gamma)):
         np.add.at(total, which, amount)
-    begins = np.ones(len(key), bool)  # a row begins an episode unless it goes on where the one before it led
+    begins = np.ones(len(key), bool)  # a row begins an episode unless it continues from the row before it
     begins[1:] = ends[:-1] | (log.observation[1:] != log.next_observation[:-1])
     np.add.at(met.evidence.starts, log.observation[begins], 1)
     return empirical(met, skeleton, asked, varying)
 
 
 def _check_endings(known: Empirical, asked: Stacked) -> None:
-    """Refuse sums that the log does not show to end."""
+    """Refuse sums that do not terminate in the log."""
     acted = known.visits.sum(axis=1) > 0
     for i, name in enumerate(asked.names):
         if known.asked.gamma[:, i].max() >= 1 and (known.solver(i, 1)(np.ones(len(acted)))[acted] == 0).any():
             raise InputError(
-                f"discount: the log's values do not settle for {name!r}; use less than 1, or log the ends of episodes."
+                f"discount: the values of {name!r} do not converge in this log; use less than 1, or log terminations."
             )
 
 
 def _worth_collecting(known: Empirical) -> list[dict[str, int]]:
-    """The choices of which one more transition would lower the expected error most, G / n - G / (n + 1)."""
+    """The choices where one more transition would reduce the expected error most, G / n - G / (n + 1)."""
     smoothed, need = OptimalDesign().needs(known)
-    n = smoothed.visits + 1.0  # as if each had been seen once more: what was never tried comes first, and is finite
+    n = smoothed.visits + 1.0  # one more visit each, so that pairs never tried have a finite gain and come first
     gain = need / n / (n + 1)
     gain[~smoothed.model.going] = 0.0
     best = np.argsort(gain, axis=None)[::-1][:NEXT]

@@ -1,4 +1,4 @@
-"""The method of a run, a behaviour and a learner: defaults by the kind of run, and refusals of what does not fit."""
+"""The method of a run, a behaviour and a learner: the defaults of each kind of run, and errors for what does not fit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from gvfx.questions.cumulants import Drifter
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.policies import Policy
 
-LARGEST_REPLAY = 200_000  # transitions that the default learners in environments keep at most
-NEEDS = {  # what a learner of each kind needs of an environment
+LARGEST_REPLAY = 200_000  # most transitions that the default learners keep in environments
+NEEDS = {  # what a learner of each kind requires of an environment
     "tables": "Discrete observations",
     "linear": "Box observations and Discrete actions",
     "networks": "Discrete actions",
@@ -36,18 +36,18 @@ NEEDS = {  # what a learner of each kind needs of an environment
 
 @dataclass(frozen=True)
 class Run:
-    """A kind of run: what it needs of a method, and the method it has by default."""
+    """A kind of run: what a method must support, and the default method."""
 
-    supports: str  # the kind of learning, of `gvfx.kernel.KINDS`
+    supports: str  # the kind of learning, a key of `gvfx.kernel.KINDS`
     behaviour: Callable[[], Behaviour]
-    learner: Callable[[Sequence[GVF], int], Learner]  # of the questions and the number of steps
-    place: str = ""  # where the run happens, if the world is one of ours
+    learner: Callable[[Sequence[GVF], int], Learner]  # from the questions and the number of steps
+    place: str = ""  # the world's name in error messages, for gvfx's own worlds
 
 
 def choose_method(
     kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, learner: Learner | None, steps: int
 ) -> tuple[Behaviour, Learner]:
-    """The behaviour and learner of a run, those given or the defaults of its kind; refuses what does not fit.
+    """The behaviour and learner of a run: those given, or the defaults of its kind; refuses what does not fit.
 
     kind: "tables" (finite worlds, Discrete observations), "networks" and "box_actions" (Gymnasium environments with Discrete
           and with Box actions), "continuous_grid", or "mujoco".
@@ -74,29 +74,29 @@ def choose_method(
 
 
 def table_learner(questions: Sequence[GVF], steps: int) -> CertaintyEquivalence:
-    """For tables: the counted model, which forgets old cumulants where some drift."""
+    """For tables: the estimated model, which forgets old cumulants if some of them drift."""
     drifts = any(isinstance(q.cumulant, Drifter) for q in expand(questions))
     return CertaintyEquivalence(forgetting="auto" if drifts else 0.0)
 
 
 def network_behaviour() -> Behaviour:
-    """For networks in environments: half of it uniform, as in the preset `recommended` of the continuous grid."""
+    """For networks in environments: half GVFExplorer, half uniform, as in the preset `recommended` of the continuous grid."""
     return Blend(GVFExplorer(), Uniform(), 0.5)
 
 
 def network_learner(questions: Sequence[GVF], steps: int) -> Deep:
-    """For networks in environments: a replay that holds the run, a falling rate, intervals from five heads."""
+    """For networks in environments: a replay buffer that holds the run, a decreasing rate, intervals from five heads."""
     replay = _replay(steps, 16)
     return Deep(rate_q=3e-3, rate_m=3e-3, m_every=16, final_rate=0.03, heads=5, **replay)
 
 
 def box_action_learner(questions: Sequence[GVF], steps: int) -> TwinCritics:
-    """For Box actions in environments: a replay that holds the run."""
+    """For Box actions in environments: a replay buffer that holds the run."""
     return TwinCritics(**_replay(steps, TwinCritics().worlds))
 
 
 def _replay(steps: int, block: int) -> dict[str, Any]:
-    """A replay for a run of `steps`, in whole blocks of transitions."""
+    """Options of a replay buffer for a run of `steps`, in whole blocks of transitions."""
     return {"capacity": -(-min(steps, LARGEST_REPLAY) // block) * block, "learning_starts": min(1000, steps // 10)}
 
 
@@ -117,7 +117,7 @@ RUNS = {
 
 
 def _fitting(base: type[Any], run: Run) -> str:
-    """The public classes that fit a run, as a list in a sentence."""
+    """The public classes that fit a run, as a list for a sentence."""
     classes = public_classes(base).items()
     names = sorted(f"gvfx.{name}" for name, kind in classes if run.supports in kinds_of(kind) and not wraps_others(kind))
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -126,7 +126,7 @@ def _fitting(base: type[Any], run: Run) -> str:
 def _unfit_behaviour(behaviour: Behaviour, run: Run) -> str:
     name = _described(behaviour)
     if run.supports == "box_actions":
-        return f"{name} has no continuous actions;"
+        return f"{name} does not support continuous actions;"
     return f"{runs_on(name, behaviour.supports)}; for {KINDS[run.supports]}"
 
 
@@ -144,7 +144,7 @@ def _unfit_learner(learner: Learner, run: Run) -> str:
 
 
 def _refuse_argument(field: str, given: Any, base: type[Any], run: Run) -> NoReturn:
-    """Say what was given in the place of a behaviour or learner, and what to write instead."""
+    """Raise an error that names what was given instead of a behaviour or learner, and what to write."""
     other, place = (Learner, "learner") if base is Behaviour else (Behaviour, "behaviour")
     if isinstance(given, type) and issubclass(given, base):
         what = f"{given.__name__} is a class; write {as_call(given)}"
@@ -161,7 +161,7 @@ def _refuse_argument(field: str, given: Any, base: type[Any], run: Run) -> NoRet
 
 
 def _by_name(given: str, base: type[Any], run: Run) -> str:
-    """The class that a string most likely means, as it is written."""
+    """The call of the class that a string most likely means."""
     classes = {name.lower(): kind for name, kind in public_classes(base).items()}
     near = difflib.get_close_matches(given.lower(), classes, n=1)
     return as_call(classes[near[0]]) if near else f"an object, such as {_fitting(base, run)}"

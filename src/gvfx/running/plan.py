@@ -1,4 +1,4 @@
-"""When a run is measured: its length, the times of its measurements and snapshots, and its seeds."""
+"""The schedule of a run: its length, the times of its measurements and snapshots, and its seeds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checked_seeds(seeds: int | Iterable[int], seed: int | None = None) -> tuple[
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a run is, and when it stops to be measured."""
+    """The length of a run and the times of its measurements and snapshots."""
 
     steps: int
     evaluations: tuple[int, ...]
@@ -55,7 +55,7 @@ class Plan:
             raise InputError(f"snapshots: {wanted} must lie between 1 and the {steps} steps of the run.")
         if average_episodes < 0:
             raise InputError(
-                f"average_episodes: {average_episodes} is negative; give 0 for the present error, or a number of episodes."
+                f"average_episodes: {average_episodes} is negative; give 0 for the current error, or a number of episodes."
             )
         evaluations = tuple(sorted({*range(every, steps + 1, every), steps}))
         return cls(steps, evaluations, tuple(sorted({*wanted, steps})), average_episodes)
@@ -66,5 +66,5 @@ class Plan:
         return sorted({*self.evaluations, *self.snapshots})
 
     def onward(self, stop: int) -> list[int]:
-        """The measurements from a time on, for a run that ends there."""
+        """The stops from a time on, for a run that ends there."""
         return [time for time in self.stops if time >= stop]

@@ -1,8 +1,8 @@
-"""Plan before you spend: how many steps each behaviour needs for a wanted error, and what the best one would need.
+"""Forecasts of how many steps each behaviour, and the best possible one, needs to reach an error.
 
-The error theory (`gvfx.design`) says what certainty equivalence will err by under a fixed behaviour.  In a known world that
-needs no step at all.  In an unknown one a short pilot (OptimalDesign) is run first, and the world that its data describe is
-taken for the real one: the forecast is then as good as the pilot's picture of the world.
+The error theory (`gvfx.design`) predicts the error of certainty equivalence under a fixed behaviour.  In a known world this
+needs no steps.  In an unknown one a short pilot (OptimalDesign) is run first and the world estimated from its data is used:
+the forecast is then as good as that estimate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import is_environment
 
 OPTIMUM = "optimum"
-DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # what each behaviour comes to in a known world
+DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # each behaviour's fixed point in a known world
     "Mixture": lambda world, questions: exact.asked_of(world, questions).pi.mean(axis=2),
     "Uniform": lambda world, questions: np.full((1, world.actions), 1 / world.actions),
     "GVFExplorer": exact.explorer_behaviour,
@@ -40,31 +40,31 @@ DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # what each 
 
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """What one behaviour needs for the wanted error, certainty equivalence learning from it."""
+    """The steps that one behaviour needs to reach the target error, with certainty equivalence as the learner."""
 
     name: str
     behaviour: np.ndarray  # mu [1 or states, actions]
     forecast: Forecast
-    steps: float  # until the expected error is the wanted one; infinite if it never is
-    low: float  # until one run in twenty has it
-    high: float  # until all but one in twenty have it
+    steps: float  # until the expected error reaches the target; infinite if it never does
+    low: float  # until 5 % of the runs have reached it
+    high: float  # until 95 % of the runs have reached it
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The costs of a wanted error, the cheapest behaviour last; steps are those of a run from nothing."""
+    """The steps that behaviours need to reach an error, the fastest behaviour last; counted from a cold start."""
 
     error: float
     costs: tuple[Cost, ...]
-    bound: float  # steps below which no behaviour whatever has the wanted error in expectation
-    pilot: int = 0  # steps spent to learn the world; 0: it was known
-    unseen: int = 0  # evaluation states in which the pilot never acted: their error is not counted
+    bound: float  # no behaviour reaches the error in expectation with fewer steps
+    pilot: int = 0  # steps of the pilot; 0 if the world was known
+    unseen: int = 0  # evaluation states in which the pilot never acted; their error is not counted
 
     def __getitem__(self, name: str) -> Cost:
         for cost in self.costs:
             if cost.name == name:
                 return cost
-        raise InputError(f"name: there is no plan for {name!r}; choose from {', '.join(c.name for c in self.costs)}.")
+        raise InputError(f"name: {name!r} was not planned; choose from {', '.join(c.name for c in self.costs)}.")
 
     def __repr__(self) -> str:
         rows = [f"{c.name}: {c.steps:,.0f} steps, {c.low:,.0f} to {c.high:,.0f}" for c in self.costs]
@@ -87,24 +87,24 @@ def plan(
     draws: int = 200,
     calibrate: bool = False,
 ) -> Costs:
-    """How many steps each behaviour needs until the mean squared error is `error`, from a known world or after a pilot.
+    """How many steps each behaviour needs until the mean squared error is `error`, in a known world or after a pilot.
 
-    world: an MDP, or a Gymnasium environment with Discrete observations; one that does not show its table needs a pilot.
-    pilot: steps of OptimalDesign from which to estimate the world; 0 takes `world` as known.
-    draws: runs drawn for the interval.
-    calibrate: ask for the mean of the questions' relative errors, each in units of its mean square value.
-    RoundRobin is planned as the mixture.  Cumulants that drift are taken as standing still.
+    world: an MDP, or a Gymnasium environment with Discrete observations, which needs a pilot unless it exposes its table.
+    pilot: steps of OptimalDesign from which to estimate the world; 0 treats `world` as known.
+    draws: number of simulated runs for the interval.
+    calibrate: `error` is the mean of the questions' relative errors, each in units of its mean square value.
+    RoundRobin is planned as the mixture.  Drifting cumulants are treated as constant.
     """
     steps_needed(1.0, error)  # refuses an error of 0 or less
     if pilot < 0:
-        raise InputError(f"pilot: {pilot} steps cannot be made; give a number above 0, or 0 to take the world as known.")
+        raise InputError(f"pilot: {pilot} is negative; give a number of steps, or 0 to treat the world as known.")
     world = as_world(world)
     if is_environment(world):
         world = known_world(world, questions) or world
         if is_environment(world) and not pilot:
-            raise InputError("pilot: this environment does not show its transition table; give steps from which to learn it.")
+            raise InputError("pilot: this environment does not expose its transition table; give steps to estimate it from.")
     elif not isinstance(world, MDP):
-        raise InputError(f"world: {type(world).__name__} cannot be planned for; give a finite world or an environment.")
+        raise InputError(f"world: {type(world).__name__} is not supported; give a finite world or Discrete observations.")
     unseen = 0
     if pilot:
         known = run_pilot(world, questions, pilot, seed, calibrate)
@@ -118,7 +118,7 @@ def plan(
         squares = exact.values(world, questions) ** 2 @ evaluation(world)
         if not (squares > 0).all():
             raise InputError(
-                f"calibrate: {asked.names[int(squares.argmin())]} is 0 everywhere and has no scale to be relative to."
+                f"calibrate: {asked.names[int(squares.argmin())]} is 0 everywhere, so its relative error is undefined."
             )
         questions = [replace(q, weight=float(w)) for q, w in zip(expand(questions), asked.weights / squares, strict=True)]
         wanted = error * asked.weights.sum() / sum(q.weight for q in questions)  # as a mean with these weights
@@ -133,10 +133,10 @@ def plan(
 
 
 def run_pilot(world: MDP | Any, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False) -> Empirical:
-    """What OptimalDesign knows of the world after a number of steps."""
+    """The evidence of OptimalDesign after a number of steps."""
     method, once = (OptimalDesign(), CertaintyEquivalence()), Plan.checked(steps, steps, ())
     backend = open_backend(world, questions, *method, plan=once, calibrate=calibrate)
     (part,) = drive(backend, backend.begin(checked_seeds(1, seed)[0]))
     if part.model is None:
-        raise InputError("world: only environments with Discrete observations can be planned for.")
+        raise InputError("world: plans need Discrete observations; give such an environment, or a finite world.")
     return part.model

@@ -1,4 +1,4 @@
-"""Predictors: how a result answers at observations, from its tables or from the networks that its seeds learned."""
+"""Predictors: how a result predicts at observations, from its tables or from its seeds' networks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gvfx.errors import InputError
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
-LIMIT = 10.0  # scaled observations are cut here, so that one never met in the beginning does no harm
+LIMIT = 10.0  # scaled observations are clipped here, against outliers not seen when the scales were found
 
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Observations enter as (o - centre) / spread, cumulants as c / unit; found in the first steps of a run, then fixed."""
+    """Observations enter networks as (o - centre) / spread, cumulants as c / unit; found in a run's first steps, then fixed."""
 
     centre: np.ndarray  # [o]
     spread: np.ndarray  # [o]
@@ -30,7 +30,7 @@ class Scales:
 
     @classmethod
     def found(cls, observations: np.ndarray, cumulants: np.ndarray, discounts: np.ndarray) -> Scales:
-        """From transitions: the unit of a GVF is about the size of its returns, |mean c| h + sd(c) sqrt(h) with horizon h."""
+        """Scales from transitions; a GVF's unit is about the size of its returns, |mean c| h + sd(c) sqrt(h) with horizon h."""
         spread = observations.std(axis=0)
         horizon = 1 / (1 - np.minimum(discounts.mean(axis=0), 0.999))
         unit = np.abs(cumulants.mean(axis=0)) * horizon + cumulants.std(axis=0) * np.sqrt(horizon)
@@ -50,7 +50,7 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class QNetwork:
-    """One seed's Q network: one head per GVF that answers, and bootstrapped ones."""
+    """One seed's Q network: one main head per GVF, and bootstrapped heads."""
 
     scales: Scales
     weights: tuple[np.ndarray, ...]
@@ -60,7 +60,7 @@ class QNetwork:
 
     def values(self, vectors: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions [gvf, n] at observations [n, o] whose target policies are pi [n, action, gvf], and their standard
-        errors: the spread of the bootstrapped heads, or nothing where there are none."""
+        errors: the spread of the bootstrapped heads, or empty if there are none."""
         gvfs = len(self.scales.unit)
         q = np.asarray(self._network(gvfs)(self.scales.scaled(vectors)), float)  # [n, action, (1 + heads) * gvf]
         v = np.einsum("nahi,nai->hin", q.reshape(*q.shape[:2], -1, gvfs), pi) * self.scales.unit[:, None]
@@ -82,16 +82,16 @@ class QNetwork:
 
 @dataclass(frozen=True, eq=False)
 class TwinQNetworks:
-    """One seed's twin critics of Box actions, one head per GVF; layers of the one twin, then of the other."""
+    """One seed's twin critics for Box actions, one head per GVF; the layers of the first twin, then of the second."""
 
     scales: Scales
     weights: tuple[np.ndarray, ...]
     biases: tuple[np.ndarray, ...]
-    least: bool  # the twins' least answer counts, not their mean
+    least: bool  # predict the minimum of the twins, not their mean
 
     def values(self, vectors: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions [gvf, n] at observations [n, o], the means over actions [n, draw, gvf, a] of each GVF's policy; and
-        nothing, for standard errors: twin critics do not say how sure they are."""
+        """Predictions [gvf, n] at observations [n, o], the means over actions [n, draw, gvf, a] of each GVF's policy; and an
+        empty array, because twin critics have no standard errors."""
         around = np.broadcast_to(vectors[:, None, None], (*actions.shape[:3], vectors.shape[1]))
         return self.at(around, actions).diagonal(axis1=2, axis2=3).mean(axis=1).T, np.empty(0)
 
@@ -113,12 +113,12 @@ class TwinQNetworks:
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks:
-    """Whichever networks the arrays hold."""
+    """The networks stored in the arrays, of either kind."""
     return TwinQNetworks.from_arrays(arrays) if "least" in arrays else QNetwork.from_arrays(arrays)
 
 
 def _heads(weights: Sequence[Any], biases: Sequence[Any], shape: tuple[int, ...] | None = None, frequencies: Any = None) -> Any:
-    """The network of these layers, with as many outputs as the last one has unless `shape` says how they lie."""
+    """The network of these layers; `shape` is the shape of its outputs (default: a vector)."""
     import equinox as eqx
 
     from gvfx.learners.networks.heads import Heads
@@ -151,11 +151,11 @@ def _scales(arrays: Mapping[str, np.ndarray]) -> Scales:
 
 
 class Predictor(ABC):
-    """Answers at observations: predictions [seed, gvf, ...] and their standard errors (empty where there are none)."""
+    """Predictions [seed, gvf, ...] at observations, and their standard errors (empty if there are none)."""
 
-    points: np.ndarray | None = None  # [point, o] observations at which a result's tables are given; None: at all states
-    first_state: int = 0  # what the environment calls the first state
-    no_intervals: str  # what to say where standard errors are missing
+    points: np.ndarray | None = None  # [point, o] observations of the rows of a result's tables; None: all states
+    first_state: int = 0  # the environment's number of the first state
+    no_intervals: str  # the error message if standard errors are missing
 
     @abstractmethod
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -163,21 +163,21 @@ class Predictor(ABC):
         the result's tables."""
 
     def action_values(self, observation: Any, action: Any) -> np.ndarray:
-        """Predictions [gvf, ...] where an action comes first and the questions' policies after it."""
-        raise InputError("action: only results with Box actions have values of actions; leave it out.")
+        """Predictions [gvf, ...] for taking an action first and following the questions' policies afterwards."""
+        raise InputError("action: only results with Box actions have action values; leave it out.")
 
     def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
-        """What the last axis of `visits` counts."""
+        """The labels of the last axis of `visits`."""
         return tuple(str(a) for a in range(actions))
 
     def label(self, s: int) -> Any:
-        """The s-th state or point as the environment shows it."""
+        """The s-th state or point as the environment returns it."""
         return s + self.first_state if self.points is None else self.points[s].tolist()
 
 
 @dataclass(frozen=True, eq=False)
 class TablePredictor(Predictor):
-    """Tables: an observation is a state's number."""
+    """Tables: an observation is the number of a state."""
 
     first_state: int = 0
     no_intervals = "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence()."
@@ -205,7 +205,7 @@ class NetworkPredictor(Predictor):
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.spec is None or self.targets is None:
-            raise InputError("questions: a stored result has no policies; give load(path, env, questions) both to predict.")
+            raise InputError("questions: a stored result has no policies; use gvfx.load(path, env, questions) to predict.")
         batch, vectors, alone = self.spec.batch(_without_info(observation))
         pi = self.targets(batch)  # or draws of Box actions
         both = [network.values(vectors, pi) for network in self.networks]
@@ -215,20 +215,20 @@ class NetworkPredictor(Predictor):
 
 @dataclass(frozen=True, eq=False)
 class CriticPredictor(NetworkPredictor):
-    """Twin critics of Box actions: one pair per seed."""
+    """Twin critics for Box actions: one pair per seed."""
 
-    no_intervals = "intervals: are not offered with Box actions; give several seeds, and see rows() for their spread."
+    no_intervals = "intervals: not available with Box actions; run several seeds and see rows() for their spread."
 
     def action_values(self, observation: Any, action: Any) -> np.ndarray:
         if not isinstance(self.spec, BoxActionSpec):
-            raise InputError("env: a stored result does not know its environment; give load(path, env, questions) it to predict.")
+            raise InputError("env: a stored result has no environment; use gvfx.load(path, env, questions) to predict.")
         _, vectors, alone = self.spec.batch(_without_info(observation))
         own = self.spec.given(action, len(vectors))
         values = np.mean([network.at(vectors, own) for network in self.networks], axis=0).T
         return values[:, 0] if alone else values
 
     def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
-        """Whose policy was followed."""
+        """Which question's policy was followed, or the behaviour's own actions."""
         return (*(f"as {name}" for name in names), "of its own")
 
 
@@ -241,6 +241,6 @@ def network_predictor(
 
 
 def _without_info(observation: Any) -> Any:
-    """The observation of what `env.reset()` returned, or what was given."""
+    """The observation, also if it was given as the pair that `env.reset()` returns."""
     is_reset = isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict)
     return observation[0] if is_reset else observation

@@ -1,7 +1,7 @@
-"""Listeners of a run: the progress bar, a function of the caller's, trackers.
+"""Listeners of a run: the progress bar, a function of the caller, trackers.
 
-A listener hears began(seed) when a seed starts, stepped(seed, t) several times a second, and measured(seed, t, error) at
-every measurement; close() when all is over.
+A run calls began(seed) when a seed starts, stepped(seed, t) several times a second, measured(seed, t, error) after every
+measurement, and close() at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Report = Callable[[int, int, float], None]  # (seed, steps done, current error)
 
 
 class Listener(Protocol):
-    """Who follows a run."""
+    """The interface of a listener."""
 
     def began(self, seed: int) -> None: ...
     def stepped(self, seed: int, t: int) -> None: ...
@@ -51,7 +51,7 @@ class Listeners:
 
 
 class Calls:
-    """Calls a function at every measurement."""
+    """Calls a function after every measurement."""
 
     def __init__(self, function: Report) -> None:
         self.function = function
@@ -65,7 +65,7 @@ class Calls:
 
 
 class Bar:
-    """A bar over the steps of all seeds; says "compiling" until the first step."""
+    """A bar over the steps of all seeds; shows "compiling" until the first step."""
 
     def __init__(self, steps: int, seeds: Iterable[int]) -> None:
         self.done = dict.fromkeys(seeds, 0)
@@ -90,14 +90,14 @@ class Bar:
 
 
 def wants_bar() -> bool:
-    """Whether somebody is looking: a terminal or a notebook."""
+    """Whether to show a bar by default: in a terminal or a notebook."""
     shell: Any = sys.modules.get("IPython")
     inside = shell.get_ipython() if shell is not None else None
     return sys.stderr.isatty() or (inside is not None and type(inside).__name__ == "ZMQInteractiveShell")
 
 
 def listener(progress: bool | Report | None, steps: int, seeds: Iterable[int]) -> Listeners:
-    """What `evaluate(progress=...)` asks for: None shows a bar where somebody is looking, True and False say so themselves."""
+    """The listener for `evaluate(progress=...)`: True, False, a function, or None for a bar in a terminal or notebook."""
     if progress is None or isinstance(progress, bool):
         return Listeners(Bar(steps, seeds)) if progress or (progress is None and wants_bar()) else Listeners()
     if not callable(progress):

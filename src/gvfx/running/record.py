@@ -1,4 +1,4 @@
-"""What a run measures on its way, and one seed's share of a result."""
+"""The measurements of a run, and one seed's part of a result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ EMPTY = np.empty(0)
 
 
 class Measurement(NamedTuple):
-    """One look at a seed.  Curves need the error or its estimate; snapshots need the tables; EMPTY where not measured.
+    """One measurement of a seed.  Curves need the error or its estimate, snapshots the tables; EMPTY if not measured.
 
-    A state is a state of a table, or a point at which networks are shown.
+    A state is a state of a table, or a point at which networks are evaluated.
     """
 
     mse: np.ndarray = EMPTY  # [gvf] where the truth is known
-    mse_outside: np.ndarray = EMPTY  # [gvf] continuous grid: goals' discs left out
+    mse_outside: np.ndarray = EMPTY  # [gvf] continuous grid: without the goals' discs
     expected: np.ndarray = EMPTY  # [gvf] estimated squared error where the truth is not known
     levels: np.ndarray = EMPTY  # [gvf] drifting cumulants
     values: np.ndarray = EMPTY  # [gvf, state]
@@ -28,7 +28,7 @@ class Measurement(NamedTuple):
     visits: np.ndarray = EMPTY  # [state, action]
     behaviour: np.ndarray = EMPTY  # [state, action]
     standard_errors: np.ndarray = EMPTY  # [gvf, state]
-    policies: np.ndarray = EMPTY  # [gvf, state, action] where some were found on the way
+    policies: np.ndarray = EMPTY  # [gvf, state, action] if some were found during the run
 
 
 CURVES = ("mse", "mse_outside", "expected", "levels")
@@ -36,7 +36,7 @@ TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_erro
 
 
 def expected_error(errors: np.ndarray, gvfs: int) -> np.ndarray:
-    """The mean squared standard error per GVF [gvf], of errors [gvf, state] where they are finite; NaN without any."""
+    """The mean squared standard error per GVF [gvf], over the finite errors [gvf, state]; NaN without any."""
     if not errors.size:
         return np.full(gvfs, np.nan)
     sure = np.isfinite(errors)
@@ -45,7 +45,7 @@ def expected_error(errors: np.ndarray, gvfs: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One seed's share of a result, as plain arrays."""
+    """One seed's part of a result, as plain arrays."""
 
     steps: np.ndarray  # [t] evaluation times
     mse: np.ndarray  # [t, gvf]
@@ -53,25 +53,25 @@ class Part:
     episodes: np.ndarray  # [t]
     snapshot_steps: np.ndarray  # [k]
     values: np.ndarray  # [k, gvf, state]
-    variances: np.ndarray  # [k, gvf, state], or empty where the learner kept none
+    variances: np.ndarray  # [k, gvf, state], or empty if the learner keeps none
     visits: np.ndarray  # [k, state, action]
     behaviour: np.ndarray  # [k, state, action]
     snapshot_levels: np.ndarray  # [k, gvf]
     truth: np.ndarray  # [gvf, state] at the end
-    mse_outside: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] continuous grid: goals' discs left out
-    standard_errors: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state] where the learner has them
-    policies: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state, action] where some were found
+    mse_outside: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] continuous grid: without the goals' discs
+    standard_errors: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state] if the learner has them
+    policies: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state, action] if some were found during the run
     expected: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] estimated squared error, truth unknown
     actor: np.ndarray = field(default_factory=lambda: EMPTY)  # [weight] continuous actions: the actor at the end
     seconds: float = 0.0
-    network: Any = None  # of networks in an environment: the Q network at the end (`gvfx.running.predictor`)
-    model: Empirical | None = None  # the evidence at the end, where the run kept it
-    stopped: int = 0  # steps done, with a rule to stop; 0 without
-    bound: float = np.inf  # the rule's upper bound of the error at the end
+    network: Any = None  # networks in an environment: the Q network at the end (`gvfx.running.predictor`)
+    model: Empirical | None = None  # the evidence at the end, if the run kept it
+    stopped: int = 0  # steps done, with a stopping rule; 0 without
+    bound: float = np.inf  # the rule's upper bound on the error at the end
     reached: bool = False  # whether it was below the target
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is stored: the arrays; tables in single precision."""
+        """The arrays to store, tables in single precision."""
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
@@ -85,7 +85,7 @@ class Part:
         return cls(**arrays)
 
     def cut(self, measurements: int) -> Part:
-        """The first measurements and the last snapshot alone."""
+        """Only the first measurements and the last snapshot."""
         curves = ("steps", "mse", "levels", "episodes", "expected", "mse_outside")
         tables = (
             "snapshot_steps",
@@ -102,7 +102,7 @@ class Part:
 
 
 def alike(parts: Sequence[Part]) -> list[Part]:
-    """Parts of which the last stopped early, cut to what all of them have: the measurements it reached, and each one's end."""
+    """Parts of which one ended early, cut to the measurements that all of them have, each with its last snapshot."""
     reached = min(len(part.steps) for part in parts)
     return [part.cut(reached) for part in parts]
 
@@ -116,7 +116,7 @@ class Record:
         self.tables: dict[str, list[Any]] = {name: [] for name in ("steps", *TABLES)}
 
     def measured(self, times: Sequence[int], episodes: int, m: Measurement) -> None:
-        """A measurement that counts for these times (several where a run ended early)."""
+        """Add a measurement for these times (several if a run ended early)."""
         for t in times:
             self.columns["steps"].append(t)
             self.columns["episodes"].append(episodes)
@@ -124,25 +124,25 @@ class Record:
                 self.columns[name].append(getattr(m, name))
 
     def shown(self, times: Sequence[int], m: Measurement) -> None:
-        """A snapshot that counts for these times."""
+        """Add a snapshot for these times."""
         for t in times:
             self.tables["steps"].append(t)
             for name in TABLES:
                 self.tables[name].append(getattr(m, name))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it for a checkpoint; columns that hold nothing are left out."""
+        """Everything as arrays for a checkpoint, without empty columns."""
         both = {"curve": self.columns, "table": self.tables}
         return {f"{kind}.{name}": np.array(rows) for kind, part in both.items() for name, rows in part.items() if rows}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `arrays` gave."""
+        """Continue from arrays that `arrays` returned."""
         for kind, part in (("curve", self.columns), ("table", self.tables)):
             for name in part:
                 part[name] = list(arrays.get(f"{kind}.{name}", ()))
 
     def part(self, truth: np.ndarray | None, seconds: float, **more: Any) -> Part:
-        """One seed's share of the result; truth [gvf, state], or None where it is not known."""
+        """One seed's part of the result; truth [gvf, state], or None if it is not known."""
         c, shape = self.columns, (len(self.columns["steps"]), self.gvfs)
         tables: dict[str, Any] = {name: np.array(rows) for name, rows in self.tables.items()}
         nothing, levels = np.zeros(shape), tables.pop("levels")

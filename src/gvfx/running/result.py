@@ -1,4 +1,4 @@
-"""The result of an evaluation: predictions and the evidence for them."""
+"""The result of an evaluation: predictions, learning curves and intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.record import Part
 from gvfx.tensors import pack
 
-SAID = ("environment", "behaviour", "learner", "failed", "interrupted")  # of an experiment, in a summary
+SAID = ("environment", "behaviour", "learner", "failed", "interrupted")  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
@@ -27,16 +27,16 @@ TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_erro
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a run knew after `step` steps; all arrays begin with [seed]."""
+    """The tables of a run after `step` steps; the first axis of every array is [seed]."""
 
     step: int
     values: np.ndarray  # [seed, gvf, state]
-    variances: np.ndarray | None  # [seed, gvf, state] sum_a pi M, where the learner kept M
-    visits: np.ndarray  # [seed, state, action]; of Box actions [seed, state, question whose policy was followed, or none]
-    behaviour: np.ndarray  # [seed, state, action], or the same
+    variances: np.ndarray | None  # [seed, gvf, state] sum_a pi M, if the learner kept M
+    visits: np.ndarray  # [seed, state, action]; for Box actions [seed, state, question whose policy was followed, or none]
+    behaviour: np.ndarray  # likewise
     levels: np.ndarray  # [seed, gvf] drifting cumulants
-    standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, where the learner has them
-    policies: np.ndarray | None = None  # [seed, gvf, state, action] the target policies, where some were found on the way
+    standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, if the learner has them
+    policies: np.ndarray | None = None  # [seed, gvf, state, action] target policies, if some were found during the run
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +53,18 @@ class Result:
     snapshots: tuple[Snapshot, ...]  # at the chosen times; the last is the end of the run
     truth: np.ndarray  # [seed, gvf, state] at the end of the run
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
-    mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: the cells outside the goals' discs
+    mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: cells outside the goals' discs
     actors: np.ndarray | None = None  # [seed, weight] continuous actions: the behaviour's actor at the end (not saved)
-    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error of the answers, where the truth is not known
+    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error, if the truth is not known
     experiment: dict[str, Any] = field(default_factory=dict)
-    models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, where the loop kept it (not stored)
-    stopped: np.ndarray | None = None  # [seed] steps done, with a rule to stop
-    bounds: np.ndarray | None = None  # [seed] the rule's upper bound of the error at the end
-    predictor: Predictor = field(default_factory=TablePredictor)  # answers at observations
+    models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, if the run kept it (not saved)
+    stopped: np.ndarray | None = None  # [seed] steps done, with a stopping rule
+    bounds: np.ndarray | None = None  # [seed] the rule's upper bound on the error at the end
+    predictor: Predictor = field(default_factory=TablePredictor)  # predicts at observations
 
     @property
     def points(self) -> np.ndarray | None:
-        """Of networks: the observations [point, o] at which the tables are given, where a "state" is one of them."""
+        """For networks: the observations [point, o] at which the tables are given; a "state" is then one of them."""
         return self.predictor.points
 
     @property
@@ -88,12 +88,12 @@ class Result:
         return self.snapshots[-1].behaviour
 
     def policy(self, name: str, seed: int | None = None) -> np.ndarray:
-        """A question's policy at the end [state, action], where some were found on the way: a seed's, or the seeds' mean."""
+        """A question's policy at the end [state, action], of one seed or averaged; only if policies were found during the run."""
         policies = self.snapshots[-1].policies
         if policies is None:
-            raise InputError("policy: all policies of this run were given; ask with gvfx.own_greedy() or gvfx.own_softmax(...).")
+            raise InputError("policy: all policies of this run were given; only own_greedy() and own_softmax(...) are found.")
         if name not in self.names:
-            raise InputError(f"name: there is no question {name!r}; choose from {', '.join(self.names)}.")
+            raise InputError(f"name: {name!r} is not a question of this run; choose from {', '.join(self.names)}.")
         if seed is not None and seed not in self.seeds:
             raise InputError(f"seed: {seed!r} was not run; choose from {', '.join(map(str, self.seeds))}.")
         each = policies[:, self.names.index(name)]
@@ -106,13 +106,13 @@ class Result:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What the last axis of `visits` counts: actions, or with Box actions whose policy was followed."""
+        """The labels of the last axis of `visits`: actions, or with Box actions whose policy was followed."""
         return self.predictor.choices(self.names, self.visits.shape[2])
 
     def predict(self, observation: Any, action: Any = None) -> np.ndarray:
-        """Predictions [gvf] at an observation (or batch of them, [gvf, ...]), averaged over seeds.
+        """Predictions [gvf] at an observation (or [gvf, ...] at a batch of them), averaged over seeds.
 
-        action: of Box actions, an action to begin with (or one per observation); the questions' policies come after it.
+        action: for Box actions, a first action (or one per observation) before the questions' policies are followed.
         """
         if action is not None:
             return self.predictor.action_values(observation, action)
@@ -140,7 +140,7 @@ class Result:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether `intervals` can be given."""
+        """Whether `intervals` is available."""
         return self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
 
     def to_dataframe(self) -> Any:
@@ -148,11 +148,11 @@ class Result:
         try:
             import pandas
         except ImportError:
-            raise InputError("pandas: is not installed; pip install pandas, or use result.rows().") from None
+            raise InputError("pandas: not installed; run pip install pandas, or use result.rows().") from None
         return pandas.DataFrame(self.rows())
 
     def summary(self) -> str:
-        """A few lines of text: what was asked, what was found, how the steps were spent."""
+        """A few lines of text: the method, the predictions, and how the steps were spent."""
         visits = self.visits.sum(axis=(0, 2))
         share = visits / max(1, visits.sum())
         spent = self.visits.sum(axis=(0, 1)) / max(1, visits.sum())
@@ -194,7 +194,7 @@ class Result:
         return f"{(visits > 0).sum()} of {len(visits)} states visited"
 
     def save(self, path: str | Path) -> None:
-        """Write the result to a file, whole or not at all (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
+        """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
         arrays = {name: getattr(self, name) for name in CURVES if getattr(self, name) is not None}
         for k, snapshot in enumerate(self.snapshots):
             arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
@@ -219,12 +219,12 @@ class Result:
         method: Literal["asymptotic", "bootstrap"] = "asymptotic",
         draws: int = 200,
     ) -> np.ndarray:
-        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] of all states (of networks:
-        of all points); needs CertaintyEquivalence, or Deep with heads.
+        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (for networks:
+        at all points); needs CertaintyEquivalence, or Deep with heads.
 
-        asymptotic: the delta method; of networks, the spread of their bootstrapped heads.
-        bootstrap: `draws` runs of the estimated world; only before a result is stored.
-        Infinite where a prediction rests on something that was never tried.
+        asymptotic: the delta method; for networks, the spread of their bootstrapped heads.
+        bootstrap: `draws` runs of the estimated world; not available for loaded results.
+        Infinite if a prediction depends on an action that was never tried.
         """
         if not 0 < level < 1:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
@@ -240,7 +240,7 @@ class Result:
             out = np.stack([centre - half, centre + half], axis=-1)
         elif method == "bootstrap":
             if not self.models:
-                raise InputError("method: the bootstrap needs the counts of a run with CertaintyEquivalence that was not stored.")
+                raise InputError("method: the bootstrap needs the counts of a run, which are not saved; use 'asymptotic'.")
             drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.models)], axis=0)[..., : self.values.shape[2]]
             if observation is not None:
                 drawn = self.predictor.at(observation, drawn, np.empty(0))[0]

@@ -1,4 +1,4 @@
-"""Reading results that `Result.save` wrote; nothing is ever unpickled."""
+"""Load results written by `Result.save`; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gvfx.worlds.spec import BoxActionSpec, network_spec
 
 
 def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Result:
-    """A result that `Result.save` wrote; a damaged, foreign or newer file is refused in one sentence.
+    """A result written by `Result.save`; a damaged, foreign or newer file is refused with a one-sentence error.
 
-    env, questions: of networks, to predict at further observations (policies are not stored).
+    env, questions: for networks, to predict at new observations (policies are not stored).
     """
     path = Path(path)
     try:
@@ -52,7 +52,7 @@ def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Re
 def _predictor(
     arrays: dict[str, np.ndarray], described: dict[str, Any], path: str, env: Any, questions: Sequence[GVF]
 ) -> Predictor:
-    """Tables, or every seed's network with the environment and questions it answers for, where they are given."""
+    """The predictor: tables, or every seed's network with the environment and questions, if they are given."""
     spec = network_spec(env) if env is not None else None
     targets: Targets | Gaussians | None = None
     if spec is not None and questions:

@@ -1,7 +1,7 @@
-"""Following a run from outside: every measurement as a JSON line, and to TensorBoard or Weights & Biases where wanted.
+"""Trackers: send every measurement of a run to a file of JSON lines, to TensorBoard or to Weights & Biases.
 
-`evaluate(..., track="run.jsonl")` writes lines that are whole at any time; `track=[gvfx.TensorBoard("runs")]` and
-`track=[gvfx.WeightsAndBiases("project")]` need their extras and can stand beside a file.
+`evaluate(..., track="run.jsonl")` writes complete lines at all times; `track=[gvfx.TensorBoard("runs")]` and
+`track=[gvfx.WeightsAndBiases("project")]` need their extras and can be combined with a file.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ Log = Callable[[dict[str, Any]], None]
 
 
 class Tracker(ABC):
-    """Where measurements go."""
+    """A destination of measurements."""
 
     @abstractmethod
     def begin(self) -> tuple[Log, Callable[[], None]]:
-        """What takes a record {"seed", "step", "error", ...}, and what closes it; a missing package is refused here."""
+        """A function that logs a record {"seed", "step", "error", ...}, and one that closes the tracker; raises InputError if
+        a package is missing."""
 
 
 @dataclass(frozen=True)
 class JsonLines(Tracker):
-    """One JSON object per line in a file, added to what is there."""
+    """One JSON object per line, appended to a file."""
 
     path: str | Path
 
@@ -56,7 +57,7 @@ class TensorBoard(Tracker):
             from tensorboardX import SummaryWriter
         except ImportError:
             raise InputError(
-                "track: TensorBoard needs a package; pip install 'gvfx[tensorboard]', or track='run.jsonl'."
+                "track: TensorBoard is not installed; run pip install 'gvfx[tensorboard]', or use track='run.jsonl'."
             ) from None
         writer = SummaryWriter(str(self.folder))
 
@@ -69,7 +70,7 @@ class TensorBoard(Tracker):
 
 @dataclass(frozen=True)
 class WeightsAndBiases(Tracker):
-    """A run of Weights & Biases, kept on this machine unless mode="online"; needs the extra `wandb`."""
+    """A run of Weights & Biases, stored locally unless mode="online"; needs the extra `wandb`."""
 
     project: str = "gvfx"
     mode: str = "offline"
@@ -80,7 +81,7 @@ class WeightsAndBiases(Tracker):
             import wandb
         except ImportError:
             raise InputError(
-                "track: Weights & Biases needs a package; pip install 'gvfx[wandb]', or track='run.jsonl'."
+                "track: Weights & Biases is not installed; run pip install 'gvfx[wandb]', or use track='run.jsonl'."
             ) from None
         run = wandb.init(project=self.project, mode=self.mode, dir=None if self.folder is None else str(self.folder))
 
@@ -92,12 +93,12 @@ class WeightsAndBiases(Tracker):
 
 
 def _numbers(record: dict[str, Any]) -> dict[str, float]:
-    """What can be drawn over steps."""
+    """The numbers of a record that can be plotted over steps."""
     return {name: value for name, value in record.items() if isinstance(value, float) and name not in ("seed", "step")}
 
 
 def as_trackers(track: Any) -> tuple[Tracker, ...]:
-    """A file name, a tracker, or several of either."""
+    """Trackers from a file name, a tracker, or a list of either."""
     several = track if isinstance(track, Sequence) and not isinstance(track, str) else [track]
     made = tuple(JsonLines(t) if isinstance(t, str | Path) else t for t in several)
     for t in made:
@@ -107,8 +108,8 @@ def as_trackers(track: Any) -> tuple[Tracker, ...]:
 
 
 class Tracking:
-    """A listener that passes every measurement to trackers; the error is the estimated one where the truth is not known,
-    and left out where there is neither."""
+    """A listener that passes every measurement to trackers; the error is the estimated one if the truth is not known, and is
+    left out if there is no estimate."""
 
     def __init__(self, track: Any) -> None:
         self.begun = time.perf_counter()
@@ -131,7 +132,7 @@ class Tracking:
         self._tell({"seed": seed, "step": t, "error": float(error), "seconds": round(time.perf_counter() - self.begun, 3)})
 
     def finish(self, result: Result) -> None:
-        """The last record: the values, and what was run."""
+        """Log the last record: the values and the description of the run."""
         last = {f"value: {name}": float(v) for name, v in zip(result.names, result.values.mean(axis=(0, 2)), strict=True)}
         self._tell({"seed": "all", "step": result.snapshots[-1].step, **last, "experiment": result.experiment})
 

@@ -92,7 +92,7 @@ def test_what_a_result_tells_and_keeps(answered, tmp_path):
     assert again.summary() == result.summary()
     write_answers(tmp_path / "page.html", again, path)
     assert "as square" in (tmp_path / "page.html").read_text()
-    with pytest.raises(gvfx.InputError, match="^intervals: are not offered with Box actions"):
+    with pytest.raises(gvfx.InputError, match="^intervals: not available with Box actions"):
         result.intervals()
     with pytest.raises(gvfx.InputError, match="^action: .* does not lie in Box"):
         result.predict(SEEN[0], [9.0])
@@ -293,7 +293,7 @@ def test_a_spread_is_above_zero(sigma):
     ("options", "words"),
     [
         ({"learner": gvfx.Deep()}, "^learner: Deep needs Discrete actions; use gvfx.TwinCritics"),
-        ({"behaviour": gvfx.OptimalDesign()}, "^behaviour: OptimalDesign has no continuous actions"),
+        ({"behaviour": gvfx.OptimalDesign()}, "^behaviour: OptimalDesign does not support continuous actions"),
         ({"until": gvfx.error_below(0.1)}, "^until"),
     ],
 )

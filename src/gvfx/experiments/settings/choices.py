@@ -1,4 +1,4 @@
-"""Behaviours and learners by name: every public class that fits can be chosen, with its defaults."""
+"""Behaviours and learners by name: every public class that fits a setting, with its defaults."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gvfx.names import SHORT_NAMES, as_call, kinds_of, public_classes
 
 
 def behaviours_for(kind: str) -> dict[str, type[Behaviour]]:
-    """The public behaviours that run on a kind of learning and need no arguments, by their class name."""
+    """The public behaviours that support a kind of learning and need no arguments, by class name."""
     return {name: cls for name, cls in public_classes(Behaviour).items() if kind in kinds_of(cls) and as_call(cls).endswith("()")}
 
 
 def learners_for(kind: str) -> dict[str, type[Learner]]:
-    """The public learners of a kind, by their class name."""
+    """The public learners of a kind, by class name."""
     return {name: cls for name, cls in public_classes(Learner).items() if kind in kinds_of(cls)}
 
 
 def checked(kind: str, name: str, choices: Mapping[str, object]) -> str:
-    """The choice's own spelling of a name (case does not matter), or an error that offers the nearest."""
+    """The choice with this name (case-insensitive); an unknown name raises an error with the closest ones."""
     spelled = {choice.lower(): choice for choice in choices}
     if name.lower() not in spelled:
         raise UnknownName(kind, name, list(choices))
@@ -29,6 +29,6 @@ def checked(kind: str, name: str, choices: Mapping[str, object]) -> str:
 
 
 def checked_method(name: str, choices: Mapping[str, object]) -> str:
-    """A behaviour's name as the paper shortens it: BPS for BehaviourPolicySearch."""
+    """The paper's short name of a behaviour: BPS for BehaviourPolicySearch."""
     found = checked("behaviour", name, choices)
     return SHORT_NAMES.get(found, found)

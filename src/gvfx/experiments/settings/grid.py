@@ -69,7 +69,7 @@ def questions() -> tuple[GVF, ...]:
 
 @dataclass(frozen=True)
 class ContinuousSetting:
-    """The continuous grid as a setting: any behaviour with networks, in the preset paper, authors or recommended."""
+    """The continuous grid as a setting for any behaviour with networks, with presets paper, authors and recommended."""
 
     name: str = "continuous"
     title: str = "Continuous grid, two goals, networks"
@@ -129,7 +129,7 @@ def table_curves() -> list[DeepCurve]:
 
 
 def tuning_curves() -> list[DeepCurve]:
-    """One protocol for every method: four learning rates."""
+    """The tuning protocol of every method: four learning rates."""
     return [DeepCurve(m, rate=rate, steps=TUNING_STEPS) for m in METHODS for rate in TUNING_RATES]
 
 

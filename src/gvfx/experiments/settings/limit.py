@@ -1,8 +1,8 @@
 """How close to the statistical limit: behaviours times learners, measured against the optimum of the error theory.
 
-Where cumulants stand still the optimum's constant is known (`gvfx.design`), and MSE times steps over it says how many times
-more data than the best possible behaviour a method needs.  With a drifting cumulant there is no such constant: there the
-paper's own methods are the measure.
+For stationary cumulants the optimum's constant is known (`gvfx.design`), and MSE times steps divided by it is how many times
+more data a method needs than the best possible behaviour.  With a drifting cumulant there is no such constant, and the paper's
+own methods are the reference.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ METHODS = {  # learner -> behaviours
     SARSA: ("OptimalDesign", "GVFExplorer"),
 }
 TIMES = (100_000, 500_000, 2_000_000)
-MAIN = (("OptimalDesign", CE), ("GVFExplorer", SARSA))  # our best and the paper's: compared step by step
-MEASUREMENTS, FEWER = 200, 20  # over a run: of those two, of all others
-DRIFT = (MAIN[0], ("GVFExplorer", CE), ("Uniform", CE))  # beside the paper's methods when a cumulant drifts
+MAIN = (("OptimalDesign", CE), ("GVFExplorer", SARSA))  # our best method and the paper's, measured more often
+MEASUREMENTS, FEWER = 200, 20  # measurements per run, of those two and of all others
+DRIFT = (MAIN[0], ("GVFExplorer", CE), ("Uniform", CE))  # in addition to the paper's methods when a cumulant drifts
 COVERED_AFTER = 100_000  # steps after which intervals are checked
 COVERAGE_RUNS = 400
-TARGETS = {"same": 0.15, "distinct": 0.05, "semi-greedy": 0.5}  # settings of both studies, and errors to stop below
-MOST_STEPS = 1_000_000  # a run that has not stopped by then is given up
+TARGETS = {"same": 0.15, "distinct": 0.05, "semi-greedy": 0.5}  # settings of both studies, and their target errors
+MOST_STEPS = 1_000_000  # maximum length of a run with a stopping rule
 STOPS = 200
 
 
@@ -51,8 +51,8 @@ class LimitCurve:
     setting: str
     method: str
     learner: str = CE
-    steps: int | None = None  # None: the setting's own, measured on the way; else measured at the end alone
-    target: float | None = None  # an error to stop below, before the steps are done
+    steps: int | None = None  # None: the setting's, measured during the run; otherwise measured only at the end
+    target: float | None = None  # the target error of the stopping rule
 
     @property
     def experiment(self) -> Experiment:
@@ -68,7 +68,7 @@ def _experiment(curve: LimitCurve) -> Experiment:
 
 
 def setting_curves(setting: str) -> list[LimitCurve]:
-    """Every behaviour with every learner it is shown with."""
+    """The curves of every behaviour and learner of a setting."""
     return [LimitCurve(setting, m, learner) for learner, methods in METHODS.items() for m in methods]
 
 
@@ -90,19 +90,19 @@ def coverage_curves() -> list[LimitCurve]:
 
 
 def stop_curves() -> list[LimitCurve]:
-    """OptimalDesign, stopping when it is sure."""
+    """OptimalDesign with the stopping rule."""
     return [LimitCurve(setting, "OptimalDesign", CE, MOST_STEPS, target) for setting, target in TARGETS.items()]
 
 
 @cache
 def optimum(setting: str) -> float:
-    """MSE times steps of the best stationary behaviour, as steps grow."""
+    """The limit of MSE times steps for the best stationary behaviour."""
     return optimal(paper[setting].world, paper[setting].questions).constant
 
 
 @cache
 def predicted(setting: str, method: str) -> float | None:
-    """What MSE times steps over the optimum tends to with certainty equivalence, where the theory says it."""
+    """The theory's limit of MSE times steps, relative to the optimum, with certainty equivalence; None if unknown."""
     if method == "OptimalDesign":
         return 1.0
     made = DESIGNS.get({"RobustSampling": "Mixture"}.get(method, method))

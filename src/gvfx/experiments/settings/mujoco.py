@@ -1,4 +1,4 @@
-"""Walker and Cheetah (paper, Sec. 7.3, App. MuJoCo) as data: methods, presets, and what was tried for the behaviour."""
+"""Walker and Cheetah (paper, Sec. 7.3, App. MuJoCo) as data: methods, presets, and variants of the behaviour."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MEASUREMENTS = 25
 METHODS = ("RoundRobin", "Mixture", "Uniform", "GVFExplorer")
 HELD = "Mixture, held"
 EXPLORER: dict[str, Behaviour] = {"paper": actor.PAPER, "recommended": Hold(GVFExplorer())}
-TRIAL_DOMAIN, TRIAL_SEEDS = "cheetah", 1  # a look, not a study
-TRIALS: dict[str, Behaviour] = {  # what else GVFExplorer can be with continuous actions
+TRIAL_DOMAIN, TRIAL_SEEDS = "cheetah", 1  # too few seeds to rank the variants
+TRIALS: dict[str, Behaviour] = {  # variants of GVFExplorer for continuous actions
     "actor raises M, KL 0.1": actor.Actor(kl_weight=0.1),
     "actor raises M, KL 1": actor.Actor(kl_weight=1.0),
     "actor raises M, KL 10": actor.Actor(kl_weight=10.0),
@@ -58,7 +58,7 @@ def questions(domain: Domain) -> tuple[GVF, ...]:
 
 @dataclass(frozen=True)
 class MujocoSetting:
-    """A domain as a setting: any behaviour for continuous actions with twin critics, in the preset paper or recommended."""
+    """A domain as a setting for any behaviour with continuous actions and twin critics, with presets paper and recommended."""
 
     name: str
 
@@ -129,12 +129,12 @@ def figure_curves(preset: str) -> list[MujocoCurve]:
 
 
 def figure_methods(preset: str) -> tuple[str, ...]:
-    """The methods of a figure: the paper's own; or all of them and, as our explorer holds its choices, Mixture that does too."""
+    """The methods of a figure: the paper's; or all of them and, because our explorer holds its choices, Mixture with Hold."""
     return tuple(m for m in METHODS if m != "Mixture") if preset == "paper" else (*METHODS, HELD)
 
 
 def trial_curves() -> list[MujocoCurve]:
-    """Every form of the explorer, with the recommended one and what it is measured by."""
+    """Every variant of the explorer, with the recommended one and its baselines."""
     return [MujocoCurve(TRIAL_DOMAIN, m) for m in trial_methods()]
 
 

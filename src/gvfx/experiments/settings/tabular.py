@@ -43,9 +43,9 @@ CARDINAL = {  # App. B.3.5 (eq:target_policies_distinct_GVFs)
 FORTY_GOALS = {1: 50, 24: 69, 45: 70, 130: 80, 206: 65, 287: 31, 303: 78, 378: 85, 384: 92, 399: 100}  # state -> value
 LEFT, RIGHT = (0, 0), (0, 19)
 
-PRESETS = ("paper", "authors")  # as the text says; as the authors' code does where it differs (docs/presets.md)
+PRESETS = ("paper", "authors")  # the paper's text; the authors' code where it differs (docs/presets.md)
 RATES = (0.1, 0.25, 0.5, 0.8, 0.9, 0.95)  # App. B.3, "Hyperparameter Tuning"
-AVERAGE_EPISODES = 500  # the authors' error is a mean over the estimates of that many episodes
+AVERAGE_EPISODES = 500  # the authors' error is a mean over the estimates of the last 500 episodes
 
 
 def _with_defaults(kind: type[Behaviour]) -> Callable[[float], Behaviour]:
@@ -62,14 +62,14 @@ BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, gi
     "SR-1000": lambda rate: SuccessorRepresentation(rate=rate, temperature=1000.0),
 }
 METHODS = ("BPS", "SR", "Uniform", "RoundRobin", "Mixture", "GVFExplorer")  # the columns of Table 1
-AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code has another behaviour
+AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code uses another behaviour
     "BPS": lambda rate: BehaviourPolicySearch(rate, 1.0, 1e300, 1e-3, 1.0, "ratio"),
     "SR": lambda rate: SuccessorRepresentation(rate, temperature=1.0, update="entries"),
     "SR-greedy": lambda rate: SuccessorRepresentation(rate, choice="greedy", update="entries"),
     "Uniform": lambda rate: RandomPolicies(),
 }
 LEARNERS = learners_for("tables")
-AUTHORS_LEARNERS: dict[str, tuple[type[Learner], dict[str, float]]] = {  # where the authors' code has another learner
+AUTHORS_LEARNERS: dict[str, tuple[type[Learner], dict[str, float]]] = {  # where the authors' code uses another learner
     "ExpectedSarsa": (EpisodicExpectedSarsa, {}),
     "ImportanceSampling": (ImportanceSampling, {"ratio_low": 1e-3, "ratio_high": 1.0}),
 }
@@ -87,7 +87,7 @@ class Setting:
     rates: Mapping[str, float]  # minimum learning rate alpha_Q per method, Table 2 (tab:hyperparameters)
     rate_m: float = 0.8  # alpha_M of GVFExplorer
     initial_q: float = 1.0
-    explorer_q: float = 1.0  # what GVFExplorer's Q starts at
+    explorer_q: float = 1.0  # initial Q of GVFExplorer
     initial_m: float = 5.0
     published: Mapping[str, float] = field(default_factory=dict)  # MSE in Table 1 (tab:summary_tabular_perf)
 
@@ -105,7 +105,7 @@ class Setting:
 
     def behaviour(self, name: str, rate: float | None = None, preset: str = "paper") -> Behaviour:
         """A method's behaviour as the paper runs it: random early on and never below a floor of 0.001, unless it explores
-        by itself; a public behaviour that the paper does not have comes with its defaults."""
+        by itself.  A public behaviour that the paper does not have has its default options."""
         name = checked_method(name, BEHAVIOURS)
         make = AUTHORS.get(name, BEHAVIOURS[name]) if preset == "authors" else BEHAVIOURS[name]
         made = make(rate or self.rate(name))
@@ -124,7 +124,7 @@ class Setting:
     ) -> Learner:
         """A learner with this setting's initial tables; rates default to the behaviour's published ones.
 
-        Every public learner can be named: it gets those of these options that are among its fields.
+        Every public learner can be named: it receives the options that are among its fields.
         """
         name = checked("learner", name, LEARNERS)
         kind, others = AUTHORS_LEARNERS.get(name, (LEARNERS[name], {})) if preset == "authors" else (LEARNERS[name], {})
@@ -139,7 +139,7 @@ class Setting:
         return kind(**{name: options[name] for name in inspect.signature(kind).parameters if name in options})
 
     def rate(self, behaviour: str) -> float:
-        """The published learning rate of a method (the explorer's where none is published)."""
+        """The published learning rate of a method (the explorer's if none is published)."""
         return self.rates.get(behaviour.split("-")[0], self.rates["GVFExplorer"])
 
     def experiment(
@@ -153,7 +153,7 @@ class Setting:
         measurements: int = 100,
         snapshots: int = 0,
     ) -> Experiment:
-        """One curve of this setting as data; `snapshots` is how many equally spaced pictures of the tables to keep."""
+        """One curve of this setting as data; `snapshots` is the number of equally spaced snapshots to keep."""
         behaviour = checked_method(behaviour, BEHAVIOURS)
         preset = checked("preset", preset, dict.fromkeys(PRESETS))
         steps = self.steps if steps is None else steps
@@ -282,7 +282,7 @@ _MAIN = [
         FOUR_ROOMS_RATES,
         published=FOUR_ROOMS_PUBLISHED,
     ),
-    Setting(  # the text's walk advances with time; the printed errors fit one that advances only when it is paid
+    Setting(  # in the text the walk advances with time; the printed errors fit one that advances only on visits
         "fourrooms-visit",
         "FourRooms, the drift advancing on visits",
         "Sec. 7.1, App. B.3.4",
@@ -316,7 +316,7 @@ _ABLATIONS = [
         for sd in DRIFTS
         if sd != 0.5
     ),
-    Setting(  # the error theory needs cumulants that stand still
+    Setting(  # the error theory needs stationary cumulants
         "fourrooms-stationary", "FourRooms, both cumulants stationary", "ours", _stationary_rooms, 2_000_000, FOUR_ROOMS_RATES
     ),
 ]

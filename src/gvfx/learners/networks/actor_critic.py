@@ -1,6 +1,6 @@
 """Networks for continuous actions in [-1, 1]: twin critics of (observation, action), and a squashed-Gaussian actor.
 
-Twins are two networks side by side: on CPU two matrix products are twice as fast as one batched product.
+Twins are two separate networks: on a CPU two matrix products are twice as fast as one batched product.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def normals(chance: jax.Array) -> jax.Array:
 
 
 def wide(sigmas: jax.Array) -> jax.Array:
-    """Spreads [gvf], or [gvf, action], as they go with actions [..., gvf, action]."""
+    """Spreads [gvf] or [gvf, action], reshaped to broadcast with actions [..., gvf, action]."""
     return sigmas.reshape(len(sigmas), -1)
 
 
@@ -37,13 +37,13 @@ def twin_critics(
 
 
 def both(critics: Twins, observation: jax.Array, action: jax.Array) -> jax.Array:
-    """What each twin says, [twin, ..., gvf]."""
+    """The outputs of both twins, [twin, ..., gvf]."""
     x = jnp.concatenate([observation, action], axis=-1)
     return jnp.stack([critics[0](x), critics[1](x)])
 
 
 def aggregated(answers: jax.Array, how: Aggregate) -> jax.Array:
-    """One answer from the twins' [twin, ...]."""
+    """The twins' outputs [twin, ...], aggregated."""
     return answers.min(axis=0) if how == "min" else answers.mean(axis=0)
 
 

@@ -21,7 +21,7 @@ from gvfx.theory.equations import m_target, q_target
 
 
 class Critics(NamedTuple):
-    """The critics, their target networks, and the optimisers' memories; M's are None where nobody asks for them."""
+    """The critics, their target networks, and the optimisers' states; M's are None if the behaviour does not need M."""
 
     q: Twins
     target_q: Twins
@@ -29,44 +29,44 @@ class Critics(NamedTuple):
     m: Twins | None
     target_m: Twins | None
     adam_m: Any
-    updates: jax.Array  # [] of Q so far
-    seen: jax.Array  # [2, gvf] the least and the most of each cumulant so far; [3, gvf] with the largest discount
+    updates: jax.Array  # [] updates of Q so far
+    seen: jax.Array  # [2, gvf] smallest and largest value of each cumulant so far; [3, gvf] with the largest discount
 
 
 class Question(NamedTuple):
     """The GVFs as arrays over the columns of a row."""
 
-    discounts: jax.Array  # [gvf]; not read where the rows bring their own
-    signals: tuple[int, ...]  # which cumulant of the world each GVF has
-    sigmas: jax.Array  # [gvf] or [gvf, action] of the target policies' noise
-    members: tuple[int, ...] = ()  # which policy of the notes each GVF has, where several share one; else one each
+    discounts: jax.Array  # [gvf]; not used if the rows have their own
+    signals: tuple[int, ...]  # the index of each GVF's cumulant
+    sigmas: jax.Array  # [gvf] or [gvf, action] standard deviation of the target policies' noise
+    members: tuple[int, ...] = ()  # the index of each GVF's policy in the notes, if several share one
 
     @property
     def policies(self) -> int:
-        """How many policies the notes hold."""
+        """The number of policies in the notes."""
         return max(self.members) + 1 if self.members else len(self.signals)
 
     def own(self, of_policies: jax.Array) -> jax.Array:
-        """What each GVF's policy has, [batch, gvf, action], of [batch, policy, action]."""
+        """The entries of each GVF's policy, [batch, gvf, action], from [batch, policy, action]."""
         return of_policies[:, jnp.asarray(self.members)] if self.members else of_policies
 
 
 class Entropy(NamedTuple):
-    """What `entropy_in_target` needs of the actor."""
+    """The quantities of the actor that `entropy_in_target` needs."""
 
     alpha: jax.Array  # []
-    log_mu: jax.Array  # [batch] of an action drawn from mu at s'
+    log_mu: jax.Array  # [batch] log-density of an action drawn from mu at s'
 
 
 class CriticUpdates:
     """The updates of one learner on one set of questions."""
 
     def __init__(self, described: TwinCritics, columns: Columns, asked: Question, variance: bool, updates: int) -> None:
-        """variance: whether M is learnt; updates: how many updates of Q the whole run makes (the rates fall over them)."""
+        """variance: whether M is learned; updates: number of updates of Q in the run, over which the rates decrease."""
         self.described, self.columns, self.asked, self.variance = described, columns, asked, variance
         self.gvfs = len(asked.signals)
         first = [asked.members.index(k) for k in range(asked.policies)] if asked.members else slice(None)
-        self.sigmas = np.asarray(wide(asked.sigmas))[first]  # of the notes' policies
+        self.sigmas = np.asarray(wide(asked.sigmas))[first]  # for the notes' policies
         self.varying = columns.discounts.stop > columns.discounts.start  # each transition has its own discounts
 
         def adam(rate: float, number: int) -> optax.GradientTransformation:
@@ -89,7 +89,7 @@ class CriticUpdates:
         return (middle + self.sigmas * noise).clip(-1, 1)
 
     def next_answers(self, critics: Twins, rows: jax.Array, actions: jax.Array) -> jax.Array:
-        """What the twins say of (s', a'_i) for GVF i, aggregated, [batch, gvf]."""
+        """The twins' aggregated values of (s', a'_i) for each GVF i, [batch, gvf]."""
         following = rows[:, self.columns.following]
         answers = both(critics, jnp.broadcast_to(following[:, None], (*actions.shape[:2], following.shape[1])), actions)
         if self.asked.members:
@@ -99,7 +99,7 @@ class CriticUpdates:
         return aggregated(own, self.described.aggregate)
 
     def bonus(self, entropy: Entropy | None) -> jax.Array | float:
-        """-alpha log mu(a|s'), [batch, 1], or nothing."""
+        """-alpha log mu(a|s'), [batch, 1], or 0 without an entropy term."""
         return 0.0 if entropy is None else -entropy.alpha * entropy.log_mu[:, None]
 
     def q_targets(self, critics: Critics, rows: jax.Array, actions: jax.Array, entropy: Entropy | None) -> jax.Array:
@@ -109,32 +109,32 @@ class CriticUpdates:
         return targets.clip(*self.range(critics)) if self.described.bounded else targets
 
     def cumulants(self, rows: jax.Array) -> jax.Array:
-        """Of each GVF, [batch, gvf]."""
+        """The cumulants of each GVF, [batch, gvf]."""
         return rows[:, self.columns.cumulants][:, list(self.asked.signals)]
 
     def discounts(self, rows: jax.Array) -> jax.Array:
-        """Of each GVF, [gvf] or [batch, gvf]: 0 where an episode terminated."""
+        """The discounts of each GVF, [gvf] or [batch, gvf]: 0 on termination."""
         return rows[:, self.columns.discounts] if self.varying else self.asked.discounts
 
     def look(self, critics: Critics, rows: jax.Array) -> Critics:
-        """The extremes of the cumulants, with those of a batch."""
+        """The critics with the extremes of the cumulants updated from a batch."""
         low, high, *discount = critics.seen
         seen = jnp.minimum(low, self.cumulants(rows).min(axis=0)), jnp.maximum(high, self.cumulants(rows).max(axis=0))
         largest = [jnp.maximum(most, self.discounts(rows).max(axis=0)) for most in discount]
         return critics._replace(seen=jnp.stack([*seen, *largest]))
 
     def range(self, critics: Critics) -> jax.Array:
-        """Where values can lie given what was seen, [2, gvf]: an endless sum of the least cumulant, and of the most."""
+        """The range of possible values [2, gvf]: infinite discounted sums of the smallest and largest cumulant seen."""
         if not self.varying:
             return critics.seen / (1 - self.asked.discounts)
-        low, high, discount = critics.seen  # a sum may also end at once
+        low, high, discount = critics.seen  # a sum may also end immediately
         steps = jnp.where(discount < 1, 1 / jnp.maximum(1 - discount, 1e-9), jnp.inf)
         return jnp.stack([jnp.where(low < 0, low * steps, low), jnp.where(high > 0, high * steps, high)])
 
     def m_targets(
         self, critics: Critics, rows: jax.Array, actions: jax.Array, q_targets: jax.Array, entropy: Entropy | None
     ) -> jax.Array:
-        """M_tar [batch, gvf], from the TD error of the present Q."""
+        """M_tar [batch, gvf], from the TD error of the current Q."""
         said = both(critics.q, rows[:, self.columns.observation], rows[:, self.columns.action])
         delta = q_targets - aggregated(said, self.described.aggregate)  # Algorithm 2 (algo:sac_gvf), delta_Q
         assert critics.target_m is not None
@@ -144,7 +144,7 @@ class CriticUpdates:
         return targets.clip(0, ((high - low) / 2) ** 2) if self.described.bounded else targets
 
     def loss(self, critics: Twins, rows: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Squared errors of both twins, summed over twins and GVFs, averaged over the batch; and [gvf] of them."""
+        """The squared error summed over twins and GVFs, averaged over the batch; and its parts per GVF [gvf]."""
         errors = targets - both(critics, rows[:, self.columns.observation], rows[:, self.columns.action])
         each = (errors**2).mean(axis=1).sum(axis=0)
         return each.sum(), each
@@ -162,7 +162,7 @@ class CriticUpdates:
         return critics._replace(m=optax.apply_updates(critics.m, change), adam_m=adam), losses
 
     def follow(self, critics: Critics) -> Critics:
-        """Target networks moved or copied, where it is time."""
+        """The critics with target networks moved or copied, if it is due."""
         due = critics.updates % self.described.target_every == 0
         step = jnp.where(due, self.described.tau, 0.0)
         moved = jax.tree.map(

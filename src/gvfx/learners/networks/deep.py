@@ -12,16 +12,16 @@ from gvfx.learners.base import Learner
 
 @dataclass(frozen=True)
 class Deep(Learner):
-    """Expected-Sarsa targets (Eqs. 5, 6) on networks; a description, run by `network_scanned` and `network_gym`.
+    """Expected-Sarsa targets (Eqs. 5, 6) on networks, implemented by `network_scanned` and `network_gym`.
 
     hidden:          widths of the shared trunk.
-    rate_q, rate_m:  Adam's learning rates; `final_rate` is the fraction they fall to, linearly over the run.
-    batch, capacity, learning_starts: replay.
+    rate_q, rate_m:  Adam's learning rates; they decrease linearly over the run to the fraction `final_rate`.
+    batch, capacity, learning_starts: options of the replay buffer.
     q_every, m_every, target_every: the update frequencies p, m, l of Algorithm 1, in environment steps.
-    replay:          "uniform" or "prioritised"; `priority` names whose TD error counts: "q", "m" or "sr".
+    replay:          "uniform" or "prioritised"; `priority` is the TD error that it uses: "q", "m" or "sr".
     alpha, beta:     exponents of prioritised replay; beta grows linearly to 1.
-    waves:           random waves of the observation that join the networks' inputs (0: the observation alone).
-    heads:           bootstrapped heads per GVF beside the one that answers; their spread gives intervals (0: none).
+    waves:           random waves of the observation added to the networks' inputs (0: the observation alone).
+    heads:           bootstrapped heads per GVF in addition to the main head; their spread gives intervals (0: none).
     """
 
     rate_q: float = 5e-3
@@ -64,5 +64,5 @@ class Deep(Learner):
 
     @property
     def block(self) -> int:
-        """Environment steps that are made, stored and learnt from together: lcm(q_every, m_every)."""
+        """Environment steps that are made, stored and learned from together: lcm(q_every, m_every)."""
         return math.lcm(self.q_every, self.m_every)

@@ -1,10 +1,11 @@
-"""The updates of Deep on a batch of replay rows: Q, M and, for SuccessorRepresentation, its own (paper, Algorithm 1).
+"""The updates of Deep on a batch of replay rows: Q, M and, for SuccessorRepresentation, its own networks (Algorithm 1).
 
-Every loop on networks calls these, whoever steps the world: the scanned one (`running.streams.scanned_loop`) and the one that
-steps a Gymnasium environment (`running.streams.network_gym`).  A loop says where a transition's parts lie in a row by `parts`.
+Both loops on networks call these: the scanned one (`running.streams.scanned_loop`) and the one that steps a Gymnasium
+environment (`running.streams.network_gym`).  A loop passes `parts`, which extracts a transition's parts from a row.
 
 With `Deep(heads=k)` the Q network has k further heads per GVF, each learning from its own bootstrap sample: every
-transition counts twice or not at all for a head (`Batch.shares`).  The first head of a GVF sees everything; it answers.
+transition counts twice or not at all for a head (`Batch.shares`).  The first head of a GVF learns from all transitions and
+makes the predictions.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ FEATURES = 32  # of the successor representation on networks
 
 
 class Batch(NamedTuple):
-    """Transitions as the updates read them."""
+    """A batch of transitions."""
 
     observation: jax.Array  # [batch, o]
     action: jax.Array  # int32 [batch]
     following: jax.Array  # [batch, o]
     cumulants: jax.Array  # [batch, gvf]
     discounts: jax.Array  # [batch, gvf], 0 on termination
-    pi: jax.Array  # the target policies at `following`, [batch or nothing, action, gvf]
-    shares: jax.Array | None = None  # [batch, head] how much each bootstrapped head learns from a transition
+    pi: jax.Array  # the target policies at `following`, [batch, action, gvf] or [action, gvf]
+    shares: jax.Array | None = None  # [batch, head] weight of each transition for each bootstrapped head
 
 
 class Intrinsic(NamedTuple):
-    """What SuccessorRepresentation keeps on networks: psi, reward weights and the value of its own reward."""
+    """The networks of SuccessorRepresentation: psi, reward weights and the value of its intrinsic reward."""
 
     psi: Heads  # [actions, gvfs * features]
     weights: jax.Array  # [gvfs, features]
@@ -46,7 +47,7 @@ class Intrinsic(NamedTuple):
 
 
 class DeepLearning(NamedTuple):
-    """Everything that learns, and the optimisers' memories."""
+    """The networks, their target networks, and the optimisers' states."""
 
     q: Heads
     m: Heads
@@ -60,9 +61,9 @@ class DeepLearning(NamedTuple):
 
 
 class DeepUpdates:
-    """What learning on networks does with its replay.
+    """The updates of one learner on batches from its replay buffer.
 
-    probabilities: the behaviour's rule, for SuccessorRepresentation's own value.
+    probabilities: the behaviour's rule, for the intrinsic value of SuccessorRepresentation.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class DeepUpdates:
         variance: bool,
         probabilities: Callable[..., Any] | None = None,
     ) -> None:
-        """sizes: numbers in an observation, actions, GVFs; variance: whether the behaviour reads M."""
+        """sizes: length of an observation, number of actions, number of GVFs; variance: whether the behaviour reads M."""
         self.learner, self.steps, self.parts, self.intrinsic_rule = learner, steps, parts, probabilities
         self.size, self.actions, self.gvfs = sizes
         self.prioritised = learner.replay == "prioritised"
@@ -89,7 +90,7 @@ class DeepUpdates:
         return optax.adam(optax.linear_schedule(rate, rate * self.learner.final_rate, updates))
 
     def begin(self, keys: Any) -> DeepLearning:
-        """Fresh networks; keys: of Q, M, psi and the intrinsic value."""
+        """Fresh networks; keys: random keys for Q, M, psi and the intrinsic value."""
         learner = self.learner
         q = Heads(keys[0], self.size, learner.hidden, (self.actions, self.gvfs * (1 + learner.heads)), waves=learner.waves)
         m = Heads(keys[1], self.size, learner.hidden, (self.actions, self.gvfs), positive=True, waves=learner.waves)
@@ -113,7 +114,7 @@ class DeepUpdates:
         )
 
     def renewed(self, learning: DeepLearning, before: jax.Array, t: jax.Array) -> DeepLearning:
-        """With the target networks copied, if a multiple of `target_every` lies between two times."""
+        """The networks with target networks copied, if a multiple of `target_every` lies between the two times."""
         copied = (t // self.learner.target_every) > (before // self.learner.target_every)
         keep = partial(jax.tree.map, lambda new, old: jnp.where(copied, new, old))
         return learning._replace(
@@ -127,7 +128,7 @@ class DeepUpdates:
         return jnp.take_along_axis(outputs, action[:, None, None], axis=1)[:, 0]
 
     def q_errors(self, q: Heads, target_q: Heads, batch: jax.Array) -> jax.Array:
-        """TD errors delta_Q [batch, gvf], with bootstrapped heads in the networks [batch, gvf + heads * gvf]."""
+        """TD errors delta_Q [batch, gvf], or [batch, gvf + heads * gvf] with bootstrapped heads."""
         b, copies = self.parts(batch), q.shape[-1] // self.gvfs
         c, gamma, pi = (jnp.concatenate([x] * copies, axis=-1) if copies > 1 else x for x in (b.cumulants, b.discounts, b.pi))
         v = (pi * target_q(b.following)).sum(axis=1)
@@ -135,9 +136,9 @@ class DeepUpdates:
         return jax.lax.stop_gradient(target) - self._taken(q(b.observation), b.action)
 
     def m_errors(self, learning: DeepLearning, m: Heads, batch: jax.Array) -> jax.Array:
-        """TD errors of M [batch, gvf], from delta_Q of the present Q."""
+        """TD errors of M [batch, gvf], from delta_Q of the current Q."""
         b = self.parts(batch)
-        delta = self.q_errors(learning.q.first(self.gvfs), learning.target_q.first(self.gvfs), batch)  # of the heads that answer
+        delta = self.q_errors(learning.q.first(self.gvfs), learning.target_q.first(self.gvfs), batch)  # main heads
         v = (b.pi * learning.target_m(b.following)).sum(axis=1)
         target = m_target(delta, b.discounts, v)  # Eq. 6 (eq:sarsa-m-update)
         return jax.lax.stop_gradient(target) - self._taken(m(b.observation), b.action)
@@ -152,7 +153,7 @@ class DeepUpdates:
         return learning._replace(q=optax.apply_updates(learning.q, change), adam_q=adam), delta
 
     def _counted(self, weight: jax.Array, batch: jax.Array) -> jax.Array:
-        """How much every transition counts [batch, 1], for every head [batch, gvf + heads * gvf]."""
+        """The weight of every transition, [batch, 1], or per head [batch, gvf + heads * gvf]."""
         shares = self.parts(batch).shares
         if shares is None:
             return weight[:, None]
@@ -173,7 +174,7 @@ class DeepUpdates:
         return jax.nn.sigmoid(4 * (observation @ self.features[:-1] + self.features[-1]))
 
     def update_intrinsic(self, learning: DeepLearning, batch: jax.Array) -> tuple[DeepLearning, jax.Array]:
-        """Successor features, reward weights, and the value of the reward "how far off were they"; returns psi's error."""
+        """Update successor features, reward weights, and the value of their error as a reward; also returns psi's error."""
         observation, action, following, cumulants, discounts, pi, _ = self.parts(batch)
         one = pi if pi.ndim == 2 else pi[0]
         phi = self._features(observation)
@@ -206,7 +207,7 @@ class DeepUpdates:
     def learn(
         self, t: jax.Array, learning: DeepLearning, replay: memory.Replay, key: jax.Array
     ) -> tuple[DeepLearning, memory.Replay, tuple]:
-        """The updates of one block: one draw of indices, one gather, then Q, M and, for SR, its own."""
+        """The updates of one block: one draw of indices, one gather, then Q, M and, for SR, its own networks."""
         size, batches = self.learner.batch, self.q_updates + self.m_updates
         u = jax.random.uniform(key, (batches * size,))
         if self.prioritised:

@@ -1,4 +1,4 @@
-"""Networks with one head per GVF: a shared trunk and, for every GVF, one output per action (or one in all)."""
+"""Networks with one head per GVF: a shared trunk and, for every GVF, one output per action (or a single output)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 
 WAVES_PER_UNIT = 2.0
-SMALL_VARIANCE = 0.1  # about what an untrained variance network answers: small and not zero
+SMALL_VARIANCE = 0.1  # the approximate output of an untrained variance network: small and not zero
 
 
 def _wave(turns: jax.Array) -> jax.Array:
-    """A triangle wave in [-1, 1] of period 1: as good as a cosine here, and far cheaper."""
+    """A triangle wave in [-1, 1] of period 1, used instead of a cosine because it is cheaper."""
     return 4 * jnp.abs(turns - jnp.floor(turns) - 0.5) - 1
 
 
 class Heads(eqx.Module):
     """ReLU trunk and linear heads; calling it on an observation gives an array of the heads' shape, e.g. [actions, gvfs].
 
-    waves: so many random waves of the observation (two phases each, N(0, WAVES_PER_UNIT^2) cycles per unit) join the
-    inputs, fixed for good: with them a small trunk can follow values that change within a small part of the space.
+    waves: number of fixed random waves of the observation (two phases each, N(0, WAVES_PER_UNIT^2) cycles per unit) added to
+    the inputs: with them a small trunk can fit values that change within a small part of the space.
     """
 
     weights: list[jax.Array]
@@ -40,7 +40,7 @@ class Heads(eqx.Module):
         positive: bool = False,
         waves: int = 0,
     ) -> None:
-        """key: chance of the first weights; a NumPy generator spares compiling."""
+        """key: randomness of the initial weights; a NumPy generator avoids compilation."""
         sizes = (inputs + 2 * waves, *hidden, math.prod(shape))
         bounds = [1 / math.sqrt(size) for size in sizes[:-1]]
         pairs = list(zip(sizes[:-1], sizes[1:], bounds, strict=True))
@@ -53,12 +53,12 @@ class Heads(eqx.Module):
             keys = jax.random.split(key, 2 * len(sizes))
             self.weights = [jax.random.uniform(keys[2 * k], (a, b), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
             self.biases = [jax.random.uniform(keys[2 * k + 1], (b,), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
-        if positive:  # softplus(bias) is small at first
+        if positive:  # softplus(bias) is small initially
             self.biases[-1] = jnp.full_like(self.biases[-1], math.log(math.expm1(SMALL_VARIANCE)))
         self.shape, self.positive = shape, positive
 
     def first(self, count: int) -> Heads:
-        """The same network with the first so many outputs of the last axis alone."""
+        """The same network with only the first `count` outputs of the last axis."""
         width = self.shape[-1]
         if count == width:
             return self

@@ -1,12 +1,12 @@
-"""Replay as data and pure functions: transitions in one matrix, priorities beside it.
+"""The replay buffer as data and pure functions: transitions in one matrix, priorities in a second array.
 
 A transition is a row of a float32 matrix [capacity, columns].  XLA copies the whole matrix on every update unless the
 loop body writes it once and gathers from it once, so callers collect a block of steps, `write` it in one slice, and
 take all their batches with one `rows[indices]`.
 
 Prioritised sampling (Schaul et al. 2015) draws index i with probability p_i^alpha / sum p^alpha.  Priorities are kept
-to the power alpha, in a cube of side about capacity^(1/3); its sums over the last axis and the last two are taken afresh
-at every draw, so nothing drifts, and a draw searches three short rows.
+to the power alpha, in a cube of side about capacity^(1/3); its sums over the last axis and the last two are recomputed
+at every draw, so rounding errors do not accumulate, and a draw searches three short rows.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ SMALLEST = 1e-6  # added to every priority
 
 class Replay(NamedTuple):
     rows: jax.Array  # [capacity, columns]
-    priorities: jax.Array  # [capacity padded to a cube], to the power alpha; 0 where nothing is stored; [0] if uniform
-    largest: jax.Array  # [] the largest priority so far, which new transitions get
+    priorities: jax.Array  # [capacity padded to a cube], to the power alpha; 0 in empty slots; [0] if uniform
+    largest: jax.Array  # [] the largest priority so far, assigned to new transitions
     written: jax.Array  # [] transitions ever written
 
 
 class Columns(NamedTuple):
-    """Where a transition of continuous actions lies in a row; `notes` is what an agent adds to it."""
+    """The columns of a transition with continuous actions in a row; `notes` are added by an agent."""
 
     observation: slice
     action: slice
     following: slice
     cumulants: slice
     notes: slice
-    discounts: slice  # empty where every transition has the same
+    discounts: slice  # empty if every transition has the same
     width: int
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Numbers in an observation and in an action."""
+        """The lengths of an observation and an action."""
         return self.observation.stop - self.observation.start, self.action.stop - self.action.start
 
 
@@ -51,19 +51,19 @@ def columns(observation: int, action: int, cumulants: int, notes: int = 0, disco
 
 
 def empty(capacity: int, columns: int, prioritised: bool) -> Replay:
-    """A replay with nothing in it."""
+    """An empty replay buffer."""
     size = side(capacity) ** 3 if prioritised else 0
     return Replay(jnp.zeros((capacity, columns)), jnp.zeros(size), jnp.ones(()), jnp.zeros((), jnp.int32))
 
 
 def side(capacity: int) -> int:
-    """Side of the smallest cube that holds all priorities."""
+    """The side of the smallest cube that holds all priorities."""
     k = max(1, round(capacity ** (1 / 3)))
     return k if k**3 >= capacity else k + 1
 
 
 def write(replay: Replay, block: jax.Array) -> Replay:
-    """Store a block [steps, columns], over the oldest; capacity is a multiple of the block's length."""
+    """Store a block [steps, columns] over the oldest rows; capacity is a multiple of the block's length."""
     capacity, steps = replay.rows.shape[0], block.shape[0]
     at = replay.written % capacity
     rows = jax.lax.dynamic_update_slice(replay.rows, block, (at, 0))
@@ -74,13 +74,13 @@ def write(replay: Replay, block: jax.Array) -> Replay:
 
 
 def sample_uniform(replay: Replay, u: jax.Array) -> jax.Array:
-    """Indices from uniforms u in [0, 1), every stored transition alike."""
+    """Indices from uniforms u in [0, 1); every stored transition is equally likely."""
     stored = jnp.minimum(replay.written, replay.rows.shape[0])
     return jnp.minimum((u * stored).astype(jnp.int32), stored - 1)
 
 
 def sample_prioritised(replay: Replay, u: jax.Array, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Indices in proportion to the priorities, and importance weights (N P(i))^-beta over the largest of the batch."""
+    """Indices in proportion to the priorities, and importance weights (N P(i))^-beta divided by the batch's largest."""
     n = side(replay.rows.shape[0])
     cube = replay.priorities.reshape(n * n, n)
     planes = cube.sum(axis=1).reshape(n, n)
@@ -97,7 +97,7 @@ def sample_prioritised(replay: Replay, u: jax.Array, beta: jax.Array) -> tuple[j
 
 
 def _descend(rows: jax.Array, aim: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where in each row [batch, n] the running sum passes the aim [batch], and what is left of the aim there."""
+    """The position in each row [batch, n] where the running sum passes the aim [batch], and the remainder of the aim."""
     return _passed(jnp.cumsum(rows, axis=1), aim)
 
 
@@ -109,7 +109,7 @@ def _passed(running: jax.Array, aim: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def set_priorities(replay: Replay, index: jax.Array, errors: jax.Array, alpha: float) -> Replay:
-    """New priorities (|error| + 1e-6)^alpha at index; of an index that comes twice, one of its errors counts."""
+    """New priorities (|error| + 1e-6)^alpha at the indices; for a repeated index, one of its errors is used."""
     fresh = (jnp.abs(errors) + SMALLEST) ** alpha
     largest = jnp.maximum(replay.largest, fresh.max())
     return Replay(replay.rows, replay.priorities.at[index].set(fresh), largest, replay.written)

@@ -16,7 +16,7 @@ from gvfx.theory.explorer import log_explorer_score
 
 
 class Options(Protocol):
-    """What is read of `gvfx.behaviours.actor.Actor`, which explains it."""
+    """The options of `gvfx.behaviours.actor.Actor`, where they are documented."""
 
     @property
     def direction(self) -> str: ...
@@ -39,7 +39,7 @@ class Options(Protocol):
 
 
 class Acting(NamedTuple):
-    """The actor, its temperature, and the optimisers' memories."""
+    """The actor, its temperature, and the optimisers' states."""
 
     actor: Heads
     log_alpha: jax.Array
@@ -48,7 +48,7 @@ class Acting(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What the actor's loss looks at: states [batch, o], the targets' middle actions there [batch, gvf, a], sigmas [gvf(, a)]."""
+    """Inputs of the actor's loss: states [batch, o], the targets' middle actions there [batch, gvf, a], sigmas [gvf(, a)]."""
 
     observation: jax.Array
     middles: jax.Array
@@ -57,7 +57,7 @@ class Surroundings(NamedTuple):
 
 
 def log_gaussians(middles: jax.Array, sigmas: jax.Array, action: jax.Array) -> jax.Array:
-    """log pi_i(a|s) [batch, gvf] of actions [batch, a] under the target policies' Gaussians before they are clipped."""
+    """log pi_i(a|s) [batch, gvf] of actions [batch, a] under the target policies' Gaussians before clipping."""
     away = (action[:, None] - middles) / wide(sigmas)
     return (-0.5 * away**2 - jnp.log(wide(sigmas)) - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
 
@@ -79,7 +79,7 @@ class ActorUpdates:
     def loss(
         self, actor: Heads, m: Twins, alpha: jax.Array, around: Surroundings, noise: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """What the actor lowers, and log mu(a|s) [batch] of the actions drawn."""
+        """The loss that the actor minimises, and log mu(a|s) [batch] of the sampled actions."""
         o = self.options
         action, log_mu = squashed_sample(actor, around.observation, noise)
         variance = aggregated(both(m, around.observation, action), self.aggregate)  # [batch, gvf]

@@ -1,7 +1,7 @@
 """TD3 (Fujimoto et al. 2018): trains the target policies of the MuJoCo experiments (paper, App. MuJoCo).
 
 Twin critics with one output, a deterministic actor tanh(network), noise on the target's action, and an actor that
-learns every `delay` critic updates.  Episodes never end in a terminal state: targets always bootstrap.
+is updated every `delay` critic updates.  Episodes never terminate: targets always bootstrap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gvfx.learners.networks.replay import Columns
 
 
 class TD3Learning(NamedTuple):
-    """Everything that learns, its slow copies, and the optimisers' memories."""
+    """The networks, their target networks, and the optimisers' states."""
 
     actor: Heads
     critics: Twins
@@ -79,7 +79,7 @@ class TD3Agent:
         return acting, jnp.clip(jnp.tanh(learning.actor(observations)) + noise, -1, 1)
 
     def learn(self, learning: TD3Learning, batches: jax.Array, noise: jax.Array) -> tuple[TD3Learning, jax.Array]:
-        """Updates on batches [updates, batch, columns] with normal noise; returns the critics' last loss too, []."""
+        """Updates on batches [updates, batch, columns] with normal noise; also returns the critics' last loss, []."""
         delay = self.described.delay
 
         def group(learning: TD3Learning, each: tuple) -> tuple[TD3Learning, jax.Array]:
@@ -93,7 +93,7 @@ class TD3Agent:
         return learning, losses[-1]
 
     def critic_target(self, learning: TD3Learning, rows: jax.Array, noise: jax.Array) -> jax.Array:
-        """c + gamma * min over the twins of Q(s', a'), [batch]; a' is the slow actor's action with clipped noise."""
+        """c + gamma * min over the twins of Q(s', a'), [batch]; a' is the target actor's action with clipped noise."""
         d, following = self.described, rows[:, self.columns.following]
         noise = jnp.clip(d.smoothing * noise, -d.smoothing_clip, d.smoothing_clip)
         action = jnp.clip(jnp.tanh(learning.target_actor(following)) + noise, -1, 1)

@@ -1,6 +1,6 @@
 """TwinCritics: twin Q and twin M critics with one head per GVF, for continuous actions (paper, Algorithm 2).
 
-docs/continuous-actions.md says where Algorithm 2 leaves a choice and what each option does.
+docs/continuous-actions.md explains where Algorithm 2 leaves a choice and what each option does.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from gvfx.learners.base import Learner
 
 @dataclass(frozen=True)
 class TwinCritics(Learner):
-    """Sampled-Sarsa targets on twin critics; a description, run by `critics_lockstep` and `critics_gym`.
+    """Sampled-Sarsa targets on twin critics, implemented by `critics_lockstep` and `critics_gym`.
 
     hidden:            widths of the shared trunk.
     worlds, updates:   a vector step is one control step in each of `worlds` worlds and then `updates` updates of Q; in a
-                       Gymnasium environment it is `worlds` transitions, whichever lanes they are from.
-    m_every:           M is updated with every m_every-th update of Q, where the behaviour needs it.
-    batch, capacity, learning_starts: replay, in transitions.
-    rate_q, rate_m:    Adam's learning rates; `final_rate` is the fraction they fall to, linearly over the run.
+                       Gymnasium environment it is `worlds` transitions from any lanes.
+    m_every:           M is updated with every m_every-th update of Q, if the behaviour needs it.
+    batch, capacity, learning_starts: options of the replay buffer, in transitions.
+    rate_q, rate_m:    Adam's learning rates; they decrease linearly over the run to the fraction `final_rate`.
     target_every, tau: every target_every updates (l of Algorithm 2) the target networks move by the fraction tau towards
                        the networks; tau = 1 copies them.
-    aggregate:         what the twins say together, in targets, in the TD error and as the prediction: "min" or "mean".
+    aggregate:         how the twins are combined in targets, in the TD error and as the prediction: "min" or "mean".
     entropy_in_target: whether the targets of Q and M contain -alpha log mu(a|s'), a ~ mu, as printed (only behaviours
                        with an actor have a mu and an alpha).
-    bounded:           targets are clipped to what the cumulants seen so far allow: Q to [least, most] / (1 - gamma), M to the
-                       largest variance of numbers in that range.  The true values lie within; critics that extrapolate
-                       to actions nobody took cannot run away.
+    bounded:           targets are clipped to the range that the cumulants seen so far allow: Q to [least, most] /
+                       (1 - gamma), M to the largest variance of numbers in that range.  The true values lie within it;
+                       critics that extrapolate to actions never taken cannot diverge.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -59,7 +59,7 @@ class TwinCritics(Learner):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: {getattr(self, name)!r} must be at least 1.")
         if self.tau > 1:
-            raise InputError(f"tau: {self.tau} is above 1; 1 copies the networks to the target networks.")
+            raise InputError(f"tau: {self.tau} is above 1; give at most 1, which copies the networks.")
         if self.aggregate not in ("min", "mean"):
             raise InputError(f"aggregate: {self.aggregate!r} is unknown; choose 'min' or 'mean'.")
         if self.capacity % self.worlds:

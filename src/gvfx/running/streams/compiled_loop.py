@@ -1,4 +1,4 @@
-"""The compiled loop: act, step, learn, composed from a world's arrays, a behaviour's and a learner's functions."""
+"""The compiled loop: act, step and learn, composed from a world's arrays and the functions of a behaviour and a learner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Dynamics(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Where a run stands between calls of the loop."""
+    """The state of a run between calls of the loop."""
 
     at: np.ndarray  # int64: steps done, state, steps in episode, episodes done, next action (-1: none chosen yet)
     mu: np.ndarray  # [actions] probabilities with which that next action was drawn
@@ -50,19 +50,19 @@ class Cursor(NamedTuple):
     rng: np.ndarray  # uint64 [stream, 2]
     visits: np.ndarray  # int64 [states, actions]
     c: np.ndarray  # [gvf] scratch: the transition's cumulants, zero between transitions
-    evidence: Evidence  # what model-based learners and behaviours read between calls of the loop
+    evidence: Evidence  # read by model-based learners and behaviours between calls of the loop
 
 
 class Monitor(NamedTuple):
-    """Squared errors of the last episodes, for the error that the authors' code reports."""
+    """Squared errors at the end of recent episodes, for the error that the authors' code reports."""
 
     base: np.ndarray  # [state, gvf] truth at drift level 0
     unit: np.ndarray  # [state, gvf] truth per unit of drift
-    points: np.ndarray  # [point] states at which errors count
+    points: np.ndarray  # [point] the evaluation states
     ring: np.ndarray  # [window, gvf] mean squared errors at the end of the last `window` episodes
 
     def mean(self, episodes: int) -> np.ndarray:
-        """The average over the episodes seen so far, at most the window, [gvf]."""
+        """The mean over the episodes so far, at most the window, [gvf]."""
         return self.ring[: max(1, min(episodes, len(self.ring)))].mean(axis=0)
 
 
@@ -100,7 +100,7 @@ def dynamics(world: MDP, asked: Stacked) -> Dynamics:
 
 
 def cursor(world: MDP, asked: Stacked, streams: np.ndarray, evidence: Evidence | None = None) -> Cursor:
-    """A run's beginning: no state chosen yet (steps in episode = 0 means "reset first"); keeps no evidence by default."""
+    """The state before the first step (0 steps in the episode means "reset first"); keeps no evidence by default."""
     return Cursor(
         at=np.array([0, -1, 0, 0, -1], dtype=np.int64),
         mu=np.zeros(world.actions),

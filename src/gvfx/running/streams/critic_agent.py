@@ -1,4 +1,4 @@
-"""The agent that answers GVFs with continuous actions: twin critics, a behaviour, and its actor if it has one."""
+"""The agent for GVFs with continuous actions: twin critics, a behaviour, and the behaviour's actor if it has one."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class CriticLearning(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Of the updates of one vector step."""
+    """The losses of one vector step's updates."""
 
     q: jax.Array  # [gvf]
-    m: jax.Array  # [gvf], 0 where M is not learnt
-    actor: jax.Array  # [], 0 where there is none
+    m: jax.Array  # [gvf], 0 if M is not learned
+    actor: jax.Array  # [], 0 if there is none
 
 
 class WorldSizes(NamedTuple):
-    """What the agent reads of a world."""
+    """The sizes of a world that the agent reads."""
 
     observation_size: int
     action_size: int
@@ -45,7 +45,7 @@ class WorldSizes(NamedTuple):
 
 
 class GVFAgent:
-    """Acts by a behaviour and learns all GVFs' critics (see `gvfx.running.streams.lockstep_loop.Agent`)."""
+    """Acts by a behaviour and learns all GVFs' critics (see `gvfx.running.streams.lockstep_loop.LockstepAgent`)."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class GVFAgent:
         steps: int,
         varying: bool = False,
     ) -> None:
-        """varying: whether every transition brings its own discounts."""
+        """varying: whether every transition has its own discounts."""
         self.described, self.behaviour, self.targets, self.asked, self.weights = learner, behaviour, targets, asked, weights
         self.gvfs = len(asked.signals)
         notes, discounts = asked.policies * domain.action_size, self.gvfs if varying else 0
@@ -70,7 +70,7 @@ class GVFAgent:
             options: Any = behaviour
             if options.updates > learner.updates:
                 raise InputError(
-                    f"updates: the actor's {options.updates} are more than the critics' {learner.updates}; lower them."
+                    f"updates: the actor has {options.updates}, more than the {learner.updates} of the critics; give fewer."
                 )
             self.actor = ActorUpdates(options, self.columns.sizes, np.asarray(asked.sigmas), learner.aggregate)
         self.rule = behaviour.box_action_rule()
@@ -85,7 +85,7 @@ class GVFAgent:
         return self.rule.begin(self.described.worlds, self.gvfs)
 
     def weighing(self, weights: jax.Array) -> GVFAgent:
-        """The same agent with other weights of the GVFs."""
+        """The same agent with other GVF weights."""
         other = copy.copy(self)
         other.weights = weights
         return other
@@ -99,7 +99,7 @@ class GVFAgent:
         return jnp.stack([actions[target] for target in self.targets], axis=1)
 
     def annotate(self, rows: jax.Array) -> jax.Array:
-        """Transitions with the targets' middle actions at s' beside them."""
+        """Transitions with the targets' middle actions at s' added."""
         return jnp.concatenate([rows, self.middles(rows[:, self.columns.following]).reshape(len(rows), -1)], axis=1)
 
     def act(
@@ -116,7 +116,8 @@ class GVFAgent:
         middles: jax.Array,
         over: jax.Array,
     ) -> tuple[Any, jax.Array, jax.Array]:
-        """What acting remembers, actions [world, action] and whom each world follows [world]: a GVF's target, or its own."""
+        """The new acting state, actions [world, action], and the policy that each world follows [world]: the index of a GVF's
+        target, or the number of GVFs for the behaviour's own action."""
         for_targets, rest = chance[:, : self.gvfs * self.size], chance[:, self.gvfs * self.size :]
         noise = normals(for_targets).reshape(middles.shape)
         candidates = jnp.clip(middles + wide(self.asked.sigmas) * noise, -1, 1)
@@ -129,8 +130,8 @@ class GVFAgent:
         return acting, jnp.take_along_axis(options, which[:, None, None], axis=1)[:, 0], which
 
     def pull(self, critics: Critics, observations: jax.Array, middles: jax.Array, candidates: jax.Array) -> jax.Array:
-        """mu* ~ sqrt(sum_j w_j pi_j^2 M_j) over the mean of the targets' densities, at their draws [world, gvf]: importance
-        weights that make following one of the draws in proportion to them Theorem 4.1's behaviour, the more the closer."""
+        """mu* ~ sqrt(sum_j w_j pi_j^2 M_j) divided by the mean of the targets' densities, at their samples [world, gvf]:
+        importance weights; following a sample in proportion to them approximates Theorem 4.1's behaviour."""
         if critics.m is None or self.actor is not None:
             return jnp.ones(candidates.shape[:2])
         around = jnp.broadcast_to(observations[:, None], (*candidates.shape[:2], observations.shape[1]))
@@ -142,7 +143,7 @@ class GVFAgent:
     # --- learning ----------------------------------------------------------------------------------------------------
 
     def learn(self, learning: CriticLearning, batches: jax.Array, noise: jax.Array) -> tuple[CriticLearning, Losses]:
-        """The updates of one vector step on batches [updates, batch, columns]: Q's, M's among them, then the actor's."""
+        """The updates of one vector step on batches [updates, batch, columns]: Q and M, then the actor."""
         every = self.described.m_every
 
         def group(critics: Critics, each: tuple) -> tuple[Critics, tuple[jax.Array, jax.Array]]:
@@ -161,7 +162,7 @@ class GVFAgent:
     def update(
         self, critics: Critics, acting: Acting | None, rows: jax.Array, noise: jax.Array, variance: bool
     ) -> tuple[Critics, jax.Array, jax.Array]:
-        """One pass of Algorithm 2's critics on a batch: Q, the TD error, M if `variance`, target networks; and the losses."""
+        """One critic update of Algorithm 2 on a batch: Q, the TD error, M if `variance`, target networks; and the losses."""
         first = self.asked.policies * self.size
         second = first + self.size
         draws = self.critics.next_actions(rows, noise[:, :first].reshape(len(rows), -1, self.size))
@@ -179,7 +180,7 @@ class GVFAgent:
         return self.critics.follow(critics), q_losses, m_losses
 
     def update_actor(self, acting: Acting, critics: Critics, rows: jax.Array, noise: jax.Array) -> tuple[Acting, jax.Array]:
-        """One update of mu and alpha, at the batch's s' (states of the same stream, where the targets' actions are known)."""
+        """One update of mu and alpha, at the batch's s' (states of the same stream, for which targets' actions are stored)."""
         assert self.actor is not None and critics.m is not None
         middles = self.asked.own(rows[:, self.columns.notes].reshape(len(rows), -1, self.size))
         around = Surroundings(rows[:, self.columns.following], middles, self.asked.sigmas, self.weights)
@@ -188,5 +189,5 @@ class GVFAgent:
     # --- predicting --------------------------------------------------------------------------------------------------
 
     def predict(self, twins: Any, observations: jax.Array, actions: jax.Array) -> jax.Array:
-        """What the twins say together, [point, gvf]."""
+        """The twins' aggregated values, [point, gvf]."""
         return aggregated(both(twins, observations, actions), self.described.aggregate)

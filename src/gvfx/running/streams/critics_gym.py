@@ -1,9 +1,9 @@
-"""Twin critics for any Gymnasium environment with Box actions: stepped from Python, learning by the updates of Algorithm 2.
+"""Twin critics for any Gymnasium environment with Box actions, stepped from Python, with the updates of Algorithm 2.
 
-Per step there is one compiled call, which chooses an action in every lane, and per `TwinCritics.worlds` transitions,
-whichever lanes they are from, another, which stores them and makes the learner's updates.  Target policies are functions
-of the user's: they are asked once per observation, and their middle actions at s' are stored with the transition, as are
-its discounts (0 where it terminated).
+Each step makes one compiled call, which chooses an action in every lane; every `TwinCritics.worlds` transitions, from any
+lanes, another call stores them and makes the learner's updates.  Target policies are functions of the user: they are
+evaluated once per observation, and their middle actions at s' are stored with the transition, as are its discounts (0 on
+termination).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.running.streams.lockstep_loop import learn_from
 from gvfx.worlds.spec import BoxActionSpec
 
-LOOKS = 32  # choices by which the behaviour is judged at a point
+LOOKS = 32  # sampled choices that estimate the behaviour at a point
 
 
 class CriticsGym(GymNetworks):
-    """What seeds share: the agent's compiled functions and the target policies."""
+    """What the seeds share: the agent's compiled functions and the target policies."""
 
     spec: BoxActionSpec
     learner: TwinCritics
@@ -52,7 +52,7 @@ class CriticsGym(GymNetworks):
         sizes = WorldSizes(spec.size, spec.actions, self.names)
         self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, plan.steps, varying=True)
         self.columns = self.agent.columns
-        self.width, self.counted = self.columns.width + 1, self.columns.width  # the last column is whom a lane followed
+        self.width, self.counted = self.columns.width + 1, self.columns.width  # the last column: the policy followed
         self.block = learner.worlds
         self.inputs = list(accumulate((1, spec.size, gvfs * spec.actions, self.agent.act_draws), initial=0))
         self.choose = jax.jit(self._choose)
@@ -62,21 +62,21 @@ class CriticsGym(GymNetworks):
         self.points_draws = np.empty(0)  # [point, draw, gvf, action]
 
     def _choose(self, learning: CriticLearning, acting: Any, weights: jax.Array, given: jax.Array) -> tuple[Any, jax.Array]:
-        """What acting remembers, and actions with whom each lane follows [lane, action + 1]; given [lane, ...] is what
-        `SteppedCritics.act` puts together: one array, because each one that is handed over costs time."""
+        """The new acting state, and actions with the index of the policy that each lane follows [lane, action + 1]; given
+        [lane, ...] is the input that `SteppedCritics.act` concatenates, because every separate argument costs time."""
         a, b, c, d = (given[:, low:high] for low, high in pairwise(self.inputs))
         middles = c.reshape(len(given), len(self.names), -1)
         acting, action, which = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
         return acting, jnp.concatenate([action, which[:, None]], axis=1)
 
     def _absorb(self, learning: CriticLearning, replay: memory.Replay, rows: jax.Array, weights: Any, many: jax.Array) -> Any:
-        """Store a block of transitions and learn (numbers drawn by NumPy spare compiling)."""
+        """Store a block of transitions and learn; `many` are random numbers from NumPy, which saves compilation."""
         replay = memory.write(replay, rows)
         learning, losses = learn_from(self.agent.weighing(weights), learning, replay, many)
         return learning, replay, losses
 
     def _look(self, learning: CriticLearning, weights: Any, seen: Any, middles: Any, chance: Any) -> jax.Array:
-        """How often a lane that begins at each point follows whom, [point, gvf + 1]; chance [point, look, draw]."""
+        """How often a lane that begins at each point follows each policy, [point, gvf + 1]; chance [point, look, draw]."""
         agent, gvfs = self.agent.weighing(weights), len(self.names)
 
         def one(seen: jax.Array, middles: jax.Array, chance: jax.Array) -> jax.Array:
@@ -105,7 +105,7 @@ class SteppedCritics(SteppedNetworks):
         action = np.zeros((lanes, run.spec.actions), np.float32)  # within [-1, 1]
         super().__init__(run, seed, run.learner.worlds, False, action)
         self.followed = np.zeros(lanes, np.float32)
-        self.middles: np.ndarray | None = None  # [lane, policy, action] at `state`, where they are known already
+        self.middles: np.ndarray | None = None  # [lane, policy, action] at `state`, if already known
         self.chance, self.updates, networks = (
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
             for name in (b"behaviour", b"updates", b"networks")
@@ -115,7 +115,7 @@ class SteppedCritics(SteppedNetworks):
         self.renew()
 
     def renew(self) -> None:
-        """What the behaviour looks at: its networks alone."""
+        """Keep only the networks that the behaviour uses."""
         critics, actor = self.learning.critics, self.learning.actor
         nothing: Any = None
         lean = critics._replace(q=nothing, target_q=nothing, adam_q=nothing, target_m=nothing, adam_m=nothing)
@@ -150,11 +150,11 @@ class SteppedCritics(SteppedNetworks):
 
     @property
     def weights(self) -> np.ndarray:
-        """Of the GVFs' variances in the critics' units."""
+        """The weights of the GVFs' variances in the critics' units."""
         return (self.run.weights * self.scales.unit**2).astype(np.float32)
 
     def learn(self, at: Lanes) -> None:
-        """Keep every lane's transition; with enough of them, learn."""
+        """Keep every lane's transition; learn once there are enough."""
         lanes = len(at.state)
         self.middles = self.at(self.stepper.seen_next)
         discounts = at.gamma * at.alive[:, None]
@@ -190,7 +190,7 @@ class SteppedCritics(SteppedNetworks):
         return values, self.variances(points, draws), np.asarray(behaviour, float), errors
 
     def variances(self, points: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """The returns' estimated variances [gvf, point], or nothing where M is not learned."""
+        """The returns' estimated variances [gvf, point], or empty if M is not learned."""
         m = self.learning.critics.m
         if m is None:
             return np.empty(0)

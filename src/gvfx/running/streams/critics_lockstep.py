@@ -1,4 +1,4 @@
-"""Twin critics in MuJoCo: many worlds in lockstep, one compiled call per vector step."""
+"""Twin critics in MuJoCo: many worlds stepped together, with one compiled call per vector step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Truth(Protocol):
 
 
 class CriticsLockstep(Backend):
-    """What seeds share: the agent's compiled functions and the truth."""
+    """What the seeds share: the agent's compiled functions and the true values."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class CriticsLockstep(Backend):
         plan: Plan,
         truth: Truth | None = None,
     ) -> None:
-        """truth: by default the domain's own, see `gvfx.truths.mujoco`."""
+        """truth: true values to measure against (default: the domain's, see `gvfx.truths.mujoco`)."""
         self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
         self.names = question_names(questions)
         self.weights = np.array([q.weight for q in questions], dtype=float)
@@ -67,7 +67,7 @@ class CriticsLockstep(Backend):
 
 
 class LockstepCritics(Stream):
-    """One seed: the worlds and the agent that acts in them."""
+    """One seed: the worlds, and the agent that acts in them."""
 
     def __init__(self, run: CriticsLockstep, seed: int) -> None:
         self.run, self.seeds, self.grain = run, (seed,), run.learner.worlds
@@ -99,7 +99,7 @@ class LockstepCritics(Stream):
                 what = "cumulant" if np.isfinite(seen).all() else "observation"
             raise Diverged(
                 f"run: the {what}{whose} became {float(values[k])} at step {self.t} (seed {self.seeds[0]}); "
-                "lower the learning rate or look at the signal. The last good checkpoint is kept."
+                "lower the learning rate or check the signal. The last good checkpoint is kept."
             )
 
     def episodes(self) -> list[int]:
@@ -124,7 +124,7 @@ class LockstepCritics(Stream):
         ]
 
     def _middle_actions(self, learning: Any, observations: Any) -> np.ndarray:
-        """Where the behaviour's own actor would act at the truth's points, [point, action]; nothing without one."""
+        """The middle actions of the behaviour's actor at the truth's points, [point, action]; empty without an actor."""
         if learning.actor is None:
             return np.empty((len(observations), 0))
         return np.asarray(squashed_mean(learning.actor.actor, observations)).astype(float)
@@ -147,7 +147,7 @@ def _single(numbers: Any) -> Any:
 
 
 def flat(network: Any) -> np.ndarray:
-    """A network's numbers in one row: the weights and biases of each layer in turn."""
+    """A network's parameters in one row: the weights and biases of each layer in turn."""
     layers = zip(network.weights, network.biases, strict=True)
     return np.concatenate([np.asarray(part, np.float32).ravel() for layer in layers for part in layer])
 
@@ -171,7 +171,7 @@ def domain_questions(world: Domain, questions: Sequence[GVF]) -> tuple[tuple[Tar
 
 
 def domain_truth(world: Domain, targets: tuple[Target, ...], discounts: tuple[float, ...], signals: tuple[int, ...]) -> Truth:
-    """Shipped with gvfx where it has it, else by Monte Carlo (kept in the user's cache folder)."""
+    """The true values shipped with gvfx, or else by Monte Carlo (stored in the user's cache folder)."""
     if signals != tuple(range(len(world.tasks))) or len(set(discounts)) > 1:
-        raise InputError("questions: ask one question per task, in the tasks' order, with one discount.")
+        raise InputError("questions: give one question per task, in the tasks' order, with one discount.")
     return mujoco_truth(world, targets, discount=discounts[0], cache=Path.home() / ".cache" / "gvfx")

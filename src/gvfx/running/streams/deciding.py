@@ -1,8 +1,8 @@
-"""Choosing actions on networks, where an environment is stepped from Python.
+"""Choosing actions with networks in an environment stepped from Python.
 
-`Decider` does it in one compiled call per step: the network of M, the behaviour's rule for tables, and a draw; through
-JAX every step would cost more than all of its learning.  `TracedDecider` goes through JAX, for behaviours that have an
-intrinsic value of their own on networks (SuccessorRepresentation).
+`Decider` makes one numba call per step: M's network, the behaviour's rule for tables, and a draw; a JAX call per step would
+cost more than the learning.  `TracedDecider` uses JAX, for behaviours with an intrinsic value on networks
+(SuccessorRepresentation).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from gvfx.worlds.spec import skeleton_mdp
 
 
 class Shape(NamedTuple):
-    """Of a network (`gvfx.learners.networks.heads.Heads`) that lies in one array: every layer's weights, then its biases."""
+    """The shape of a network (`gvfx.learners.networks.heads.Heads`) in one array: each layer's weights, then its biases."""
 
-    widths: tuple[int, ...]  # of the inputs and of every layer
+    widths: tuple[int, ...]  # the inputs' and every layer's
     waves: int
 
     @classmethod
@@ -37,13 +37,13 @@ class Shape(NamedTuple):
 
 
 class Net(NamedTuple):
-    """A variance network as compiled functions read it."""
+    """A variance network in the form that compiled functions read."""
 
     parameters: np.ndarray  # all layers
     frequencies: np.ndarray  # [o, wave]
     scales: np.ndarray  # [2, o] centre and spread
-    square: np.ndarray  # [gvf] the squares of the units, by which variances are told
-    layers: np.ndarray  # [2, width] what the layers say, in turn
+    square: np.ndarray  # [gvf] squares of the units, which convert variances to cumulant units
+    layers: np.ndarray  # [2, width] the layers' outputs, alternating
 
 
 def as_net(network: Any, scales: Scales) -> Net:
@@ -59,7 +59,7 @@ def as_net(network: Any, scales: Scales) -> Net:
 
 @cache
 def _forward(shape: Shape) -> Callable[..., Any]:
-    """The network at an observation; the last of its `depth` layers speaks into layers[depth % 2]."""
+    """Evaluates the network at an observation; the last of its `depth` layers is in layers[depth % 2]."""
     widths, waves = shape
     size, depth = widths[0] - 2 * waves, len(widths) - 1
     ends = np.cumsum([(widths[k] + 1) * widths[k + 1] for k in range(depth)])
@@ -96,7 +96,7 @@ def _forward(shape: Shape) -> Callable[..., Any]:
 
 @cache
 def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[Callable[..., int], Callable[..., None]]:
-    """shape: of the variance network, where the behaviour looks at it."""
+    """The functions `decide` and `episode_end`; shape: of the variance network, if the behaviour uses it."""
     probabilities, end, (gvfs, actions) = rule.probabilities, rule.episode_end, sizes
     forward, depth = (_forward(shape), len(shape.widths) - 1) if shape else (None, 0)
 
@@ -124,10 +124,10 @@ def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[C
 
 
 class Decider:
-    """A behaviour at work; in every lane it is in a state of its own."""
+    """Chooses actions by a behaviour, which has its own state in every lane."""
 
     def __init__(self, behaviour: Behaviour, weights: np.ndarray, actions: int, member: np.ndarray, rng: np.ndarray, lanes: int):
-        """member [gvf]: which of the distinct policies is each GVF's."""
+        """member [gvf]: the index of each GVF's policy among the distinct ones."""
         self.sizes, self.variance = Sizes(len(weights), actions), bool(behaviour.needs_variance)
         self.rule, asked = behaviour.rule(self.sizes), cast(Any, SimpleNamespace(weights=weights))
         self.states = [behaviour.begin(asked, skeleton_mdp(1, actions)) for _ in range(lanes)]
@@ -144,21 +144,21 @@ class Decider:
         fill((self.states, self.rng), arrays)
 
     def learned(self, learning: Any, scales: Scales) -> None:
-        """Look at the networks as they are now."""
+        """Use the current networks from now on."""
         if self.net is None or self.variance:
             self.net = as_net(learning.m, scales)
             self.decide, self.end = _compiled(self.rule, self.sizes, Shape.of(learning.m) if self.variance else None)
 
     def act(self, t: int, observations: np.ndarray, pi: np.ndarray, over: np.ndarray, action: np.ndarray) -> None:
-        """Write an action [lane] for observations [lane, o] with policies pi [lane, action, policy]; `over` [lane] says where
-        an episode has ended since."""
+        """Write an action [lane] for observations [lane, o] with policies pi [lane, action, policy]; `over` [lane] marks
+        episodes that have ended since the last call."""
         for k, state in enumerate(self.states):
             if over[k]:
                 self.end(state, t, self.rng)
             action[k] = self.decide(state, self.net, t, observations[k], pi[k], self.member, self.given, self.mu, self.rng)
 
     def probabilities(self, t: int, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
-        """mu [point, action] as the first lane would act."""
+        """mu [point, action] of the first lane's behaviour."""
         out, rng = [], self.rng.copy()
         for observation, each in zip(observations, pi, strict=True):
             self.decide(self.states[0], self.net, t, observation, each, self.member, self.given, self.mu, rng)

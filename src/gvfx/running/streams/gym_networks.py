@@ -1,7 +1,7 @@
-"""A Gymnasium environment stepped from Python by an agent with networks: what Discrete and Box actions have in common.
+"""Networks in a Gymnasium environment stepped from Python: what Discrete and Box actions have in common.
 
-Transitions are rows.  The first `learning_starts` are kept aside; from them observations and cumulants are scaled
-(`Scales`).  Later ones wait until there are enough to learn from.
+Transitions are rows.  The first `learning_starts` are set aside and determine the scales of observations and cumulants
+(`Scales`).  Later ones are collected until there are enough to learn from.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from gvfx.running.record import EMPTY, Measurement, Part, expected_error
 from gvfx.running.streams.xla import single_threaded
 from gvfx.worlds.spec import BoxSpec
 
-POINTS = 64  # observations at which answers are shown and errors estimated
+POINTS = 64  # observations at which predictions are shown and errors estimated
 LOSSES = ("Q", "M", "actor")
 
 
 class GymNetworks(Backend):
-    """What seeds share: the environment, the questions, the layout of a row, compiled functions."""
+    """What the seeds share: the environment, the questions, the layout of a row, compiled functions."""
 
     one_environment = True
-    columns: Any  # where a transition's parts lie in a row
+    columns: Any  # the columns of a transition's parts
     width: int  # of a row
     block: int  # transitions that are stored together
-    counted: int  # the column by which visits are told apart
-    has_errors: bool  # whether answers come with standard errors
+    counted: int  # the column by which visits are counted
+    has_errors: bool  # whether predictions have standard errors
     targets: Any  # the questions' policies
 
     def __init__(self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Any, plan: Plan) -> None:
@@ -54,10 +54,10 @@ class GymNetworks(Backend):
 
     @abstractmethod
     def note_targets(self, observations: list[Any]) -> None:
-        """Ask the target policies at the points, once."""
+        """Evaluate the target policies at the points, once."""
 
     def show_at(self, points: np.ndarray) -> None:
-        """Choose the points at which answers are shown."""
+        """Set the points at which predictions are shown."""
         self.note_targets([unflatten_space(self.spec.space, point) for point in points])
         self.points = points
 
@@ -69,25 +69,25 @@ class GymNetworks(Backend):
 
 
 class SteppedNetworks(Stream):
-    """One seed: the environment's lanes, the networks, the replay and the rows on their way into it."""
+    """One seed: the environment's lanes, the networks, the replay buffer and the rows not yet stored in it."""
 
     run: GymNetworks
     learning: Any  # the networks, a pytree
 
     def __init__(self, run: GymNetworks, seed: int, together: int, prioritised: bool, action: np.ndarray) -> None:
-        """together: rows that are learned from in one call; action [lane, ...]: where choices are written."""
+        """together: rows that are learned from in one call; action [lane, ...]: the array for chosen actions."""
         spec, lanes = run.spec, run.spec.lanes
         self.run, self.seeds, self.seed, self.done, self.together = run, (seed,), seed, 0, together
         self.reader = Reader(run.questions, None, seed)
         self.stepper = stepper(spec, self.reader)
         self.lanes = Lanes(lanes, spec.size, action, *self.reader.begin(lanes))
-        self.over = np.zeros(lanes, bool)  # episodes that ended since the behaviour was last asked
+        self.over = np.zeros(lanes, bool)  # episodes that ended since the last action was chosen
         self.replay = memory.empty(run.learner.capacity, run.width, prioritised)
         self.scales = Scales.none(spec.size, len(run.names))
         self.learns = False
         self.early: list[np.ndarray] = []  # transitions [lane, column] from before learning starts
         self.rows = np.zeros((together + lanes, run.width), np.float32)
-        self.pending = 0  # rows that wait until there are enough
+        self.pending = 0  # rows collected for the next call
         self.losses: Any = None
 
     def start(self) -> None:
@@ -96,20 +96,20 @@ class SteppedNetworks(Stream):
 
     @abstractmethod
     def absorb_rows(self, rows: np.ndarray) -> None:
-        """Store scaled rows, as many as are learned from together, and learn."""
+        """Store `together` scaled rows and learn from them."""
 
     @abstractmethod
     def renew(self) -> None:
-        """Let the behaviour see the networks and scales as they are now."""
+        """Update the networks and scales that the behaviour uses."""
 
     def set_aside(self, rows: np.ndarray) -> None:
-        """Keep rows from before learning starts; with enough of them, start."""
+        """Keep rows from before learning starts; start once there are enough."""
         self.early.append(rows)
         if self.t >= self.run.learner.learning_starts:
             self.begin_learning()
 
     def begin_learning(self) -> None:
-        """Find the scales and store what was kept aside."""
+        """Compute the scales and store the rows that were set aside."""
         c, block = self.run.columns, self.run.block
         rows = np.concatenate(self.early)
         self.scales = Scales.found(rows[:, c.observation], rows[:, c.cumulants], rows[:, c.discounts])
@@ -130,7 +130,7 @@ class SteppedNetworks(Stream):
         return out
 
     def absorb(self) -> None:
-        """Learn from the first of the rows that wait."""
+        """Learn from the first `together` pending rows."""
         rows, self.pending = self.scaled(self.rows[: self.together]), self.pending - self.together
         self.absorb_rows(rows)
         self.rows[: self.pending] = self.rows[self.together : self.together + self.pending]
@@ -146,7 +146,7 @@ class SteppedNetworks(Stream):
                 whose = f"loss of {what} of {self.run.names[bad[0]]!r}" if what != "actor" else "actor's loss"
                 raise Diverged(
                     f"run: the {whose} became {float(each[bad[0]])} before step {self.t} (seed {self.seed}); "
-                    "lower the learning rate or look at the signal."
+                    "lower the learning rate or check the signal."
                 )
 
     def episodes(self) -> list[int]:
@@ -154,14 +154,14 @@ class SteppedNetworks(Stream):
 
     @abstractmethod
     def network(self) -> QNetwork | TwinQNetworks:
-        """The Q networks as they are now."""
+        """The current Q networks."""
 
     @abstractmethod
     def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         """Values, variances, behaviour and standard errors at the points."""
 
     def kept(self) -> np.ndarray:
-        """The transitions in the replay and before it, their observations not scaled."""
+        """The transitions in the replay buffer and those not yet stored, with unscaled observations."""
         if not self.learns:
             return np.concatenate(self.early)
         stored = min(int(self.replay.written), len(self.replay.rows))
@@ -181,7 +181,7 @@ class SteppedNetworks(Stream):
             run.show_at(seen[np.sort(chosen)])
         assert run.points is not None
         values, variances, behaviour, errors = self.answers(run.points)
-        visits = np.zeros(behaviour.shape, np.int64)  # counted at the nearest point
+        visits = np.zeros(behaviour.shape, np.int64)  # each counted at its nearest point
         np.add.at(visits, (self.scales.nearest(seen, run.points), kept[:, run.counted].astype(int)), 1)
         return [
             Measurement(

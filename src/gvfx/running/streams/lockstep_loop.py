@@ -1,8 +1,8 @@
 """Staggered worlds in lockstep: one agent acts in all of them and learns, in one compiled call per vector step.
 
 A vector step makes one control step in every world.  The worlds begin at different ages, so that their truncations are
-spread evenly; a truncated world starts anew, and its last transition bootstraps as all others do.  The compiled call
-writes the transitions to the replay in one slice, gathers the batches of all updates by one indexing, updates, and
+spread evenly; a truncated world is reset, and its last transition bootstraps like all others.  The compiled call writes the
+transitions to the replay buffer in one slice, gathers the batches of all updates in one indexing operation, updates, and
 chooses the next actions.
 """
 
@@ -26,7 +26,7 @@ STREAMS = ("behaviour", "updates")  # besides "environment" and "networks", whic
 
 
 class Described(Protocol):
-    """What the loop reads of a learner's description."""
+    """The options of a learner that the loop reads."""
 
     @property
     def worlds(self) -> int: ...
@@ -43,11 +43,11 @@ class Described(Protocol):
 class LockstepAgent(Protocol):
     """Acts and learns; all functions are pure JAX.
 
-    begin(generator), begin_acting()          what learns, and what acting remembers
-    annotate(rows)                            what a transition is stored with
-    learn(learning, batches, noise)           updates on [updates, batch, columns]; and the losses
+    begin(generator), begin_acting()          the initial learning state and acting state
+    annotate(rows)                            the rows with what is stored beside each transition
+    learn(learning, batches, noise)           updates on [updates, batch, columns]; also returns the losses
     act(learning, acting, learns, chance, observations, over)
-                                              actions in all worlds; `over` marks those that started anew
+                                              actions in all worlds; `over` marks those that were reset
     noise [updates, batch, learn_draws] is standard normal, chance [world, act_draws] uniform in (-1, 1).
     """
 
@@ -66,7 +66,7 @@ class LockstepAgent(Protocol):
 
 
 class LockstepState(NamedTuple):
-    """What the compiled call carries."""
+    """The state that the compiled call updates."""
 
     keys: jax.Array  # [stream] random keys
     learning: Any
@@ -76,7 +76,7 @@ class LockstepState(NamedTuple):
 
 
 class Staggered:
-    """One seed's stream of experience and what is learnt from it."""
+    """One seed's stream of experience and what is learned from it."""
 
     def __init__(self, domain: Domain, agent: LockstepAgent, seed: int) -> None:
         single_threaded()
@@ -89,7 +89,7 @@ class Staggered:
         self.episodes = 0
         self.ages = np.arange(self.worlds) * domain.horizon // self.worlds
         self.observations = self.simulator.reset(self._generator("environment")).astype(np.float32)
-        self.losses: Any = None  # of the last update
+        self.losses: Any = None  # the losses of the last update
         self._silent = _compiled(agent, _store)
         self._learning = _compiled(agent, _store_and_learn)
         learning = jax.tree.map(jnp.array, agent.begin(self._generator("networks")))  # target networks are copies
@@ -99,7 +99,7 @@ class Staggered:
         self.state = _compiled(agent, _begin)(self.state, self.observations)
 
     def _generator(self, name: str) -> np.random.Generator:
-        """Chance of this step, from the seed, the stream's name and the step alone."""
+        """The random generator of this step, derived from the seed, the stream's name and the step."""
         key = (zlib.crc32(name.encode()), self.t)
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
@@ -121,7 +121,7 @@ class Staggered:
         return rows
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that the future depends on."""
+        """Everything that the rest of the run depends on."""
         return {
             **{f"state:{name}": leaf for name, leaf in flatten(self.state).items()},
             "count": np.array([self.t, self.episodes], np.int64),
@@ -131,7 +131,7 @@ class Staggered:
         }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go on from what `arrays` gave."""
+        """Continue from arrays that `arrays` returned."""
         self.state = unflatten(self.state, {k[6:]: v for k, v in arrays.items() if k.startswith("state:")})
         self.t, self.episodes = (int(n) for n in arrays["count"])
         self.ages, self.observations = arrays["ages"].copy(), arrays["observations"].copy()
@@ -144,7 +144,7 @@ def _named_keys(seed: int) -> jax.Array:
 
 
 def _compiled(agent: LockstepAgent, function: Any) -> Any:
-    """The function of an agent and a state, compiled once per agent."""
+    """A function of an agent and a state, compiled once per agent."""
     known: dict[Any, Any] = agent.__dict__.setdefault("compiled", {})
     if function not in known:
         known[function] = jax.jit(partial(function, agent), donate_argnums=0)
@@ -162,7 +162,7 @@ def _begin(agent: LockstepAgent, state: LockstepState, observations: jax.Array) 
 def _store(
     agent: LockstepAgent, state: LockstepState, rows: jax.Array, onward: jax.Array, over: jax.Array
 ) -> tuple[LockstepState, None]:
-    """Transitions are stored, nothing is learnt."""
+    """Store the transitions without learning."""
     keep, (chance, _) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows))
     acting, actions = agent.act(state.learning, state.acting, False, chance, onward, over)
@@ -172,7 +172,7 @@ def _store(
 def _store_and_learn(
     agent: LockstepAgent, state: LockstepState, rows: jax.Array, onward: jax.Array, over: jax.Array
 ) -> tuple[LockstepState, Any]:
-    """Transitions are stored, then all updates are made."""
+    """Store the transitions, then make all updates."""
     keep, (chance, many) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows))
     learning, losses = learn_from(agent, state.learning, replay, many)
@@ -181,7 +181,7 @@ def _store_and_learn(
 
 
 def learn_from(agent: LockstepAgent, learning: Any, replay: memory.Replay, many: jax.Array) -> tuple[Any, Any]:
-    """All updates of a vector step on batches drawn from the replay; many [update, batch, 1 + draw] is uniform in (-1, 1)."""
+    """All updates of a vector step on batches from the replay buffer; many [update, batch, 1 + draw] is uniform in (-1, 1)."""
     index = memory.sample_uniform(replay, 0.5 + 0.5 * many[..., 0].ravel())
     batches = replay.rows[index].reshape(*many.shape[:2], -1)
     return agent.learn(learning, batches, normals(many[..., 1:]))
@@ -190,7 +190,7 @@ def learn_from(agent: LockstepAgent, learning: Any, replay: memory.Replay, many:
 def _chance(agent: LockstepAgent, keys: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """The streams' next keys; uniform numbers in (-1, 1) for acting [world, draw] and updating [update, batch, 1 + draw].
 
-    All of a stream's numbers are drawn at once: every call of a random function costs a second of compiling.
+    All of a stream's numbers are drawn at once, because every call of a random function costs a second of compilation.
     """
     keep, used = jax.vmap(jax.random.split, out_axes=1)(keys)
     d = agent.described

@@ -1,8 +1,8 @@
-"""Networks for any Gymnasium environment with Discrete actions: stepped from Python, learning by the scanned loop's updates.
+"""Networks for any Gymnasium environment with Discrete actions, stepped from Python, with the updates of the scanned loop.
 
-Per step there is one compiled call, which chooses (`gvfx.running.streams.deciding`), and per TOGETHER blocks of transitions
-(`Deep.block`) another, which stores them and learns, block by block.  Target policies are functions of the user's: they
-are asked once per observation, and what they said is stored with the transition.
+Each step makes one compiled call, which chooses the actions (`gvfx.running.streams.deciding`); every TOGETHER blocks of
+transitions (`Deep.block`) another call stores them and learns, block by block.  Target policies are functions of the user:
+they are evaluated once per observation, and their probabilities are stored with the transition.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.running.streams.scanned_loop import named_keys
 from gvfx.worlds.spec import BoxSpec
 
-TOGETHER = 8  # blocks that are learned from in one call, which costs as much as learning from one
+TOGETHER = 8  # blocks that are learned from in one call
 
 
 class NetworkColumns(NamedTuple):
-    """Where a transition's parts lie in a row."""
+    """The columns of a transition's parts in a row."""
 
     observation: slice
     following: slice
     cumulants: slice
     discounts: slice
     action: slice
-    pi: slice  # of the distinct target policies at `following`, [action, policy]
+    pi: slice  # the distinct target policies at `following`, [action, policy]
     shares: slice
     width: int
 
@@ -59,8 +59,8 @@ def network_columns(size: int, actions: int, gvfs: int, policies: int, heads: in
 
 @whole
 def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts, over):
-    """Write the lanes' transitions that count into rows from `at` on, in the layout of `NetworkColumns` without the shares,
-    and note ended episodes; returns how many were written."""
+    """Write the lanes' transitions into rows from `at` on, in the layout of `NetworkColumns` without the shares, and mark
+    ended episodes in `over`; returns the number of rows written."""
     lanes, size = state.shape
     gvfs, made = c.shape[1], 0
     for k in range(lanes):
@@ -84,7 +84,7 @@ def keep(rows, at, state, action, following, c, gamma, alive, pi, ended, counts,
 
 
 class NetworkGym(GymNetworks):
-    """What seeds share: the layout of a row, the updates, the target policies."""
+    """What the seeds share: the layout of a row, the updates, the target policies."""
 
     learner: Deep
     has_errors = True
@@ -100,7 +100,7 @@ class NetworkGym(GymNetworks):
         self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
         self.member = jnp.asarray(self.targets.member)
         self.arrays = spec.space.shape is not None  # whether policies get batches of observations as arrays
-        self.constant: np.ndarray | None = None  # [lane, action, policy] where no policy looks at the observation
+        self.constant: np.ndarray | None = None  # [lane, action, policy] if no policy depends on the observation
         if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
             self.constant = np.stack(self.targets.each(np.zeros(spec.lanes)), axis=-1).astype(np.float32)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
@@ -114,7 +114,7 @@ class NetworkGym(GymNetworks):
         return Batch(rows[:, c.observation], action, rows[:, c.following], rows[:, c.cumulants], rows[:, c.discounts], pi, shares)
 
     def _absorb(self, learning: DeepLearning, replay: memory.Replay, blocks: jax.Array, key: jax.Array, t: Any) -> Any:
-        """Store blocks of transitions [block, row, column], of which the last is the t-th, and learn after each."""
+        """Store blocks of transitions [block, row, column], the last of which ends at step t, and learn after each."""
         size = blocks.shape[1]
 
         def one(now: Any, block: Any) -> Any:
@@ -151,7 +151,7 @@ class SteppedNetwork(SteppedNetworks):
     def __init__(self, run: NetworkGym, seed: int) -> None:
         spec, lanes = run.spec, run.spec.lanes
         super().__init__(run, seed, TOGETHER * run.learner.block, run.updates.prioritised, np.zeros(lanes, np.int64))
-        self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, where it is known already
+        self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, if already known
         self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
         keys = named_keys(seed)
         self.replay_key = keys[3]
@@ -179,7 +179,7 @@ class SteppedNetwork(SteppedNetworks):
         self.over[:] = False
 
     def learn(self, at: Lanes) -> None:
-        """Keep every lane's transition; with enough of them, learn."""
+        """Keep every lane's transition; learn once there are enough."""
         self.pi = self.run.policies(self.stepper.seen_next)
         seen, signals = (at.state, at.action, at.following), (at.c, at.gamma, at.alive)
         made = keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over)
@@ -192,7 +192,7 @@ class SteppedNetwork(SteppedNetworks):
             self.absorb()
 
     def scaled(self, rows: np.ndarray) -> np.ndarray:
-        """Scaled rows, and what the bootstrapped heads learn from each."""
+        """Scaled rows, with the weight of each row for the bootstrapped heads."""
         out = super().scaled(rows)
         if self.run.learner.heads:
             out[:, self.run.columns.shares] = 2.0 * self.bootstrap.integers(0, 2, (len(rows), self.run.learner.heads))

@@ -1,4 +1,4 @@
-"""Networks on the continuous grid: the whole loop is one compiled scan."""
+"""Networks on the continuous grid: the whole loop is compiled by JAX."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gvfx.truths.lattice import LatticeTruth, continuous_truth, shipped_truth
 from gvfx.worlds.continuous_grid import ContinuousGrid
 
 KINDS = ("observation", "cumulant", "loss of Q", "loss of M")
-TRUTH_EPISODES = 20_000  # where no truth is shipped
+TRUTH_EPISODES = 20_000  # episodes per point if no true values are shipped
 
 
 class NetworkScanned(Backend):
-    """What seeds share: the compiled loop and the truth."""
+    """What the seeds share: the compiled loop and the true values."""
 
     def __init__(self, world: ContinuousGrid, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan) -> None:
         self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
@@ -46,12 +46,12 @@ class NetworkScanned(Backend):
         self.engine = Engine(world, policies, discounts, self.weights, signals, behaviour, learner, plan.steps)
 
     def begin(self, *seeds: int) -> ScannedNetwork:
-        """Several seeds run side by side in one compiled loop (`vmap`): for accelerators; on a CPU it gains nothing."""
+        """The stream of one or several seeds; several run in one compiled loop (`vmap`), for accelerators."""
         return ScannedNetwork(self, seeds)
 
 
 class ScannedNetwork(Stream):
-    """One seed, or several side by side: the state of the compiled loop."""
+    """One seed, or several in parallel: the state of the compiled loop."""
 
     def __init__(self, run: NetworkScanned, seeds: Sequence[int]) -> None:
         self.run, self.seeds, self.grain = run, tuple(seeds), run.learner.block
@@ -74,7 +74,7 @@ class ScannedNetwork(Stream):
                 whose = f" of {self.run.names[gvf]!r}" if gvf >= 0 else ""
                 raise Diverged(
                     f"run: the {KINDS[int(state.trouble.kind)]}{whose} became {float(state.trouble.value)} at step {step} "
-                    f"(seed {seed}); lower the learning rate or look at the signal. The last good checkpoint is kept."
+                    f"(seed {seed}); lower the learning rate or check the signal. The last good checkpoint is kept."
                 )
 
     def episodes(self) -> list[int]:
@@ -124,9 +124,9 @@ def grid_questions(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.
 
 
 def grid_truth(world: ContinuousGrid, policies: np.ndarray, discounts: np.ndarray, signals: np.ndarray) -> LatticeTruth:
-    """Shipped with gvfx where it has it, else by Monte Carlo (kept in the user's cache folder)."""
+    """The true values shipped with gvfx, or else by Monte Carlo (stored in the user's cache folder)."""
     if list(signals) != list(range(len(world.goals))) or len(set(discounts)) > 1:
-        raise InputError("questions: ask one question per goal, in the goals' order, with one discount.")
+        raise InputError("questions: give one question per goal, in the goals' order, with one discount.")
     found = shipped_truth(world, policies, float(discounts[0]))
     if found is not None:
         return found

@@ -1,10 +1,10 @@
 """The scanned loop: act, step, store, sample and update on networks, all inside one compiled JAX loop.
 
 Steps are made in blocks of lcm(p, m) (8 in the paper): the behaviour changes only when M does, once per block, so
-acting is exactly Algorithm 1's.  The block's transitions are written to the replay in one slice, the batches of all its
-updates are gathered by one indexing, and then Q is updated block/p times and M block/m times.  Two things are thereby
-shifted by less than a block: Q's first batch may hold transitions of the same block, and target networks are copied at
-the end of the block in which a multiple of `target_every` falls.
+acting is exactly Algorithm 1's.  The block's transitions are written to the replay buffer in one slice, the batches of all
+its updates are gathered in one indexing operation, and then Q is updated block/p times and M block/m times.  Two things are
+shifted by less than a block: Q's first batch may contain transitions of the same block, and target networks are copied at
+the end of the block that contains a multiple of `target_every`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ STREAMS = ("environment", "behaviour", "cumulants", "replay", "networks")
 
 
 class Trouble(NamedTuple):
-    """The first number that was not finite: the step, the GVF (or -1) and what kind it was."""
+    """The first number that was not finite: its step, GVF (or -1), kind and value."""
 
-    step: jax.Array  # [] -1 while all is well
+    step: jax.Array  # [] -1 if there is none
     gvf: jax.Array
     kind: jax.Array  # 0 observation, 1 cumulant, 2 loss of Q, 3 loss of M
     value: jax.Array
 
 
 class ScanState(NamedTuple):
-    """A whole run: what a checkpoint holds."""
+    """The state of a run, as stored in a checkpoint."""
 
     t: jax.Array  # [] environment steps done
     keys: jax.Array  # [stream] random keys
@@ -53,7 +53,7 @@ class ScanState(NamedTuple):
 
 
 class GridColumns(NamedTuple):
-    """Where a transition's parts lie in a replay row."""
+    """The columns of a transition's parts in a replay row."""
 
     observation: slice
     following: slice
@@ -88,7 +88,7 @@ class Engine:
         steps: int,
         cells: int = 20,
     ) -> None:
-        """policies [gvf, action] constant target policies, signals [gvf] the index of each GVF's cumulant."""
+        """policies [gvf, action]: constant target policies; signals [gvf]: the index of each GVF's cumulant."""
         single_threaded()
         self.world, self.learner, self.behaviour, self.cells = world, learner, behaviour, cells
         self.pi = jnp.asarray(policies.T)  # [action, gvf]
@@ -109,7 +109,7 @@ class Engine:
     # --- beginning ---------------------------------------------------------------------------------------------------
 
     def begin(self, *seeds: int) -> ScanState:
-        """The state before the first step; of several seeds, every array with a leading axis of seeds."""
+        """The state before the first step; for several seeds every array has a leading seed axis."""
         if len(seeds) == 1:
             return jax.jit(self._begin)(named_keys(seeds[0]))
         return jax.jit(jax.vmap(self._begin))(jnp.stack([named_keys(seed) for seed in seeds]))
@@ -143,7 +143,7 @@ class Engine:
         return self.rule.probabilities(acting, t, self.pi, m, value)
 
     def _step(self, learning: DeepLearning, carry: tuple, chance: tuple) -> tuple[tuple, tuple]:
-        """One environment step; its chance is drawn beforehand, for all steps of a block at once."""
+        """One environment step; its random numbers are drawn beforehand, for all steps of a block at once."""
         t, observation, age, acting, episodes = carry
         u, moving, starting = chance
         mu = self.probabilities(acting, learning, t, observation)
@@ -161,7 +161,7 @@ class Engine:
 
     def _cell(self, observation: jax.Array) -> jax.Array:
         column, row = (jnp.clip((observation[k] * self.cells).astype(jnp.int32), 0, self.cells - 1) for k in (0, 1))
-        return row * self.cells + column  # as the truth's points: x fastest, from the lower left
+        return row * self.cells + column  # in the order of the truth's points: x fastest, from the lower left
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
@@ -175,11 +175,11 @@ class Engine:
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     def compile(self, state: ScanState) -> ScanState:
-        """The same state, with the loop compiled for it (at once, if it was already)."""
+        """The same state, after compiling the loop for it."""
         return self._go_on(self._warm_up(state, 0), 0)
 
     def advance(self, state: ScanState, blocks: int) -> ScanState:
-        """`blocks` blocks of environment steps; learning begins with the block in which `learning_starts` falls."""
+        """Advance by a number of blocks; learning begins with the block that contains `learning_starts`."""
         done, block = int(self.row(state, 0).t), self.learner.block
         silent = min(blocks, max(0, -(-(self.learner.learning_starts - done) // block) - 1))
         if silent:
@@ -224,7 +224,7 @@ class Engine:
         )
 
     def _look(self, trouble: Trouble, t: jax.Array, rows: jax.Array, losses: tuple) -> Trouble:
-        """Keep the first thing that is not finite."""
+        """Keep the first number that is not finite."""
         c = self.columns
         found = trouble
         kinds = [

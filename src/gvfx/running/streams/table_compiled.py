@@ -1,4 +1,4 @@
-"""Tables in a finite world whose dynamics are known: the whole loop is compiled."""
+"""Tables in a finite world with known dynamics: the whole loop is compiled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gvfx.worlds.mdp import MDP
 
 
 class TableCompiled(Backend):
-    """What seeds share: the world's arrays, the compiled loop, the exact truth."""
+    """What the seeds share: the world's arrays, the compiled loop, the exact true values."""
 
     def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
@@ -37,18 +37,18 @@ class TableCompiled(Backend):
         self.replans = frozenset(behaviour.stops(plan.steps, world))
         if asked.calibrated and behaviour.needs_variance and not self.replans:
             raise InputError(
-                f"calibrate: {type(behaviour).__name__} weighs its questions before their scales are known; use "
+                f"calibrate: {type(behaviour).__name__} weights its questions before their scales are known; use "
                 "gvfx.OptimalDesign(), or give each question its own weight."
             )
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.improvement = Improvement(asked, behaviour, learner, plan.steps)
-        self.certain = (  # standard errors are kept with every snapshot where they are cheap
+        self.certain = (  # standard errors are kept with every snapshot if they are cheap
             learner.needs_evidence and not learner.forgetting_rates and world.features is None and world.states < DENSE_BELOW
         )
         self.counted = learner.needs_evidence or bool(self.replans)
         if learner.needs_evidence and plan.average_episodes:
             raise InputError(
-                f"average_episodes: {type(learner).__name__} solves for its values only when they are measured; give 0."
+                f"average_episodes: {type(learner).__name__} computes its values only when they are measured; give 0."
             )
         self.dynamics = dynamics(world, asked)
         self.truth = GroundTruth.exact(world, asked)
@@ -64,7 +64,7 @@ class TableCompiled(Backend):
             plan.average_episodes > 0,
             self.counted,
         )
-        self.begin(0).advance(0)  # compile before seeds run side by side
+        self.begin(0).advance(0)  # compile before seeds run in parallel
 
     def begin(self, seed: int) -> CompiledTable:
         return CompiledTable(self, seed)
@@ -100,7 +100,7 @@ class CompiledTable(Stream):
         return self._known
 
     def _improved(self, stop: int) -> Empirical:
-        """The evidence so far, with the policies it calls for where some are found on the way."""
+        """The evidence so far, with the policies that it implies if some are found during the run."""
         known = Empirical(self.run.world, self.asked, self.at.evidence)
         return self.run.improvement(stop, known, self.acting, self.learning, self.at.visits)
 
@@ -139,7 +139,7 @@ class CompiledTable(Stream):
         ]
 
     def _tree(self) -> Any:
-        """Everything that a run changes."""
+        """Everything that changes during a run."""
         return (self.acting, self.learning, self.at, self.monitor.ring, self.asked.pi)
 
     def state(self) -> dict[str, np.ndarray]:

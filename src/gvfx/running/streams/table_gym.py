@@ -1,8 +1,8 @@
-"""Tables in any Gymnasium environment with Discrete spaces, stepped from Python, learning by the compiled rules.
+"""Tables in any Gymnasium environment with Discrete spaces, stepped from Python with compiled rules.
 
-Behaviours and learners are those of the compiled loop: their functions are wrapped into two, `act` and `learn`, each
-called once per step for all environments that are stepped together (a plain environment is one of them).  Where the
-behaviour or the learner reads evidence, outcomes are counted as they are met (`gvfx.evidence.outcomes`).
+The functions of the behaviour and the learner, the same as in the compiled loop, are wrapped into `act` and `learn`, each
+called once per step for all environments that are stepped together (a plain environment is a single lane).  If the
+behaviour or the learner reads evidence, outcomes are counted as they occur (`gvfx.evidence.outcomes`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
 
 class TableAgent(NamedTuple):
-    """All that `act` and `learn` read and write; [lane] is one of the environments that are stepped together."""
+    """Everything that `act` and `learn` read and write; [lane] is one of the environments stepped together."""
 
     behaviour: Any
     learner: Any
@@ -59,7 +59,7 @@ class TableAgent(NamedTuple):
     fresh: np.ndarray  # bool [lane] an episode begins here
     c: np.ndarray  # [lane, gvf]
     gamma: np.ndarray  # [lane, gvf]
-    outcomes: Outcomes  # of size 0 where nobody reads them
+    outcomes: Outcomes  # of size 0 if they are not used
 
 
 @cache
@@ -129,7 +129,7 @@ def make_agent(
 
 
 def bound(function: Any, agent: TableAgent) -> Callable[[TableAgent], None]:
-    """A compiled function for one agent's types, spared the search for the right types at every call."""
+    """A compiled function for one agent's types, without numba's type lookup at every call."""
     signature = (typeof(agent),)
     function.compile(signature)
     return function.overloads[signature].entry_point
@@ -139,20 +139,20 @@ def bound(function: Any, agent: TableAgent) -> Callable[[TableAgent], None]:
 
 
 class TableGym(Backend):
-    """What seeds share: the questions, the compiled functions."""
+    """What the seeds share: the questions and the compiled functions."""
 
     one_environment = True
 
     def __init__(self, spec: DiscreteSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
         if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
-            raise InputError("learner: EpisodicExpectedSarsa keeps one episode at a time; give a plain environment.")
+            raise InputError("learner: EpisodicExpectedSarsa handles one episode at a time; give a plain environment.")
         if spec.lanes > 1 and isinstance(behaviour, BehaviourPolicySearch):
-            raise InputError("behaviour: BehaviourPolicySearch keeps one episode at a time; give a plain environment.")
+            raise InputError("behaviour: BehaviourPolicySearch handles one episode at a time; give a plain environment.")
         reader = Reader(questions, spec)
         self.varying = any(callable(q.discount) for q in reader.questions)
         if isinstance(learner, EpisodicExpectedSarsa) and self.varying:
-            raise InputError("discount: EpisodicExpectedSarsa learns when changing discounts are gone; use ExpectedSarsa.")
+            raise InputError("discount: EpisodicExpectedSarsa needs constant discounts; use gvfx.ExpectedSarsa().")
         skeleton = spec.skeleton
         self.pairs = skeleton.states * skeleton.actions
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
@@ -160,7 +160,7 @@ class TableGym(Backend):
         self.counted = learner.needs_evidence or bool(self.replans)
         self.asked: Stacked = stack(policies_only(questions, spec), skeleton)
         self.tables = skeleton  # the sizes of the learner's tables
-        if self.counted:  # they have a row for the end
+        if self.counted:  # an extra row for termination
             self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
         self.certain = learner.needs_evidence and not learner.forgetting_rates and skeleton.states < DENSE_BELOW
@@ -181,7 +181,7 @@ class TableGym(Backend):
 
 
 class SteppedTable(Stream):
-    """One seed: the agent's arrays, and the environment in which it acts."""
+    """One seed: the agent's arrays, and the environment that it acts in."""
 
     def __init__(self, run: TableGym, seed: int) -> None:
         self.run, self.seeds = run, (seed,)
@@ -223,7 +223,7 @@ class SteppedTable(Stream):
 
     def advance(self, to: int) -> None:
         agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
-        full = len(agent.outcomes.pair) - len(agent.state) or -1  # outcomes that leave no space for another step
+        full = len(agent.outcomes.pair) - len(agent.state) or -1  # the number of outcomes above which the arrays must grow
         try:
             while agent.t[0] < to:
                 act(agent)
@@ -241,7 +241,7 @@ class SteppedTable(Stream):
         return self._known
 
     def _improved(self, stop: int) -> Empirical:
-        """The evidence so far (without any, the tables' sizes), with the policies it calls for."""
+        """The evidence so far (empty if none is kept), with the policies that it implies."""
         run, agent = self.run, self.agent
         asked = run.asked._replace(pi=agent.pi)
         if run.counted:

@@ -1,4 +1,4 @@
-"""How XLA runs on the CPU: one thread per process, because seeds run side by side and results must not depend on threads."""
+"""XLA on the CPU: one thread per process, because seeds run in parallel and results must not depend on threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 @cache
 def single_threaded() -> None:
-    """Start JAX with one thread, unless it runs already or XLA_FLAGS says otherwise; the environment stays as it was."""
+    """Start JAX with one thread, unless it is already running or XLA_FLAGS is set; environment variables are restored."""
     if "XLA_FLAGS" in os.environ:
         return
     os.environ["XLA_FLAGS"] = FLAGS
