@@ -12,7 +12,7 @@ demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
 
 test: lint  ## install, lint, type-check, check the layers, run the fast tests
-	$(BIN)/pytest -n 2 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test-slow: $(INSTALLED)  ## the statistical checks that take minutes
 	$(BIN)/pytest -m slow
@@ -21,14 +21,14 @@ test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of 
 	$(VENV)-sb3/bin/pytest -o addopts= tests/questions/test_sb3.py
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests benchmarks examples docs
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples tools docs
+	$(BIN)/ruff format --check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 format: $(INSTALLED)  ## rewrite the sources in the house style
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples tools
+	$(BIN)/ruff format src tests benchmarks examples tools
 
 bench: $(INSTALLED)
 	$(BIN)/gvfx bench tabular

@@ -84,7 +84,9 @@ def test_says_when_the_steps_do_not_suffice():
 
 def test_says_when_a_target_policy_does_what_was_never_tried():
     world, (question,) = two_armed_bandit()
-    with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*some answers depend on actions that were never tried.* best so far"):
+    with pytest.warns(
+        UserWarning, match=r"^until: 1 of 1 runs .*some answers depend on actions that were never tried.* best so far"
+    ):
         result = gvfx.evaluate(
             world,
             [question],
