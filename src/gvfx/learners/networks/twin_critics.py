@@ -1,6 +1,6 @@
 """TwinCritics: twin Q and twin M critics with one head per GVF, for continuous actions (paper, Algorithm 2).
 
-docs/continuous-actions.md explains where Algorithm 2 leaves a choice and what each option does.
+docs/box-actions.md explains where Algorithm 2 leaves a choice and what each option does.
 """
 
 from __future__ import annotations
