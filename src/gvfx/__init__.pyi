@@ -48,6 +48,7 @@ from gvfx.questions.policies import callable_policy as callable_policy
 from gvfx.questions.policies import constant_policy as constant_policy
 from gvfx.questions.policies import deterministic_policy as deterministic_policy
 from gvfx.questions.policies import mixture_policy as mixture_policy
+from gvfx.questions.policies import softmax_policy as softmax_policy
 from gvfx.questions.policies import table_policy as table_policy
 from gvfx.questions.policies import uniform_policy as uniform_policy
 from gvfx.questions.sb3 import from_sb3 as from_sb3

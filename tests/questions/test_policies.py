@@ -167,3 +167,28 @@ def test_jax_functions_are_policies():
 def test_deterministic_policies_must_choose_an_action(choice):
     with pytest.raises(gvfx.InputError, match="deterministic policy"):
         gvfx.deterministic_policy(choice).table(2, 2)
+
+
+def test_softmax_of_scores():
+    scores = np.array([[0.0, 1.0, 2.0], [5.0, 5.0, 5.0]])
+    policy = gvfx.softmax_policy(lambda s: scores[s], temperature=0.5)
+    expected = np.exp(2 * scores) / np.exp(2 * scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(policy.table(2, 3), expected)
+    np.testing.assert_allclose(policy.at(np.array([1, 0]), 3), expected[::-1])
+    huge = gvfx.softmax_policy(lambda s: [1e4, 0.0, -1e4])
+    np.testing.assert_allclose(huge.table(1, 3), [[1, 0, 0]])
+    with pytest.raises(gvfx.InputError, match="^temperature: 0 must be a number above 0"):
+        gvfx.softmax_policy(lambda s: scores[s], 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda s: 1, r"^policy: the function returns one number .*gvfx.deterministic_policy\(function\)"),
+        (lambda s: [2.0, -1.0], r"must not be negative; for logits use gvfx.softmax_policy\(function\)"),
+        (lambda s: [2.0, 3.0], r"sums to 5; .* for logits use gvfx.softmax_policy\(function\)"),
+    ],
+)
+def test_actions_and_logits_are_sent_to_the_helper_for_them(function, words):
+    with pytest.raises(gvfx.InputError, match=words):
+        gvfx.callable_policy(function).at(np.arange(3), 2)

@@ -40,11 +40,14 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
         raise InputError(f"{field}: row {bad[0]} is {flat[bad[0]].tolist()}; replace NaN and infinity by probabilities.")
     bad = np.flatnonzero((flat < 0).any(axis=1))
     if bad.size:
-        raise InputError(f"{field}: row {bad[0]} is {flat[bad[0]].tolist()}; probabilities must not be negative.")
+        raise InputError(
+            f"{field}: row {bad[0]} is {flat[bad[0]].tolist()}; probabilities must not be negative; for logits "
+            "use gvfx.softmax_policy(function)."
+        )
     first = np.argmax(np.abs(flat.sum(axis=1) - 1) > TOLERANCE)
     raise InputError(
         f"{field}: row {first} is {flat[first].tolist()} and sums to {flat[first].sum():.6g}; "
-        "divide it by its sum so that it adds up to 1."
+        "divide it by its sum so that it adds up to 1, or for logits use gvfx.softmax_policy(function)."
     )
 
 
@@ -132,6 +135,11 @@ class CallablePolicy(Policy):
 
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         rows = answers(self.function, self.batched, observations, (actions,))
+        if len(observations) and np.ndim(rows[0]) == 0:
+            raise InputError(
+                f"{field}: the function returns one number ({float(rows[0]):g}), not {actions} probabilities; if it is the action, "
+                "use gvfx.deterministic_policy(function)."
+            )
         table = checked_rows(rows, field, actions)
         if table.shape != (len(observations), actions):
             raise InputError(f"{field}: the function must return {actions} probabilities per observation, one for each action.")
@@ -266,6 +274,28 @@ def table_policy(rows: Any) -> TablePolicy:
 def callable_policy(function: Callable[[Any], Any], batched: bool | None = None) -> CallablePolicy:
     """Action probabilities by a function of the observation, or of a batch of them (`batched`; None: decided by a trial call)."""
     return CallablePolicy(function, batched)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The softmax of a function's scores, along their last axis."""
+
+    function: Callable[[Any], Any]
+    temperature: float
+
+    def __call__(self, observations: Any) -> np.ndarray:
+        scores = np.asarray(self.function(observations), float) / self.temperature
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def softmax_policy(function: Callable[[Any], Any], temperature: float = 1.0, batched: bool | None = None) -> CallablePolicy:
+    """Probabilities proportional to exp(score / temperature), by a function that returns one score (logit) per action."""
+    if not (isinstance(temperature, int | float) and temperature > 0):
+        raise InputError(f"temperature: {temperature!r} must be a number above 0.")
+    if not callable(function):
+        raise InputError(f"function: {function!r:.40} cannot be called; give a function of the observation.")
+    return CallablePolicy(Softmax(function, float(temperature)), batched)
 
 
 def deterministic_policy(choice: Any, batched: bool | None = None) -> DeterministicPolicy:
