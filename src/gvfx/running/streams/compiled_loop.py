@@ -170,7 +170,7 @@ def make_loop(
                 estimate = 0.0
                 for a in range(actions):
                     estimate += pi[a, i] * q[a, i]
-                row[i] += share * squared_error(base[i] + level[i] * unit[i], estimate)
+                row[i] += share * squared_error(base[i] + level[i] * unit[i], estimate)  # Eq. 1 (eq:mse)
 
     @whole
     def run(w, b, lrn, cur, watch, steps):
