@@ -15,9 +15,9 @@ from gvfx.cli.terminal import make_console, make_table
 def list_all() -> None:
     """List settings, behaviours, learners, and the paper's tables and figures."""
     from gvfx.experiments.compare import SETTINGS
-    from gvfx.experiments.settings.tabular import BEHAVIOURS, LEARNERS
-    from gvfx.learners.networks.deep import Deep
-    from gvfx.learners.networks.twin_critics import TwinCritics
+    from gvfx.experiments.settings.tabular import BEHAVIOURS
+    from gvfx.learners.base import Learner
+    from gvfx.names import public_classes
     from gvfx.reproduce import ITEMS
 
     console = make_console()
@@ -26,12 +26,12 @@ def list_all() -> None:
         settings.add_row(name, setting.title, str(len(setting.questions)), f"{setting.steps:,}", setting.section)
     console.print(settings)
     behaviours = make_table("behaviour", "short name", "what")
-    for name in BEHAVIOURS:
+    for name in {class_name(name): name for name in BEHAVIOURS}.values():  # a class and its short name are one behaviour
         full, short = class_name(name), short_name(name)
         behaviours.add_row(full, "" if short == full else short, _behaviour(name, BEHAVIOURS))
     console.print(behaviours)
     learners = make_table("learner", "what")
-    for name, kind in {**LEARNERS, "Deep": Deep, "TwinCritics": TwinCritics}.items():
+    for name, kind in public_classes(Learner).items():
         learners.add_row(name, _first_line(kind))
     console.print(learners)
     items = make_table("item", "what", "paper's label")

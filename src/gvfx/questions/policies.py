@@ -137,8 +137,8 @@ class CallablePolicy(Policy):
         rows = answers(self.function, self.batched, observations, (actions,))
         if len(observations) and np.ndim(rows[0]) == 0:
             raise InputError(
-                f"{field}: the function returns one number ({float(rows[0]):g}), not {actions} probabilities; if it is the action, "
-                "use gvfx.deterministic_policy(function)."
+                f"{field}: the function returns one number ({float(rows[0]):g}), not {actions} probabilities; "
+                "if it is the action, use gvfx.deterministic_policy(function)."
             )
         table = checked_rows(rows, field, actions)
         if table.shape != (len(observations), actions):
