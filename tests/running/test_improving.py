@@ -191,7 +191,10 @@ def test_bad_input_is_one_sentence():
     given = gvfx.evaluate(world, questions()[1:2], gvfx.Uniform(), counted, steps=100)
     cases.append((lambda: given.policy("given"), "policy: all policies of this run were given"))
     found = gvfx.evaluate(world, own, gvfx.Uniform(), counted, steps=100)
-    cases += [(lambda: found.policy("worst"), "'worst' is not a question of this run"), (lambda: found.policy("best", 3), "seed: 3 was not run")]
+    cases += [
+        (lambda: found.policy("worst"), "'worst' is not a question of this run"),
+        (lambda: found.policy("best", 3), "seed: 3 was not run"),
+    ]
     for case, sentence in cases:
         with pytest.raises(InputError, match=sentence):
             case()
