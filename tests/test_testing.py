@@ -188,7 +188,7 @@ class Identical(_Own):
         (Halves(), "Halves: its probabilities in state 0 at step 0 sum to 0.5; they must sum to 1."),
         (Negative(), "Negative: its probabilities in state 0 at step 0 are [1.5, -0.5, 0.0, 0.0]; none may be negative."),
         (Outside(), "Outside: running in plain Python fails with IndexError: index 17 is out of bounds"),
-        (Lucky(), "Lucky: the same seed gave another behaviour's state.table; draw from the run's rng alone"),
+        (Lucky(), "Lucky: the same seed gave another behaviour's state.table; draw from the run's rng and keep"),
         (Forgetful(), "Forgetful: going on from copied arrays gave another behaviour's state.table; draw from"),
         (gvfx.ExpectedSarsa(), "ExpectedSarsa: is not a gvfx.Behaviour; write class ExpectedSarsa(gvfx.Behaviour)."),
     ],

@@ -213,11 +213,17 @@ class _TableRun:
                 self.behaviour.refresh(self.acting, known)
 
     def probabilities(self) -> np.ndarray:
-        """mu [state, action] now."""
+        """mu [state, action] now; scratch arrays are left as they were."""
         mu = np.full((self.world.states, self.world.actions), np.nan)
+        before = {path: array.copy() for path, array in self.arrays().items()}
         with np.errstate(all="ignore"):
             self.table(self.dynamics, self.acting, self.learning, self.done, mu)
+        self.restore(before)
         return mu
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        for path, array in self.arrays().items():
+            array[...] = arrays[path]
 
 
 def _check_tables(
@@ -247,8 +253,7 @@ def _check_tables(
         _check_same(f"{name}: compiled and plain Python disagree about the", first.arrays(), slow.arrays(), close=True)
         half, rest = run(), run(copied=True)
         half.advance(steps // 2)
-        for path, array in rest.arrays().items():
-            array[...] = half.arrays()[path]
+        rest.restore(half.arrays())
         rest.done = half.done
         rest.advance(steps)
         _check_same(f"{name}: going on from copied arrays gave another", first.arrays(), rest.arrays())
@@ -278,7 +283,8 @@ def _arrays(path: str, state: Any) -> dict[str, np.ndarray]:
 def _check_same(what: str, one: dict[str, np.ndarray], other: dict[str, np.ndarray], close: bool = False) -> None:
     for path, array in one.items():
         same = np.allclose(array, other[path], 1e-6, 1e-9, True) if close else array.tobytes() == other[path].tobytes()
-        assert same, f"{what} {path}; draw from the run's rng alone and keep everything that changes in the state's arrays."
+        advice = "write numbers and indices of one type" if close else "draw from the run's rng and keep all memory in the arrays"
+        assert same, f"{what} {path}; {advice}."
 
 
 def _check_probabilities(name: str, mu: np.ndarray, when: str) -> None:
