@@ -123,7 +123,8 @@ def test_methods_of_another_kind(kind, parts, words):
 
 def test_a_wrapper_supports_what_it_wraps():
     assert gvfx.Floor(gvfx.Follow([0.5, 0.5])).supports == {"tables"}
-    assert gvfx.Blend(gvfx.GVFExplorer(), gvfx.SuccessorRepresentation()).supports == {"tables", "networks"}
+    assert gvfx.Blend(gvfx.GVFExplorer(), gvfx.RoundRobin()).supports == {"tables", "networks"}
+    assert gvfx.Blend(gvfx.GVFExplorer(), gvfx.SuccessorRepresentation()).supports == {"tables"}  # networks keep one rule's value
     assert gvfx.Hold(gvfx.Actor()).supports == {"box_actions"}
     assert gvfx.Hold(gvfx.Floor(gvfx.Uniform())).supports == set()
     assert all(kinds_of(cls) <= set(KINDS) for base in (gvfx.Behaviour, gvfx.Learner) for cls in public_classes(base).values())

@@ -215,7 +215,8 @@ class Blend(Behaviour):
 
     @property
     def supports(self) -> frozenset[str]:
-        return self.wraps & self.first.supports & self.second.supports
+        shared = self.wraps & self.first.supports & self.second.supports
+        return shared - {"networks"} if self.needs_intrinsic else shared  # networks keep an intrinsic value for one rule alone
 
     @property
     def needs_variance(self) -> bool:  # type: ignore[override]
