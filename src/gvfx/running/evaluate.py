@@ -154,7 +154,7 @@ class _Seeds:
         if not self.done:
             return None
         parts = alike([self.done[seed] for seed in self.seeds if seed in self.done])
-        return self.result(parts, **{"interrupted" if isinstance(error, Interrupted) else "failed": str(error)})
+        return self.result(parts, **{"run" if isinstance(error, Interrupted) else "failed": str(error)})
 
 
 def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | None) -> str:

@@ -19,7 +19,7 @@ from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.record import Part
 from gvfx.tensors import pack
 
-SAID = ("environment", "behaviour", "learner", "failed", "interrupted")  # parts of an experiment shown in a summary
+SAID = ("environment", "behaviour", "learner", "failed", "run")  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
@@ -156,11 +156,7 @@ class Result:
         visits = self.visits.sum(axis=(0, 2))
         share = visits / max(1, visits.sum())
         spent = self.visits.sum(axis=(0, 1)) / max(1, visits.sum())
-        kept = [
-            f"{k} {v}"
-            for k, v in self.experiment.items()
-            if k in ("environment", "behaviour", "learner", "failed", "interrupted")
-        ]
+        kept = [f"{k} {v}" for k, v in self.experiment.items() if k in SAID]
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
         lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
         lines.append(self._spent(spent))
