@@ -49,4 +49,4 @@ $(SB3): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-sb3 demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from numba import njit
+from gvfx.compilation.loops import inlined, stored
 
 # The kinds of learning that behaviours and learners can support, and how sentences name them.
 KINDS = {"tables": "tables", "linear": "linear features", "networks": "networks", "box_actions": "Box actions"}
@@ -28,10 +28,9 @@ def runs_on(name: str, supports: frozenset[str]) -> str:
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 # `piece` compiles the functions that a loop calls, `whole` the loop.  Without numba's runtime (`_nrt`) they cannot allocate,
-# which saves reference counting; pieces are inlined.
-_compile: Any = njit  # `_nrt` is not in numba's type stubs
-piece = _compile(fastmath=FAST, forceinline=True, _nrt=False)
-whole = _compile(fastmath=FAST, nogil=True, _nrt=False)
+# which saves reference counting; pieces are inlined, and wholes are kept on disk between processes.
+piece = inlined(fastmath=FAST, forceinline=True, _nrt=False)
+whole = stored(fastmath=FAST, nogil=True, _nrt=False)
 
 
 class Sizes(NamedTuple):

@@ -11,7 +11,8 @@ import math
 import zlib
 
 import numpy as np
-from numba import njit
+
+from gvfx.compilation.loops import inlined, stored
 
 ENVIRONMENT, BEHAVIOUR, CUMULANTS, DRIFT, REPLAY = range(5)
 NAMES = ("environment", "behaviour", "cumulants", "drift", "replay")
@@ -23,7 +24,7 @@ def seed_streams(seed: int) -> np.ndarray:
     return np.array(rows)
 
 
-@njit(inline="always")
+@inlined(inline="always")
 def uniform(rng, stream):
     """One draw from [0, 1) of a stream; advances rng[stream] in place (xoroshiro128+)."""
     x = rng[stream, 0]
@@ -35,14 +36,14 @@ def uniform(rng, stream):
     return np.int64(out >> np.uint64(11)) * 1.1102230246251565e-16
 
 
-@njit
+@inlined()
 def normal(rng, stream):
     """One standard normal draw (Box-Muller, two uniforms)."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(rng, stream)))
     return radius * math.cos(2.0 * math.pi * uniform(rng, stream))
 
 
-@njit(inline="always")
+@inlined(inline="always")
 def choose(mu, actions, u):
     """Index drawn from the probabilities mu[actions] with a uniform u, without branches."""
     cumulative = 0.0
@@ -53,7 +54,7 @@ def choose(mu, actions, u):
     return index
 
 
-@njit(inline="always")
+@inlined(inline="always")
 def alias_draw(threshold, other, row, size, u):
     """Index drawn by the alias method from row `row` of the tables (threshold, other), each [row, size]."""
     scaled = u * size
@@ -71,7 +72,7 @@ def alias_tables(prob: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return threshold, other
 
 
-@njit
+@stored()
 def _fill_alias(scaled, threshold, other):
     rows, size = scaled.shape
     small = np.empty(size, np.int32)

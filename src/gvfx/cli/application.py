@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from gvfx.cli.bench import bench
+from gvfx.cli.cache import cache
 from gvfx.cli.environments import check, truth
 from gvfx.cli.experiments import report, reproduce, sweep
 from gvfx.cli.listing import list_all
@@ -89,3 +90,4 @@ app.command(epilog=_examples("gvfx reproduce table1 drift --seeds 5", "gvfx repr
 app.command(epilog=_examples("gvfx report results", "gvfx report answers.gvfx --out answers.html"))(report)
 app.command("train-targets", epilog=_examples("gvfx train-targets walker walk --seed 0"))(train_targets)
 app.command(epilog=_examples("gvfx bench tabular --quick"))(bench)
+app.add_typer(cache, name="cache")

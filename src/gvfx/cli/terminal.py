@@ -15,7 +15,7 @@ from gvfx.files import check_writable, write_whole
 
 NUMBERS = frozenset(
     {"GVFs", "steps", "MSE", "standard error", "steps/s", "learning rate", "value error, mean |V - V̂|", "value", "episodes"}
-    | {"5% of runs by", "95% of runs by", "times the optimum", "truncation error, at most"}
+    | {"5% of runs by", "95% of runs by", "times the optimum", "truncation error, at most", "entries", "MB"}
 )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
@@ -134,7 +134,7 @@ class ErrorBelow:
         if spread == 0:
             return float(errors.mean()), True
         allowed = (1 - self.confidence) / ((looks + 1) * (looks + 2))
-        return float(scipy.stats.gamma.isf(allowed, errors.mean() ** 2 / spread, scale=spread / errors.mean())), True
+        return float(scipy.special.gammainccinv(errors.mean() ** 2 / spread, allowed) * (spread / errors.mean())), True
 
     def _metric(self, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The number that is compared with the target, [draw], from errors [draw, gvf]."""

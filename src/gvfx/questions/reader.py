@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from gvfx.errors import InputError
 from gvfx.questions.cumulants import Constant, Drifter
@@ -251,6 +251,6 @@ class Gaussians:
 @lru_cache
 def normals(size: int) -> np.ndarray:
     """Standard normal numbers spread evenly in each of their dimensions (a Latin hypercube), [DRAWS, size]."""
-    levels = ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
+    levels = scipy.special.ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
     rng = np.random.default_rng(size)
     return np.stack([rng.permutation(levels / levels.std()) for _ in range(size)], axis=1).astype(np.float32)

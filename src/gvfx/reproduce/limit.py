@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from gvfx.experiments.settings.limit import (
     AVERAGED,
@@ -180,7 +180,7 @@ def covered(r: Result, level: float = 0.95) -> tuple[np.ndarray, float]:
     se = r.snapshots[-1].standard_errors
     assert se is not None
     unsure = se > 0
-    inside = np.abs(r.values - r.truth) <= -ndtri((1 - level) / 2) * se
+    inside = np.abs(r.values - r.truth) <= -scipy.special.ndtri((1 - level) / 2) * se
     return (inside & unsure).sum(axis=2) / unsure.sum(axis=2), float(np.isinf(se).sum() / unsure.sum())
 
 

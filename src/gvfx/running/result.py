@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
@@ -232,7 +232,7 @@ class Result:
         if not errors.size:
             raise InputError(self.predictor.no_intervals)
         if method == "asymptotic":
-            half = -ndtri(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
+            half = -scipy.special.ndtri(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
             out = np.stack([centre - half, centre + half], axis=-1)
         elif method == "bootstrap":
             if not self.models:

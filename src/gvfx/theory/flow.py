@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.questions.policies import checked_rows
 from gvfx.theory.systems import factorised, weighted_transitions
@@ -86,7 +86,7 @@ def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
     return visits[:, None] * mu / visits.sum()
 
 
-@njit(nogil=True)
+@stored(nogil=True)
 def _summed(indptr, indices, data, start, horizon):
     """sum_{t < horizon} A^t start for a matrix A in CSR form; compiled, because many small products are slow from Python."""
     visits, now, after = np.zeros_like(start), start.copy(), np.empty_like(start)

@@ -30,8 +30,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from numba import njit
 
+from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
 from gvfx.theory.flow import Model, flow_matrix, highest_average, occupancy
@@ -212,7 +212,7 @@ def _definite(flow: sp.csr_array, back: sp.csr_array, curvature: np.ndarray) -> 
     ).solve
 
 
-@njit(nogil=True)
+@stored(nogil=True)
 def _add_squares(indptr, indices, data, weights, out):
     """out += sum_p weights[p] row_p row_p^T over the sparse rows of a matrix."""
     for p in range(len(weights)):

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.optimize
+import scipy
 import scipy.sparse as sp
 
 from gvfx.errors import InputError

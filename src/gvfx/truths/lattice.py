@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.rng import uniform
 from gvfx.truths.cache import Arrays, kept, shipped
@@ -139,7 +139,7 @@ def simulate(
 def _simulator(euclidean: bool, discs: int) -> Callable[..., tuple[float, float]]:
     """Compiled episodes from one point; the number of discs is a closure constant, so that the loop over them is unrolled."""
 
-    @njit(nogil=True, fastmath={"contract", "nsz"})
+    @stored(nogil=True, fastmath={"contract", "nsz"})
     def run(rng, x0, y0, goal, episodes, limit, discount, start, scale, shifts, noise, radius, centres):
         """Sum over episodes of gamma^t for the step t that enters the goal's disc (0 if none does), and sum of the squares."""
         reach = radius * radius if euclidean else radius

@@ -25,7 +25,7 @@ from gvfx.running.gym_stepper import NEW_EPISODE, Lanes, stepper
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
 from gvfx.running.record import EMPTY, Measurement, Part, expected_error
-from gvfx.running.streams.xla import single_threaded
+from gvfx.running.streams.xla import start_jax
 from gvfx.worlds.spec import BoxSpec
 
 POINTS = 64  # observations at which predictions are shown and errors estimated
@@ -44,7 +44,7 @@ class GymNetworks(Backend):
     targets: Any  # the questions' policies
 
     def __init__(self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Any, plan: Plan) -> None:
-        single_threaded()
+        start_jax()
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
         reader = Reader(questions)
         self.names = reader.names

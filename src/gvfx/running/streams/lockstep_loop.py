@@ -19,7 +19,7 @@ import numpy as np
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.actor_critic import normals
 from gvfx.running.checkpoint import flatten, unflatten
-from gvfx.running.streams.xla import single_threaded
+from gvfx.running.streams.xla import start_jax
 from gvfx.worlds.mujoco import Domain, Lockstep
 
 STREAMS = ("behaviour", "updates")  # besides "environment" and "networks", which NumPy draws
@@ -79,7 +79,7 @@ class Staggered:
     """One seed's stream of experience and what is learned from it."""
 
     def __init__(self, domain: Domain, agent: LockstepAgent, seed: int) -> None:
-        single_threaded()
+        start_jax()
         self.domain, self.agent, self.seed = domain, agent, seed
         described: Described = agent.described
         self.worlds = described.worlds

@@ -21,7 +21,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
-from gvfx.running.streams.xla import single_threaded
+from gvfx.running.streams.xla import start_jax
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import ContinuousGrid
 
@@ -89,7 +89,7 @@ class Engine:
         cells: int = 20,
     ) -> None:
         """policies [gvf, action]: constant target policies; signals [gvf]: the index of each GVF's cumulant."""
-        single_threaded()
+        start_jax()
         self.world, self.learner, self.behaviour, self.cells = world, learner, behaviour, cells
         self.pi = jnp.asarray(policies.T)  # [action, gvf]
         self.discounts = jnp.asarray(discounts)

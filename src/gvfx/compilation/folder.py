@@ -1,0 +1,179 @@
+"""The folder in which compiled code is kept: private to its user, limited in size, and safe when processes race or are killed.
+
+An entry is a file named by its key.  It is written to a temporary name and renamed, so that a reader sees all of it or
+nothing; its first bytes are a checksum of the rest, so that a damaged file is dropped instead of run.  If the folder cannot
+be used, one line in the log says why, and compiled code stays in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+HEADER = b"gvfx compiled 1\n"
+LIMIT = 500_000_000  # bytes; the entries used least recently are removed first
+ABANDONED = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+KINDS = {"loop": "loops on tables", "network": "networks"}  # an entry's suffix, and what it holds
+
+log = logging.getLogger("gvfx")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of the folder."""
+
+    path: Path
+    size: int
+    used: float  # time of the last use, seconds since the epoch
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that has been checked: it exists, belongs to this user, and nobody else can read or write it."""
+
+    path: Path
+    limit: int = LIMIT
+
+    def read(self, key: str, kind: str) -> bytes | None:
+        """The content stored under a key, or None; marks the entry as used."""
+        path = self._file(key, kind)
+        try:
+            raw = path.read_bytes()
+        except OSError:
+            return None
+        content = _unsealed(raw)
+        with suppress(OSError):  # a read-only folder can still be read
+            if content is None:
+                path.unlink(missing_ok=True)
+            else:
+                os.utime(path)
+        return content
+
+    def write(self, key: str, kind: str, content: bytes) -> None:
+        """Store a content under its key, then remove the entries used least recently if the folder has grown too large."""
+        path = self._file(key, kind)
+        scratch = path.with_name(f".{key}.{secrets.token_hex(8)}.tmp")
+        try:
+            try:
+                with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(_sealed(content))
+                scratch.replace(path)
+            finally:
+                scratch.unlink(missing_ok=True)
+            self._trim()
+        except OSError as error:
+            _say(f"compiled code is not kept: cannot write to {self.path} ({error.strerror}).")
+
+    def drop(self, key: str, kind: str) -> None:
+        """Remove an entry that turned out to be unusable."""
+        with suppress(OSError):
+            self._file(key, kind).unlink(missing_ok=True)
+
+    def entries(self) -> list[Entry]:
+        """All entries, the least recently used first."""
+        return sorted(self._files(*(f".{kind}" for kind in KINDS)), key=lambda entry: entry.used)
+
+    def clear(self) -> int:
+        """Remove all entries and what killed processes left behind; returns the number of entries."""
+        entries = self.entries()
+        for entry in [*entries, *self._files(".tmp")]:
+            entry.path.unlink(missing_ok=True)
+        return len(entries)
+
+    def _file(self, key: str, kind: str) -> Path:
+        return self.path / f"{key}.{kind}"
+
+    def _files(self, *suffixes: str) -> Iterator[Entry]:
+        for file in os.scandir(self.path):
+            if file.name.endswith(suffixes):
+                try:
+                    status = file.stat(follow_symlinks=False)
+                except FileNotFoundError:  # another process has just removed it
+                    continue
+                yield Entry(Path(file.path), status.st_size, status.st_mtime)
+
+    def _trim(self) -> None:
+        entries = self.entries()
+        excess = sum(entry.size for entry in entries) - self.limit
+        abandoned = [entry for entry in self._files(".tmp") if entry.used < time.time() - ABANDONED]
+        for entry in entries:
+            if excess <= 0:
+                break
+            abandoned.append(entry)
+            excess -= entry.size
+        for entry in abandoned:
+            entry.path.unlink(missing_ok=True)
+
+
+def chosen() -> Path:
+    """The folder asked for: GVFX_CACHE_DIR, or gvfx in the user's cache folder.  Raises RuntimeError without a home."""
+    asked = os.environ.get("GVFX_CACHE_DIR")
+    if asked:
+        return Path(asked).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache") / "gvfx"
+
+
+def current() -> Folder | None:
+    """The folder for compiled code, made if necessary; None if it cannot be used, which is said once."""
+    try:
+        return _opened(chosen())
+    except RuntimeError as error:
+        _say(f"compiled code is kept in memory only: {error}; set GVFX_CACHE_DIR to a folder of yours.")
+        return None
+
+
+@cache
+def _opened(path: Path) -> Folder | None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reason = _unsafe(path)
+        if not reason and not os.access(path, os.W_OK | os.X_OK):
+            reason = "it cannot be written"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if not reason:
+        return Folder(path)
+    _say(f"compiled code is kept in memory only: {path}: {reason}; set GVFX_CACHE_DIR to a folder of yours.")
+    return None
+
+
+def _unsafe(path: Path) -> str:
+    """Why others could put code into this folder or read it; empty if they cannot."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is a link or a file, not a folder"
+    if status.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if status.st_mode & 0o077:
+        return "other users may enter it (chmod 700 makes it private)"
+    above = path.parent.stat()
+    if above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX:
+        return f"other users may replace it, because they may write to {path.parent}"
+    return ""
+
+
+@cache
+def _say(line: str) -> None:
+    """Log a line, once per process."""
+    log.warning("gvfx: %s", line)
+
+
+def _sealed(content: bytes) -> bytes:
+    return HEADER + hashlib.sha256(content).digest() + content
+
+
+def _unsealed(raw: bytes) -> bytes | None:
+    """The content of a file, or None if it is damaged or of another format."""
+    start = len(HEADER) + 32
+    content = raw[start:]
+    return content if raw[:start] == HEADER + hashlib.sha256(content).digest() else None

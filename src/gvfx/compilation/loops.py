@@ -1,0 +1,212 @@
+"""Functions compiled by numba, kept on disk between processes.
+
+numba's own cache does not serve: it misses whenever a function has compiled functions in its closure, and it compares records
+by their class and not by their fields.  Here a function that is called from Python gets a cache whose key is the
+`Fingerprint` of all that its code depends on.  Functions that only compiled code calls are not stored; they are part of their
+callers.
+
+Symbols of compiled code are a function's qualified name and a number that starts at one in every process, so code of two
+processes could clash; every process therefore adds a random word to the names.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import platform
+import secrets
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any
+from weakref import WeakSet
+
+import llvmlite
+import numba
+import numpy as np
+from numba import njit
+from numba.core import config, sigutils
+from numba.core.caching import NullCache, _Cache
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import NumbaPickler
+from numba.extending import overload
+
+from gvfx.compilation import folder
+from gvfx.compilation.fingerprint import Fingerprint, Unknown, formulas
+
+KIND = "loop"
+SETTINGS = (  # numba's settings that change the code it makes
+    *("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "DISABLE_INTEL_SVML", "USING_SVML"),
+    *("ENABLE_AVX", "ENABLE_PROFILING", "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS", "EXTEND_VARIABLE_LIFETIMES"),
+)
+_named: WeakSet[FunctionType] = WeakSet()  # functions whose symbols carry this process's word
+_word = secrets.token_hex(8)
+
+
+def inlined(**options: Any) -> Callable[[Any], Any]:
+    """A decorator for functions that compiled code calls; with the options of `numba.njit`."""
+    return lambda function: _compiled(function, _Watched, options)
+
+
+def stored(**options: Any) -> Callable[[Any], Any]:
+    """A decorator for functions that Python calls, kept on disk once compiled; with the options of `numba.njit`."""
+    return lambda function: _compiled(function, _Stored, options)
+
+
+def _compiled(function: Any, kind: type[_Watched], options: dict[str, Any]) -> Any:
+    made = njit(**options)(function)
+    if isinstance(made, Dispatcher):  # not if numba is switched off
+        _name(function)
+        made._cache = kind(made)  # type: ignore[attr-defined]  # numba's stubs leave it out
+    return made
+
+
+def formula(function: Any) -> Any:
+    """A decorator for plain functions that compiled code may call too."""
+    twin = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    twin.__module__, twin.__qualname__ = function.__module__, function.__qualname__
+    _name(twin)
+    formulas.add(function)
+
+    @overload(function, strict=False)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return twin
+
+    return function
+
+
+def _name(function: FunctionType) -> None:
+    _named.add(function)
+    function.__qualname__ = f"{function.__qualname__}_{_word}"
+
+
+def _after_fork() -> None:
+    """Give a forked process a word of its own."""
+    global _word
+    before, _word = _word, secrets.token_hex(8)
+    for function in _named:
+        function.__qualname__ = function.__qualname__.replace(before, _word)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Watched(_Cache):
+    """Remembers the content with which a function was compiled; numba freezes global variables at that moment."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self.dispatcher = dispatcher
+        self.compiled_as: set[str] = set()
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        self.compiled_as.add(_content(self.dispatcher))
+
+    def up_to_date(self) -> bool:
+        """Whether every compiled version of the function has its present content."""
+        return not self.dispatcher.overloads or self.compiled_as == {_content(self.dispatcher)}
+
+    def save_overload(self, sig: Any, data: Any) -> None: ...
+    def enable(self) -> None: ...
+    def disable(self) -> None: ...
+    def flush(self) -> None: ...
+
+    @property
+    def cache_path(self) -> None:
+        return None
+
+
+class _Stored(_Watched):
+    """Loads a function from the folder for compiled code, or stores it there."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        super().load_overload(sig, target_context)
+        target_context.refresh()  # without it, loaded code may miss what it is linked to
+        found = self._key(sig, target_context.codegen())
+        place = folder.current()
+        if found is None or place is None:
+            return None
+        key, known = found
+        raw = place.read(key, KIND)
+        if raw is None:
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *_Unpickler(io.BytesIO(raw), known.records).load())
+        except Exception:  # whatever a file of ours holds that cannot be loaded is compiled anew
+            place.drop(key, KIND)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if data.lifted or data.objectmode or data.library.has_dynamic_globals:
+            return  # its code holds addresses of this process
+        found = self._key(sig, data.codegen)
+        place = folder.current()
+        if found is None or place is None:
+            return
+        key, known = found
+        if not all(watched.up_to_date() for watched in map(_watched, known.dispatchers)):
+            return
+        raw = io.BytesIO()
+        try:
+            _Pickler(raw, known.records).dump(data._reduce())
+        except (pickle.PicklingError, TypeError, AttributeError):
+            return
+        place.write(key, KIND, raw.getvalue())
+
+    def _key(self, sig: Any, codegen: Any) -> tuple[str, Fingerprint] | None:
+        """The key of the function with some argument types, with what went into it; None if it cannot be known."""
+        known = Fingerprint()
+        try:
+            known.add(self.dispatcher)
+            for kind in sigutils.normalize_signature(sig)[0]:
+                known.add_argument(kind)
+        except Unknown:
+            return None
+        for dispatcher in known.dispatchers:
+            if isinstance(dispatcher._cache, NullCache):  # a function compiled by numba.njit
+                dispatcher._cache = _Watched(dispatcher)
+                dispatcher._cache.compiled_as = {_content(dispatcher)} if dispatcher.overloads else set()
+        known.text(*_versions(), *(getattr(config, name, None) for name in SETTINGS), codegen.magic_tuple())
+        return known.hexdigest(), known
+
+
+def _watched(dispatcher: Any) -> Any:
+    return dispatcher._cache if isinstance(dispatcher._cache, _Watched) else _Watched(dispatcher)
+
+
+def _content(dispatcher: Any) -> str:
+    content = Fingerprint()
+    try:
+        content.add(dispatcher)
+    except Unknown:
+        return ""
+    return content.hexdigest()
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    return (platform.python_version(), platform.python_implementation(), numba.__version__, llvmlite.__version__, np.__version__)
+
+
+class _Pickler(NumbaPickler):
+    """Writes the named tuple classes of the arguments as their places among the arguments.
+
+    So a class is the same one after loading, even if it was defined in a script.
+    """
+
+    def __init__(self, file: Any, records: list[type]) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._places = {id(record): k for k, record in enumerate(records)}
+
+    def persistent_id(self, obj: Any) -> int | None:
+        return self._places.get(id(obj)) if isinstance(obj, type) else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: Any, records: list[type]) -> None:
+        super().__init__(file)
+        self._records = records
+
+    def persistent_load(self, pid: Any) -> type:
+        return self._records[pid]
