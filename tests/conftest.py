@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,9 +14,26 @@ import pytest
 from gvfx.questions.target_policies import Target, write_target
 
 pytest.register_assert_rewrite("helpers")
+TOGETHER = ("reproduce/", "report/", "experiments/test_sweep.py")
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("GVFX_CACHE_DIR", str(ROOT / ".cache"))  # compiled code of tests, shared by their processes and runs
 os.environ.setdefault("MUJOCO_GL", "egl")  # before MuJoCo is imported: pictures without a screen
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Tests that share something expensive stay in one process; all others go to whichever process is free."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return next((part for part in TOGETHER if nodeid.startswith(f"tests/{part}")), nodeid)
+
+    return Together(config, log)
+
+
+def pytest_collection_finish():
+    if "jax" in sys.modules:  # what tests compile with JAX by themselves is kept on disk too
+        import_module("gvfx.compilation.networks").keep_networks()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from helpers.results import SEEDS, TUNED, made_up_part
 from gvfx.experiments.store import Store
 from gvfx.reproduce import ITEMS, Source, curves_with_seeds
 from gvfx.reproduce.curves import load_tuned
+from gvfx.reproduce.summary import available
 from gvfx.tensors import pack
 
 
@@ -30,3 +31,9 @@ def results(tmp_path_factory):
 @pytest.fixture(scope="session")
 def source(results):
     return Source(Store(results), SEEDS, load_tuned(results))
+
+
+@pytest.fixture(scope="session")
+def built(source):
+    """The exhibits of every item."""
+    return available(source)

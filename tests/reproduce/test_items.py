@@ -23,12 +23,6 @@ from gvfx.reproduce.summary import available, sections_of, write_report
 from gvfx.tensors import CorruptFile
 
 
-@pytest.fixture(scope="module")
-def built(source):
-    """The exhibits of every item."""
-    return available(source)
-
-
 @pytest.fixture
 def little(results, tmp_path):
     """A store with the runs of one setting at the published rates, and none at the tuned rates."""

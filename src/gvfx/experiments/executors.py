@@ -22,6 +22,8 @@ from gvfx.running.drive import Backend, drive
 from gvfx.running.plan import Plan
 from gvfx.tensors import pack
 
+PATIENCE = "10s"  # how long a Dask scheduler may take to respond
+
 
 def run_task(
     specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
@@ -128,7 +130,7 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
     except ImportError:
         raise InputError("cluster: Dask is not installed; run `pip install gvfx[cluster]`.") from None
     try:
-        client = Client(address, timeout="10s")
+        client = Client(address, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(
             f"cluster: no Dask scheduler responds at {address} ({error}); give its address, tcp://host:port."
