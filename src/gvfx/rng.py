@@ -24,7 +24,7 @@ def seed_streams(seed: int) -> np.ndarray:
     return np.array(rows)
 
 
-@inlined(inline="always")
+@inlined(callable=True, inline="always")
 def uniform(rng, stream):
     """One draw from [0, 1) of a stream; advances rng[stream] in place (xoroshiro128+)."""
     x = rng[stream, 0]
@@ -36,14 +36,14 @@ def uniform(rng, stream):
     return np.int64(out >> np.uint64(11)) * 1.1102230246251565e-16
 
 
-@inlined()
+@inlined(callable=True)
 def normal(rng, stream):
     """One standard normal draw (Box-Muller, two uniforms)."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(rng, stream)))
     return radius * math.cos(2.0 * math.pi * uniform(rng, stream))
 
 
-@inlined(inline="always")
+@inlined(callable=True, inline="always")
 def choose(mu, actions, u):
     """Index drawn from the probabilities mu[actions] with a uniform u, without branches."""
     cumulative = 0.0
@@ -54,7 +54,7 @@ def choose(mu, actions, u):
     return index
 
 
-@inlined(inline="always")
+@inlined(callable=True, inline="always")
 def alias_draw(threshold, other, row, size, u):
     """Index drawn by the alias method from row `row` of the tables (threshold, other), each [row, size]."""
     scaled = u * size

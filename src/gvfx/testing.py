@@ -27,6 +27,7 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.wrappers import Epsilon
+from gvfx.compilation.loops import from_python
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.experiments.own_parts import imported, is_frozen
@@ -349,8 +350,8 @@ def _check_network_rule(behaviour: Behaviour, name: str, world: MDP, questions: 
             assert same, f"{name}: network_rule gives other probabilities inside jax.jit; write it with jax.numpy alone."
             if tables:
                 plain = np.zeros(world.actions)
-                tables.probabilities(on_tables, t, 0, 0, pi.astype(float), m.astype(float), plain)
-                tables.episode_end(on_tables, t, seed_streams(0))
+                from_python(tables.probabilities)(on_tables, t, 0, 0, pi.astype(float), m.astype(float), plain)
+                from_python(tables.episode_end)(on_tables, t, seed_streams(0))
                 assert np.allclose(plain, mu, atol=1e-4), f"{name}: network_rule gives {mu}, but rule gives {plain}."
             state = rule.episode_end(state)
 

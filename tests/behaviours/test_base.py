@@ -13,6 +13,7 @@ import gvfx
 from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
+from gvfx.compilation.loops import from_python
 from gvfx.questions.gvf import stack
 from gvfx.schedules import Fixed, Geometric, Linear
 
@@ -45,7 +46,7 @@ def test_the_rule_on_networks_is_the_rule_on_tables():
     for behaviour in (BEHAVIOUR, gvfx.Blend(gvfx.GVFExplorer(), gvfx.Uniform(), 0.3), gvfx.RoundRobin(), gvfx.Mixture()):
         pi, m = rng.dirichlet(np.ones(4), GVFS).T.copy(), rng.exponential(size=(4, GVFS))
         mu = np.empty(4)
-        behaviour.rule(SIZES).probabilities(behaviour.begin(asked, world), 50, 0, 0, pi, m, mu)
+        from_python(behaviour.rule(SIZES).probabilities)(behaviour.begin(asked, world), 50, 0, 0, pi, m, mu)
         rule = behaviour.network_rule()
         ours = rule.probabilities(rule.begin(np.asarray(asked.weights)), 50, pi, m, None)
         if not isinstance(behaviour, gvfx.Mixture):  # on tables the mixture is taken from the questions

@@ -9,6 +9,7 @@ from benchmarks import c_loop, reference, timing
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
+from gvfx.compilation.loops import from_python
 from gvfx.experiments.settings.tabular import paper
 from gvfx.kernel import Sizes, Transition
 from gvfx.learners.tabular import ExpectedSarsa
@@ -70,14 +71,14 @@ def test_successor_update(world, asked, transitions):
     assert any(alive == 0 for *_, alive, _ in transitions)
     mu = np.empty(world.actions)
     for t, (x, action, next_x, alive, c) in enumerate(transitions):
-        rule.observe(state, t, as_transition(x, action, next_x, alive, asked.pi_stride), c, asked.gamma, asked.pi)
+        from_python(rule.observe)(state, t, as_transition(x, action, next_x, alive, asked.pi_stride), c, asked.gamma, asked.pi)
         tables.update(problem.pi[next_x], x, action, next_x, c, alive * problem.gamma, alive, reference.falling(0.5, t))
         mean = np.einsum("sag,gsaf->gsf", problem.pi, tables.psi)
         np.testing.assert_allclose(state.psi, tables.psi, **CLOSE)
         np.testing.assert_allclose(state.mean, mean, **CLOSE)
         np.testing.assert_allclose(state.weights, tables.weights, **CLOSE)
         np.testing.assert_allclose(state.value, tables.value, **CLOSE)
-        rule.probabilities(state, t, x, x, asked.pi[x], np.zeros((world.actions, len(asked.names))), mu)
+        from_python(rule.probabilities)(state, t, x, x, asked.pi[x], np.zeros((world.actions, len(asked.names))), mu)
         np.testing.assert_allclose(mu, reference.boltzmann(tables.value[x], tables.temperature), **CLOSE)
     assert np.count_nonzero(tables.value) > world.states
 
@@ -85,7 +86,7 @@ def test_successor_update(world, asked, transitions):
 def test_explorer_step(world, asked, transitions):
     behaviour, learner = Floor(Epsilon(GVFExplorer())), ExpectedSarsa(0.1, 0.8)
     sizes = Sizes(len(asked.names), world.actions)
-    rule, update = behaviour.rule(sizes), learner.rule(sizes, True).update
+    rule, update = behaviour.rule(sizes), from_python(learner.rule(sizes, True).update)
     acting, learning = behaviour.begin(asked, world), learner.begin(asked, world)
     loop = reference.ExplorerLoop(reference.Problem(world, asked))
     p, q, m = loop.problem, loop.q, loop.m
@@ -94,7 +95,7 @@ def test_explorer_step(world, asked, transitions):
     mu = np.empty(world.actions)
     for k, (x, action, next_x, alive, c) in enumerate(transitions):
         t = 2 * k  # so that the random share of actions falls to 0 on the way
-        rule.probabilities(acting, t, x, x, asked.pi[x], learning.m[x], mu)
+        from_python(rule.probabilities)(acting, t, x, x, asked.pi[x], learning.m[x], mu)
         epsilon = max(0.0, 1.0 - t / reference.EPSILON_STEPS)
         np.testing.assert_allclose(mu, reference.explorer_probabilities(p.pi[x], m[x], p.weights, epsilon, 1e-3), **CLOSE)
         update(learning, t, as_transition(x, action, next_x, alive, asked.pi_stride), c, asked.gamma, asked.pi)

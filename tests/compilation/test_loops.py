@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gvfx.compilation import folder
+from gvfx.compilation.loops import from_python
 
 PARTS = """
 import math
@@ -182,6 +183,17 @@ def test_an_entry_that_cannot_be_loaded_is_compiled_anew(own_folder):
     (entry,) = own_folder.entries()
     own_folder.write(entry.path.stem, "loop", b"not what was written")
     assert call(module, module.make(2)) == (VALUE, False)
+
+
+def test_a_function_for_compiled_code_says_how_to_call_it_from_python():
+    module = load()
+    with pytest.raises(TypeError, match=r"^rate is compiled into other functions; call rate.py_func, or from_python\(rate\)\.$"):
+        module.rate(1)
+    run = module.make(2)
+    call(module, run)  # compiles it
+    with pytest.raises(TypeError, match="from_python"):
+        module.rate(1)
+    assert from_python(module.rate)(1) == module.rate.py_func(1) == 0.5
 
 
 # --- processes -----------------------------------------------------------------------------------------------------

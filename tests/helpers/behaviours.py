@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import gvfx
+from gvfx.compilation.loops import from_python
 from gvfx.kernel import Sizes
 from gvfx.questions.gvf import stack
 
@@ -34,5 +35,5 @@ def three_questions():
 def probabilities(behaviour, asked, pi, m, t=10**6):
     world, stacked = asked
     mu = np.empty(ACTIONS)
-    behaviour.rule(SIZES).probabilities(behaviour.begin(stacked, world), t, 0, 0, pi, np.ascontiguousarray(m), mu)
+    from_python(behaviour.rule(SIZES).probabilities)(behaviour.begin(stacked, world), t, 0, 0, pi, np.ascontiguousarray(m), mu)
     return mu

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gvfx
+from gvfx.compilation.loops import from_python
 from gvfx.kernel import Sizes
 from gvfx.theory.equations import explorer_square
 from gvfx.theory.explorer import compiled_explorer, explorer_probabilities, log_explorer_score
@@ -42,7 +43,7 @@ def test_over_jax_arrays(inputs):
 
 def test_in_a_compiled_loop(inputs):
     mu = np.empty(ACTIONS)
-    compiled_explorer(GVFS, ACTIONS)(*inputs, mu)
+    from_python(compiled_explorer(GVFS, ACTIONS))(*inputs, mu)
     np.testing.assert_allclose(mu, plain(*inputs), rtol=1e-12)
 
 
@@ -62,5 +63,5 @@ def test_the_behaviours_and_the_exact_solution_use_these_forms(inputs):
     mu = np.empty(ACTIONS)
     asked = gvfx.questions.gvf.stack(questions, world)
     table = gvfx.GVFExplorer()
-    table.rule(Sizes(GVFS, ACTIONS)).probabilities(table.begin(asked, world), 0, 0, 0, pi, m, mu)
+    from_python(table.rule(Sizes(GVFS, ACTIONS)).probabilities)(table.begin(asked, world), 0, 0, 0, pi, m, mu)
     np.testing.assert_allclose(mu, plain(*inputs), rtol=1e-12)

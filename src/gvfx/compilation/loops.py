@@ -45,9 +45,13 @@ _named: WeakSet[FunctionType] = WeakSet()  # functions whose symbols carry this 
 _word = secrets.token_hex(8)
 
 
-def inlined(**options: Any) -> Callable[[Any], Any]:
-    """A decorator for functions that compiled code calls; with the options of `numba.njit`."""
-    return lambda function: _compiled(function, _Watched, options)
+def inlined(callable: bool = False, **options: Any) -> Callable[[Any], Any]:
+    """A decorator for functions that compiled code calls; with the options of `numba.njit`.
+
+    Python cannot call them unless `callable`: entry points for Python would cost a quarter of the time to compile.
+    """
+    without = {} if callable else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return lambda function: _compiled(function, _Watched, options | without)
 
 
 def stored(**options: Any) -> Callable[[Any], Any]:
@@ -55,11 +59,22 @@ def stored(**options: Any) -> Callable[[Any], Any]:
     return lambda function: _compiled(function, _Stored, options)
 
 
+@cache
+def from_python(function: Any) -> Any:
+    """A function that only compiled code can call, as one that Python can call."""
+
+    @stored()
+    def call(*args):
+        return function(*args)
+
+    return call
+
+
 def _compiled(function: Any, kind: type[_Watched], options: dict[str, Any]) -> Any:
     made = njit(**options)(function)
     if isinstance(made, Dispatcher):  # not if numba is switched off
         _name(function)
-        made._cache = kind(made)  # type: ignore[attr-defined]  # numba's stubs leave it out
+        kind(made).install()
     return made
 
 
@@ -99,6 +114,20 @@ class _Watched(_Cache):
     def __init__(self, dispatcher: Any) -> None:
         self.dispatcher = dispatcher
         self.compiled_as: set[str] = set()
+
+    def install(self) -> None:
+        self.dispatcher._cache = self
+        if "no_cpython_wrapper" in self.dispatcher.targetoptions:
+            self.dispatcher.add_overload = self._add_overload
+            self.dispatcher._compile_for_args = self._refuse
+
+    def _add_overload(self, cres: Any) -> None:
+        """Make a compiled version known to compiled callers, and not to Python: numba would call a null pointer."""
+        self.dispatcher.overloads[tuple(cres.signature.args)] = cres
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> None:
+        name = self.dispatcher.__name__
+        raise TypeError(f"{name} is compiled into other functions; call {name}.py_func, or from_python({name}).")
 
     def load_overload(self, sig: Any, target_context: Any) -> None:
         self.compiled_as.add(_content(self.dispatcher))
