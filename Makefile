@@ -21,14 +21,14 @@ test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of 
 	$(VENV)-sb3/bin/pytest -o addopts= tests/questions/test_sb3.py
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests benchmarks examples tools docs
-	$(BIN)/ruff format --check src tests benchmarks examples tools
+	$(BIN)/ruff check src tests examples tools docs
+	$(BIN)/ruff format --check src tests examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 format: $(INSTALLED)  ## rewrite the sources in the house style
-	$(BIN)/ruff check --fix src tests benchmarks examples tools
-	$(BIN)/ruff format src tests benchmarks examples tools
+	$(BIN)/ruff check --fix src tests examples tools
+	$(BIN)/ruff format src tests examples tools
 
 bench: $(INSTALLED)
 	$(BIN)/gvfx bench tabular

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
-from gvfx.questions.policies import Policy, as_policy
+from gvfx.questions.policies import Policy, PolicyLike, as_policy
 from gvfx.rng import BEHAVIOUR, uniform
 
 
@@ -72,6 +72,10 @@ class Follow(Behaviour):
     """One given policy, independent of the questions."""
 
     policy: Policy
+
+    if TYPE_CHECKING:  # what the field may be given as
+
+        def __init__(self, policy: PolicyLike) -> None: ...
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.types import Function, Row, Rows
 from gvfx.worlds.mdp import TOLERANCE
 
 
@@ -245,17 +246,20 @@ def _takes_batches(function: Callable[[Any], Any], observations: Any, row: tuple
     return answer.shape == (size, *row)
 
 
-def as_policy(policy: Any) -> Policy:
+PolicyLike = Policy | Row | Rows | Function  # what is accepted wherever a policy is expected
+
+
+def as_policy(policy: PolicyLike) -> Policy:
     """A policy from a policy, one row of probabilities, one row per state, or a function of the observation."""
     if isinstance(policy, Policy):
         return policy
     if callable(policy):
         return CallablePolicy(policy)
     table = checked_rows(policy, "policy")
-    return constant_policy(policy) if table.ndim == 1 else table_policy(policy)
+    return constant_policy(cast(Row, policy)) if table.ndim == 1 else table_policy(cast(Rows, policy))
 
 
-def constant_policy(probabilities: Sequence[float]) -> ConstantPolicy:
+def constant_policy(probabilities: Row) -> ConstantPolicy:
     """The same action probabilities in every state, e.g. ``constant_policy([.25, .25, .25, .25])``."""
     row = checked_rows(probabilities, "policy")
     if row.ndim != 1:
@@ -263,7 +267,7 @@ def constant_policy(probabilities: Sequence[float]) -> ConstantPolicy:
     return ConstantPolicy(tuple(row.tolist()))
 
 
-def table_policy(rows: Any) -> TablePolicy:
+def table_policy(rows: Rows) -> TablePolicy:
     """Action probabilities per state, rows [states, actions]."""
     table = checked_rows(rows, "policy")
     if table.ndim != 2:
