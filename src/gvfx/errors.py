@@ -53,7 +53,12 @@ class UnknownName(InputError, KeyError):
         super().__init__(f"{kind}: {name!r} is unknown; {hint}")
 
 
+def install(extra: str) -> str:
+    """The command that installs an extra of this package, from an index and in a checkout."""
+    return f"pip install 'gvfx[{extra}]' (in a checkout: pip install -e '.[{extra}]')"
+
+
 def require(module: str, extra: str) -> None:
     """Refuse to go on without a module that comes with an extra of this package."""
     if find_spec(module) is None:
-        raise InputError(f"{module}: not installed; run pip install 'gvfx[{extra}]'.")
+        raise InputError(f"{module}: not installed; run {install(extra)}.")

@@ -8,14 +8,20 @@ from typing import Annotated
 import typer
 
 from gvfx import benchmarks
+from gvfx.cli import completion
 from gvfx.cli.terminal import make_console
 from gvfx.errors import UnknownName, require
 
-EXTRAS = {"cartpole": ("jax", "deep"), "deep": ("jax", "deep"), "mujoco": ("mujoco", "mujoco")}  # what a benchmark imports
+EXTRAS = dict.fromkeys(("cartpole", "deep", "online"), ("jax", "deep")) | {"mujoco": ("mujoco", "mujoco")}  # what they need
 
 
 def bench(
-    which: Annotated[str, typer.Argument(help="cartpole, deep, limit, mujoco, online, own, random_mdps or tabular.")] = "tabular",
+    which: Annotated[
+        str,
+        typer.Argument(
+            help="cartpole, deep, limit, mujoco, online, own, random_mdps or tabular.", autocompletion=completion.benchmark_names
+        ),
+    ] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter measurements with noisier ratios.")] = False,
 ) -> None:
     """Measure speed and accuracy against their limits in one run; exit code 1 if one is missed."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, install
 from gvfx.running.result import Result
 
 Log = Callable[[dict[str, Any]], None]
@@ -56,9 +56,7 @@ class TensorBoard(Tracker):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            raise InputError(
-                "track: TensorBoard is not installed; run pip install 'gvfx[tensorboard]', or use track='run.jsonl'."
-            ) from None
+            raise _not_installed("TensorBoard", "tensorboard") from None
         writer = SummaryWriter(str(self.folder))
 
         def log(record: dict[str, Any]) -> None:
@@ -80,9 +78,7 @@ class WeightsAndBiases(Tracker):
         try:
             import wandb
         except ImportError:
-            raise InputError(
-                "track: Weights & Biases is not installed; run pip install 'gvfx[wandb]', or use track='run.jsonl'."
-            ) from None
+            raise _not_installed("Weights & Biases", "wandb") from None
         run = wandb.init(project=self.project, mode=self.mode, dir=None if self.folder is None else str(self.folder))
 
         def log(record: dict[str, Any]) -> None:
@@ -90,6 +86,10 @@ class WeightsAndBiases(Tracker):
             run.log(at | {f"seed {record['seed']}/{name}": value for name, value in _numbers(record).items()})
 
         return log, run.finish
+
+
+def _not_installed(name: str, extra: str) -> InputError:
+    return InputError(f"track: {name} is not installed; run {install(extra)}, or use track='run.jsonl'.")
 
 
 def _numbers(record: dict[str, Any]) -> dict[str, float]:
