@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gvfx.running.record import Part
+    from gvfx.running.result import Result
 
 
 class GvfxError(Exception):
@@ -18,8 +23,8 @@ class InputError(GvfxError, ValueError):
 class RunError(GvfxError, RuntimeError):
     """A run that could not go on; `result` is what was learned so far (None before the first step)."""
 
-    result: Any = None
-    parts: Any = None  # of the seeds that were running: what `result` is made of
+    result: Result | None = None
+    parts: Sequence[Part] | None = None  # of the seeds that were running: what `result` is made of
 
 
 class Diverged(RunError):

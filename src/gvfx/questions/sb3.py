@@ -48,7 +48,7 @@ class StableBaselines(Policy):
 
 
 def from_sb3(
-    model: Any, *, temperature: float | None = None, deterministic: bool = False, algorithm: str = "", trust: bool = False
+    model: object, *, temperature: float | None = None, deterministic: bool = False, algorithm: str = "", trust: bool = False
 ) -> StableBaselines:
     """A Stable-Baselines3 model (PPO, A2C or DQN with Discrete actions) as a policy.
 
