@@ -47,7 +47,7 @@ def of_transition(function: Function, field: str) -> TransitionFunction:
     )
 
 
-class NoInfo(dict):
+class NoInfo(dict[str, Any]):
     """The `info` of a transition known from a table: reading any key raises SignalFailed."""
 
     def __missing__(self, key: Any) -> Any:
@@ -163,7 +163,7 @@ class Info(Measured):
     def reader(self) -> TransitionFunction:
         key, missing = self.key, self.missing
 
-        def read(observation: Any, action: Any, reward: float, following: Any, info: dict) -> Any:
+        def read(observation: Any, action: Any, reward: float, following: Any, info: dict[str, Any]) -> Any:
             try:
                 return info[key]
             except KeyError:
