@@ -5,8 +5,16 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
 SB3 := $(VENV)-sb3/.installed
+OLDEST := $(VENV)-oldest/.installed
+NEWEST := $(VENV)-newest/.installed
+# the newest supported Python on this machine
+NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12; do $$p -c '' 2> /dev/null && echo $$p && exit; done; echo $(PYTHON))
+# what depends most on the versions of other packages: compiled code, networks, environments, files
+VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/learners tests/experiments/test_specification.py \
+	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
+	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
 
-.PHONY: demo test test-slow test-sb3 lint format bench clean
+.PHONY: demo test test-slow test-sb3 test-oldest test-newest lint format bench clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -20,15 +28,21 @@ test-slow: $(INSTALLED)  ## the statistical checks that take minutes
 test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of their own (a CPU build of PyTorch)
 	$(VENV)-sb3/bin/pytest -o addopts= tests/questions/test_sb3.py
 
+test-oldest: $(OLDEST)  ## the oldest supported versions, constraints-oldest.txt
+	OPENBLAS_NUM_THREADS=1 $(VENV)-oldest/bin/pytest -n 2 $(VERSIONS)
+
+test-newest: $(NEWEST)  ## the newest Python here and the newest versions that pyproject.toml allows
+	OPENBLAS_NUM_THREADS=1 $(VENV)-newest/bin/pytest -n 2 $(VERSIONS)
+
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests benchmarks examples tools docs
-	$(BIN)/ruff format --check src tests benchmarks examples tools
+	$(BIN)/ruff check src tests examples tools docs
+	$(BIN)/ruff format --check src tests examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 format: $(INSTALLED)  ## rewrite the sources in the house style
-	$(BIN)/ruff check --fix src tests benchmarks examples tools
-	$(BIN)/ruff format src tests benchmarks examples tools
+	$(BIN)/ruff check --fix src tests examples tools
+	$(BIN)/ruff format src tests examples tools
 
 bench: $(INSTALLED)
 	$(BIN)/gvfx bench tabular
@@ -48,5 +62,15 @@ $(SB3): pyproject.toml constraints.txt
 	$(VENV)-sb3/bin/pip install --quiet --constraint constraints.txt --editable '.[sb3,deep]' pytest
 	touch $@
 
+$(OLDEST): pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
+	touch $@
+
+$(NEWEST): pyproject.toml
+	$(NEWEST_PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-oldest $(VENV)-newest demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gvfx.running.record import Part
+    from gvfx.running.result import Result
 
 
 class GvfxError(Exception):
@@ -18,8 +23,8 @@ class InputError(GvfxError, ValueError):
 class RunError(GvfxError, RuntimeError):
     """A run that could not go on; `result` is what was learned so far (None before the first step)."""
 
-    result: Any = None
-    parts: Any = None  # of the seeds that were running: what `result` is made of
+    result: Result | None = None
+    parts: Sequence[Part] | None = None  # of the seeds that were running: what `result` is made of
 
 
 class Diverged(RunError):
@@ -53,7 +58,12 @@ class UnknownName(InputError, KeyError):
         super().__init__(f"{kind}: {name!r} is unknown; {hint}")
 
 
+def install(extra: str) -> str:
+    """The command that installs an extra of this package, from an index and in a checkout."""
+    return f"pip install 'gvfx[{extra}]' (in a checkout: pip install -e '.[{extra}]')"
+
+
 def require(module: str, extra: str) -> None:
     """Refuse to go on without a module that comes with an extra of this package."""
     if find_spec(module) is None:
-        raise InputError(f"{module}: not installed; run pip install 'gvfx[{extra}]'.")
+        raise InputError(f"{module}: not installed; run {install(extra)}.")

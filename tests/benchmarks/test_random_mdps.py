@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.random_mdps import FAMILIES, random_world
 from gvfx import design
+from gvfx.benchmarks.random_mdps import FAMILIES, random_world
 
 
 @pytest.mark.parametrize("number", range(len(FAMILIES)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import c_loop, reference, timing
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
+from gvfx.benchmarks.common import c_loop, reference, timing
 from gvfx.compilation.loops import from_python
 from gvfx.experiments.settings.tabular import paper
 from gvfx.kernel import Sizes, Transition

@@ -10,8 +10,8 @@ import pytest
 import typer
 from helpers.command_line import invoke
 
+from gvfx import benchmarks
 from gvfx.cli import app
-from gvfx.cli.bench import FOLDER, SHARED
 from gvfx.experiments.settings.tabular import MAIN
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -78,4 +78,4 @@ def test_help_names_what_the_library_has():
     words = printed.replace(",", " ").replace(")", " ").split()
     assert all(name in words for name in MAIN)
     printed = without_colours(invoke("bench", "--help").output)
-    assert all(path.stem in printed for path in FOLDER.glob("*.py") if path.stem not in SHARED)
+    assert all(name in printed for name in benchmarks.names())

@@ -21,7 +21,7 @@ def broken():
 
 def cli(folder: Path, *arguments: str):
     (folder / "mine.py").write_text(MADE)
-    command = [sys.executable, "-m", "gvfx.cli", *arguments]
+    command = [sys.executable, "-m", "gvfx", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ})
 
 

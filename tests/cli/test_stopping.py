@@ -51,7 +51,7 @@ time.sleep(60)
 )
 def test_a_signal_ends_a_run_with_one_sentence(number, state, seeds, tmp_path):
     """Sent once the progress bar shows the state; several seeds run in threads, which signals do not reach."""
-    command = [sys.executable, "-m", "gvfx.cli", "run", "same", "--steps", "50000000", "--seeds", str(seeds), "--workers", "2"]
+    command = [sys.executable, "-m", "gvfx", "run", "same", "--steps", "50000000", "--seeds", str(seeds), "--workers", "2"]
     target = tmp_path / "out.json"
     environment = {**os.environ, "FORCE_COLOR": "1"}  # draws the progress bar although nobody looks
     with (

@@ -13,5 +13,6 @@ from gvfx.experiments.compare import find_setting, run_behaviour
 @pytest.mark.parametrize(("setting", "extra"), [("continuous", "deep"), ("walker", "mujoco")])
 def test_a_missing_extra_is_named(monkeypatch, setting, extra):
     monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(gvfx.InputError, match=rf"^jax: not installed; run pip install 'gvfx\[{extra}\]'\.$"):
+    commands = rf"pip install 'gvfx\[{extra}\]' \(in a checkout: pip install -e '\.\[{extra}\]'\)"
+    with pytest.raises(gvfx.InputError, match=rf"^jax: not installed; run {commands}\.$"):
         run_behaviour(find_setting(setting), "RoundRobin", steps=3200)

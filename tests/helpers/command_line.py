@@ -12,7 +12,7 @@ from gvfx.cli import app
 
 def cli(*arguments, cwd=None):
     """A finished process, with .returncode, .stdout and .stderr."""
-    return subprocess.run([sys.executable, "-m", "gvfx.cli", *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+    return subprocess.run([sys.executable, "-m", "gvfx", *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
 
 
 def invoke(*arguments):

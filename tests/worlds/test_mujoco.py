@@ -278,7 +278,7 @@ def test_a_missing_or_other_mujoco_says_what_to_install(monkeypatch):
         with pytest.raises(InputError, match=r"4\.0\.0 .* 3\.17\.0 .* pip install 'gvfx\[mujoco\]'"):
             Lockstep(WALKER, 1)
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(InputError, match=r"^mujoco: not installed; run pip install 'gvfx\[mujoco\]'\.$"):
+    with pytest.raises(InputError, match=r"^mujoco: not installed; run pip install 'gvfx\[mujoco\]' \(in a checkout: .*\)\.$"):
         Lockstep(WALKER, 1)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
+from gvfx.worlds.mdp import MDP
 
 
 class NetworkRule(NamedTuple):
@@ -42,7 +43,10 @@ class BoxActionRule(NamedTuple):
     episode_end: Callable[[Any, Any], Any]
 
 
-class Behaviour(ABC):
+State = TypeVar("State")  # of a behaviour with `rule`: a named tuple of arrays
+
+
+class Behaviour(ABC, Generic[State]):
     """How to act while learning: probabilities at one state from pi[action, gvf] and m[action, gvf].
 
     A behaviour is a frozen dataclass.  `supports` names the kinds of learning it works with; each kind reads its own form of
@@ -69,7 +73,7 @@ class Behaviour(ABC):
         """The compiled functions for these sizes."""
         raise InputError(f"behaviour: {self._runs_on()}; choose another for tables.")
 
-    def begin(self, asked: Stacked, world: Any) -> Any:
+    def begin(self, asked: Stacked, world: MDP) -> State:
         """A fresh state for `rule`: a named tuple of arrays."""
         raise InputError(f"behaviour: {self._runs_on()}; choose another for tables.")
 
@@ -81,14 +85,14 @@ class Behaviour(ABC):
         """The rule for Box actions."""
         raise InputError(f"behaviour: {type(self).__name__} does not support continuous actions; choose another for Box actions.")
 
-    def stops(self, steps: int, world: Any) -> Sequence[int]:
+    def stops(self, steps: int, world: MDP) -> Sequence[int]:
         """The times at which the loop pauses for `refresh`; the loop keeps evidence when there are any."""
         return ()
 
-    def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
+    def refresh(self, state: State, model: Empirical) -> None:
         """Update the state in place from the evidence at one of the stops."""
 
-    def retarget(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most read pi at every step)
+    def retarget(self, state: State, model: Empirical) -> None:
         """Update in place what the state stores about the target policies, after they were improved."""
 
     def _runs_on(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piec
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import explorer_square
 from gvfx.theory.explorer import compiled_explorer, explorer_probabilities
+from gvfx.worlds.mdp import MDP
 
 
 class ExplorerState(NamedTuple):
@@ -21,7 +22,7 @@ class ExplorerState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GVFExplorer(Behaviour):
+class GVFExplorer(Behaviour[ExplorerState]):
     """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform if all of these are zero."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
@@ -30,7 +31,7 @@ class GVFExplorer(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes)
 
-    def begin(self, asked: Stacked, world: Any) -> ExplorerState:
+    def begin(self, asked: Stacked, world: MDP) -> ExplorerState:
         return ExplorerState(asked.weights)
 
     def network_rule(self) -> NetworkRule:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
-from gvfx.questions.policies import Policy, as_policy
+from gvfx.questions.policies import Policy, PolicyLike, as_policy
 from gvfx.rng import BEHAVIOUR, uniform
+from gvfx.worlds.mdp import MDP
 
 
 class FixedState(NamedTuple):
@@ -30,7 +31,7 @@ class TurnState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Uniform(Behaviour):
+class Uniform(Behaviour[FixedState]):
     """Every action with the same probability."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
@@ -38,7 +39,7 @@ class Uniform(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _fixed(sizes.actions)
 
-    def begin(self, asked: Stacked, world: Any) -> FixedState:
+    def begin(self, asked: Stacked, world: MDP) -> FixedState:
         return FixedState(np.full((1, world.actions), 1 / world.actions), 0)
 
     def network_rule(self) -> NetworkRule:
@@ -49,7 +50,7 @@ class Uniform(Behaviour):
 
 
 @dataclass(frozen=True)
-class Mixture(Behaviour):
+class Mixture(Behaviour[MixtureState]):
     """The mean of the target policies at every step (paper, App. B.1)."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
@@ -57,7 +58,7 @@ class Mixture(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _mixture(*sizes)
 
-    def begin(self, asked: Stacked, world: Any) -> MixtureState:
+    def begin(self, asked: Stacked, world: MDP) -> MixtureState:
         return MixtureState(1 / len(asked.weights))
 
     def network_rule(self) -> NetworkRule:
@@ -68,10 +69,14 @@ class Mixture(Behaviour):
 
 
 @dataclass(frozen=True)
-class Follow(Behaviour):
+class Follow(Behaviour[FixedState]):
     """One given policy, independent of the questions."""
 
     policy: Policy
+
+    if TYPE_CHECKING:  # what the field may be given as
+
+        def __init__(self, policy: PolicyLike) -> None: ...
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
 
@@ -81,13 +86,13 @@ class Follow(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _fixed(sizes.actions)
 
-    def begin(self, asked: Stacked, world: Any) -> FixedState:
+    def begin(self, asked: Stacked, world: MDP) -> FixedState:
         table = self.policy.table(world.states, world.actions, "behaviour.policy")
         return FixedState(table, int(len(table) == world.states and world.states > 1))
 
 
 @dataclass(frozen=True)
-class RandomPolicies(Behaviour):
+class RandomPolicies(Behaviour[FixedState]):
     """A new random policy every episode, each row uniform numbers scaled to sum to one (the authors' "Uniform")."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
@@ -95,12 +100,12 @@ class RandomPolicies(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _random_policies(sizes.actions)
 
-    def begin(self, asked: Stacked, world: Any) -> FixedState:
+    def begin(self, asked: Stacked, world: MDP) -> FixedState:
         return FixedState(np.full((world.states, world.actions), 1 / world.actions), 1)
 
 
 @dataclass(frozen=True)
-class RoundRobin(Behaviour):
+class RoundRobin(Behaviour[TurnState]):
     """The target policies in turn, one episode each (paper, App. B.1)."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
@@ -108,7 +113,7 @@ class RoundRobin(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _round_robin(*sizes)
 
-    def begin(self, asked: Stacked, world: Any) -> TurnState:
+    def begin(self, asked: Stacked, world: MDP) -> TurnState:
         return TurnState(np.zeros(1, dtype=np.int64))
 
     def network_rule(self) -> NetworkRule:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
 from gvfx.theory.importance import importance
 from gvfx.theory.optimum import remaining_design
+from gvfx.worlds.mdp import MDP
 
 
 class PlannedState(NamedTuple):
@@ -42,7 +43,7 @@ class PlannedState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OptimalDesign(Behaviour):
+class OptimalDesign(Behaviour[PlannedState]):
     """The behaviour that minimises the predicted error of all answers, replanned each time the data grow by `growth`.
 
     first:  random steps before the first plan (default: three per state and action).
@@ -74,10 +75,10 @@ class OptimalDesign(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(sizes.actions)
 
-    def begin(self, asked: Stacked, world: Any) -> PlannedState:
+    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
         return PlannedState(np.full((world.rows, world.actions), 1 / world.actions))
 
-    def stops(self, steps: int, world: Any) -> Sequence[int]:
+    def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return growing(self.first or 3 * world.rows * world.actions, self.growth, steps)
 
     def refresh(self, state: PlannedState, model: Empirical) -> None:

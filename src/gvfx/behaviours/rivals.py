@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class SamplingState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RobustSampling(Behaviour):
+class RobustSampling(Behaviour[SamplingState]):
     """The action whose share of the visits so far is furthest below the mixture of the target policies.
 
     The original ("Robust On-Policy Sampling for Data-Efficient Policy Evaluation in Reinforcement Learning") takes a gradient
@@ -45,12 +45,12 @@ class RobustSampling(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes)
 
-    def begin(self, asked: Stacked, world: Any) -> SamplingState:
+    def begin(self, asked: Stacked, world: MDP) -> SamplingState:
         return SamplingState(np.zeros((world.rows, world.actions), dtype=np.int64), float(self.share))
 
 
 @dataclass(frozen=True)
-class Planned(Behaviour):
+class Planned(Behaviour[PlannedState]):
     """Random at first; then a design for the world estimated from the data, replanned each time the data grow by `growth`.
 
     first:  random steps before the first plan (default: that of OptimalDesign).
@@ -83,10 +83,10 @@ class Planned(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return self._frame().rule(sizes)
 
-    def begin(self, asked: Stacked, world: Any) -> PlannedState:
+    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
         return self._frame().begin(asked, world)
 
-    def stops(self, steps: int, world: Any) -> Sequence[int]:
+    def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return self._frame().stops(steps, world)
 
     def refresh(self, state: PlannedState, model: Empirical) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.kernel import BehaviourRule, Sizes, normalise, piece
 from gvfx.questions.gvf import Stacked
+from gvfx.worlds.mdp import MDP
 
 
 class SearchState(NamedTuple):
@@ -39,7 +40,7 @@ class SearchState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BehaviourPolicySearch(Behaviour):
+class BehaviourPolicySearch(Behaviour[SearchState]):
     """Softmax behaviour trained after each episode to reduce the variance of the importance-sampled return.
 
     step_size:    alpha of the update, divided by `scale` squared so that it does not depend on the cumulants' scale.
@@ -62,7 +63,7 @@ class BehaviourPolicySearch(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes, self.parameters == "ratio")
 
-    def begin(self, asked: Stacked, world: Any) -> SearchState:
+    def begin(self, asked: Stacked, world: MDP) -> SearchState:
         if world.horizon is None:
             raise InputError("horizon: BehaviourPolicySearch learns from whole episodes; give the world a horizon.")
         if not (self.step_size > 0 and self.scale > 0 and 0 < self.ratio_low <= self.ratio_high):

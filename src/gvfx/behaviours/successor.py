@@ -27,6 +27,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState
+from gvfx.worlds.mdp import MDP
 
 MEMORY_LIMIT = 4 << 30
 
@@ -44,7 +45,7 @@ class SuccessorState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SuccessorRepresentation(Behaviour):
+class SuccessorRepresentation(Behaviour[SuccessorState]):
     """Boltzmann (or greedy) behaviour on the value of an intrinsic reward, the change of the representation.
 
     rate:        learning rate of the representation, the reward weights and the intrinsic value: a schedule, or the
@@ -74,7 +75,7 @@ class SuccessorRepresentation(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes, self.update == "entries")
 
-    def begin(self, asked: Stacked, world: Any) -> SuccessorState:
+    def begin(self, asked: Stacked, world: MDP) -> SuccessorState:
         member = _distinct_policies(asked)
         rows, actions = world.rows, world.actions
         size = 8 * len(member) * rows * rows * (actions + 1)

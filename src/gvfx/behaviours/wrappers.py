@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Linear, Schedule, ScheduleState
+from gvfx.worlds.mdp import MDP
 
 
 class EpsilonState(NamedTuple):
@@ -28,7 +29,17 @@ class FloorState(NamedTuple):
     floor: float
 
 
-class _Wrapper(Behaviour):
+class WithInner(Protocol):
+    """The state of a wrapper."""
+
+    @property
+    def inner(self) -> Any: ...  # the state of what it wraps
+
+
+Wrapping = TypeVar("Wrapping", bound=WithInner)
+
+
+class _Wrapper(Behaviour[Wrapping]):
     """A behaviour that changes the probabilities of another one and delegates everything else to it.
 
     It supports the kinds in `wraps` that the wrapped behaviour supports.
@@ -49,13 +60,13 @@ class _Wrapper(Behaviour):
     def needs_intrinsic(self) -> bool:  # type: ignore[override]
         return self.behaviour.needs_intrinsic
 
-    def stops(self, steps: int, world: Any) -> Sequence[int]:
+    def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return self.behaviour.stops(steps, world)
 
-    def refresh(self, state: Any, model: Empirical) -> None:
+    def refresh(self, state: Wrapping, model: Empirical) -> None:
         self.behaviour.refresh(state.inner, model)
 
-    def retarget(self, state: Any, model: Empirical) -> None:
+    def retarget(self, state: Wrapping, model: Empirical) -> None:
         self.behaviour.retarget(state.inner, model)
 
     @property
@@ -64,7 +75,7 @@ class _Wrapper(Behaviour):
 
 
 @dataclass(frozen=True)
-class Epsilon(_Wrapper):
+class Epsilon(_Wrapper[EpsilonState]):
     """A uniformly random action with probability epsilon_t: (1 - epsilon) mu + epsilon / actions."""
 
     behaviour: Behaviour
@@ -73,7 +84,7 @@ class Epsilon(_Wrapper):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _epsilon(self.behaviour.rule(sizes), sizes.actions)
 
-    def begin(self, asked: Stacked, world: Any) -> EpsilonState:
+    def begin(self, asked: Stacked, world: MDP) -> EpsilonState:
         state = self.schedule.state()
         if not (0 <= state.minimum <= 1 and 0 <= state.start <= 1):
             raise InputError(f"schedule: epsilon must stay within [0, 1], but is {self.schedule}.")
@@ -90,7 +101,7 @@ class Epsilon(_Wrapper):
 
 
 @dataclass(frozen=True)
-class Floor(_Wrapper):
+class Floor(_Wrapper[FloorState]):
     """No probability below `floor`: smaller ones are raised to it, and the excess above it is scaled to sum to one."""
 
     behaviour: Behaviour
@@ -99,7 +110,7 @@ class Floor(_Wrapper):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _floor(self.behaviour.rule(sizes), sizes.actions)
 
-    def begin(self, asked: Stacked, world: Any) -> FloorState:
+    def begin(self, asked: Stacked, world: MDP) -> FloorState:
         if not 0 <= self.floor < 1 / world.actions:
             raise InputError(f"floor: {self.floor} must lie in [0, {1 / world.actions:g}), as there are {world.actions} actions.")
         return FloorState(self.behaviour.begin(asked, world), self.floor)
@@ -116,7 +127,7 @@ class Floor(_Wrapper):
 
 
 @dataclass(frozen=True)
-class Hold(_Wrapper):
+class Hold(_Wrapper[WithInner]):
     """Box actions: a world keeps the behaviour's choice for `steps` steps on average before the next choice."""
 
     behaviour: Behaviour
@@ -200,7 +211,7 @@ class BlendState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Blend(Behaviour):
+class Blend(Behaviour[BlendState]):
     """Two behaviours mixed at every step: share * first + (1 - share) * second."""
 
     first: Behaviour
@@ -226,7 +237,7 @@ class Blend(Behaviour):
     def needs_intrinsic(self) -> bool:  # type: ignore[override]
         return self.first.needs_intrinsic or self.second.needs_intrinsic
 
-    def stops(self, steps: int, world: Any) -> Sequence[int]:
+    def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return sorted({*self.first.stops(steps, world), *self.second.stops(steps, world)})
 
     def refresh(self, state: BlendState, model: Empirical) -> None:
@@ -240,7 +251,7 @@ class Blend(Behaviour):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _blend(self.first.rule(sizes), self.second.rule(sizes), sizes.actions)
 
-    def begin(self, asked: Stacked, world: Any) -> BlendState:
+    def begin(self, asked: Stacked, world: MDP) -> BlendState:
         return BlendState(self.first.begin(asked, world), self.second.begin(asked, world), self.share, np.zeros(world.actions))
 
     def network_rule(self) -> NetworkRule:

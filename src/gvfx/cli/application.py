@@ -43,7 +43,6 @@ app = typer.Typer(
     help="Answer many predictive questions (GVFs) from one stream of experience, with as few steps as possible.",
     epilog="Start with: gvfx demo, or gvfx list",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gvfx.cli import options
+from gvfx.cli import completion, options
 from gvfx.cli.terminal import check_output, make_console, make_table, write_json
 from gvfx.errors import InputError
 
@@ -15,7 +15,10 @@ from gvfx.errors import InputError
 def sweep(
     setting: Annotated[
         list[str],
-        typer.Argument(help="Settings to tune on (default: same, distinct, semi-greedy, fourrooms, fourrooms-visit, forty)."),
+        typer.Argument(
+            help="Settings to tune on (default: same, distinct, semi-greedy, fourrooms, fourrooms-visit, forty).",
+            autocompletion=completion.tabular_settings,
+        ),
     ] = [],  # noqa: B006
     seeds: Annotated[int, typer.Option("--seeds", help="Runs per learning rate.")] = 10,
     results: options.Results = Path("results"),
@@ -58,7 +61,10 @@ def sweep(
 def reproduce(
     items: Annotated[
         list[str],
-        typer.Argument(help="Items of `gvfx list`, e.g. table1 same drift, or a group: tabular, deep, mujoco, limit."),
+        typer.Argument(
+            help="Items of `gvfx list`, e.g. table1 same drift, or a group: tabular, deep, mujoco, limit.",
+            autocompletion=completion.items,
+        ),
     ],
     seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per curve (default: each item's own number).")] = None,
     results: options.Results = Path("results"),

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from gvfx.cli import completion
+
 Setting = Annotated[
     str,
     typer.Argument(
-        help="A setting of `gvfx list`: same, distinct, semi-greedy, fourrooms, forty, continuous, walker, cheetah, ..."
+        help="A setting of `gvfx list`: same, distinct, semi-greedy, fourrooms, forty, continuous, walker, cheetah, ...",
+        autocompletion=completion.settings,
     ),
 ]
 Make = Annotated[str, typer.Argument(help="module:make, a function that returns your environment and your questions.")]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gvfx.cli import options
+from gvfx.cli import completion, options
 from gvfx.cli.names import accepted_name, class_name
 from gvfx.cli.progress import progress_bars
 from gvfx.cli.terminal import check_output, make_console, make_table, write_json
@@ -18,7 +18,13 @@ from gvfx.cli.terminal import check_output, make_console, make_table, write_json
 def run(
     setting: options.Setting,
     behaviour: Annotated[
-        str, typer.Option("--behaviour", "-b", help="A behaviour of `gvfx list`, by class name or short name.")
+        str,
+        typer.Option(
+            "--behaviour",
+            "-b",
+            help="A behaviour of `gvfx list`, by class name or short name.",
+            autocompletion=completion.behaviours,
+        ),
     ] = "GVFExplorer",
     learner: Annotated[
         str | None,
@@ -26,6 +32,7 @@ def run(
             "--learner",
             "-l",
             help="A learner of `gvfx list` (default: ExpectedSarsa; continuous: Deep; walker, cheetah: TwinCritics).",
+            autocompletion=completion.learners,
         ),
     ] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Environment steps per run (default: as in the paper).")] = None,
@@ -41,6 +48,7 @@ def run(
         typer.Option(
             "--preset",
             help="paper (its text), authors (their code; not walker, cheetah) or recommended (continuous, walker, cheetah).",
+            autocompletion=completion.presets,
         ),
     ] = "paper",
     output: options.Json = None,
@@ -118,7 +126,9 @@ def plan(
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the figures.")] = Path("demo"),
-    setting: Annotated[str, typer.Option("--setting", help="A tabular setting of `gvfx list`.")] = "distinct",
+    setting: Annotated[
+        str, typer.Option("--setting", help="A tabular setting of `gvfx list`.", autocompletion=completion.tabular_settings)
+    ] = "distinct",
     steps: Annotated[int, typer.Option("--steps", help="Environment steps per run.")] = 1_000_000,
     seeds: options.Seeds = 5,
     workers: options.Workers = None,

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from gvfx.cli import completion
 from gvfx.cli.terminal import make_console
 from gvfx.errors import require
 
 
 def train_targets(
-    domain: Annotated[str, typer.Argument(help="walker or cheetah.")],
+    domain: Annotated[str, typer.Argument(help="walker or cheetah.", autocompletion=completion.domains)],
     task: Annotated[str, typer.Argument(help="walker: walk or flip; cheetah: walk or run.")],
     seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
     folder: Annotated[Path, typer.Option("--folder", help="Folder for the policy and its learning curve.")] = Path("targets"),

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, install
 from gvfx.experiments.own_parts import imported
 from gvfx.experiments.specification import Experiment
 from gvfx.running.backends import open_backend
@@ -68,7 +68,7 @@ def find_device(name: str) -> Any:
     try:
         import jax
     except ImportError:
-        raise InputError("device: networks need JAX; run `pip install gvfx[deep]`.") from None
+        raise InputError(f"device: networks need JAX; run {install('deep')}.") from None
     try:
         return jax.devices(name)[0]
     except RuntimeError:
@@ -128,7 +128,7 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client
     except ImportError:
-        raise InputError("cluster: Dask is not installed; run `pip install gvfx[cluster]`.") from None
+        raise InputError(f"cluster: Dask is not installed; run {install('cluster')}.") from None
     try:
         client = Client(address, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,9 +14,20 @@ from gvfx.kernel import LearnerRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.improvement import improved
 from gvfx.truths.exact import predicted_values
+from gvfx.worlds.mdp import MDP
 
 
-class Learner(ABC):
+class WithValues(Protocol):
+    """A learner's state."""
+
+    @property
+    def q(self) -> np.ndarray: ...  # [row, action, gvf]
+
+
+State = TypeVar("State", bound=WithValues)
+
+
+class Learner(ABC, Generic[State]):
     """How to learn the values of all GVFs from the transitions of any behaviour.
 
     A learner is a frozen dataclass.  `supports` names its kinds of learning.  A learner that supports "tables" returns its
@@ -37,7 +48,7 @@ class Learner(ABC):
         """The compiled functions; `variance`: whether to learn the variance function."""
         raise InputError(f"learner: {runs_on(type(self).__name__, self.supports)}; choose another for tables.")
 
-    def begin(self, asked: Stacked, world: Any) -> Any:
+    def begin(self, asked: Stacked, world: MDP) -> State:
         """A fresh state: a named tuple with q, m and anything else the rule needs."""
         raise InputError(f"learner: {runs_on(type(self).__name__, self.supports)}; choose another for tables.")
 
@@ -45,7 +56,7 @@ class Learner(ABC):
         """The times at which the loop pauses for `refresh`, if the behaviour reads m."""
         return ()
 
-    def refresh(self, state: Any, model: Empirical) -> None:  # noqa: B027 (most have nothing to do)
+    def refresh(self, state: State, model: Empirical) -> None:
         """Update the state's tables in place from the evidence at one of the stops."""
 
     def improvements(self, steps: int) -> Sequence[int]:
@@ -53,10 +64,10 @@ class Learner(ABC):
         every = max(100, steps // 1000)
         return range(every, steps, every)
 
-    def improved(self, state: Any, model: Empirical, tried: np.ndarray) -> np.ndarray:
+    def improved(self, state: State, model: Empirical, tried: np.ndarray) -> np.ndarray:
         """pi [state, action, gvf] with improved policies where they are defined by own values; tried [state, action] bool."""
         return improved(model.asked, state.q[model.world.feature], tried)
 
-    def values(self, state: Any, model: Empirical) -> np.ndarray:
+    def values(self, state: State, model: Empirical) -> np.ndarray:
         """The current predictions [gvf, state], without side effects."""
         return predicted_values(model.world, model.asked, state.q)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gvfx.kernel import LearnerRule, Sizes, learn_nothing_at_end, piece
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
+from gvfx.worlds.mdp import MDP
 
 AUTO = (0.0, 0.03, 0.1, 0.3, 1.0)  # the rates that "auto" chooses from
 
@@ -28,7 +29,7 @@ class ModelTables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CertaintyEquivalence(Learner):
+class CertaintyEquivalence(Learner[ModelTables]):
     """Values of all GVFs by linear solves in the model estimated from counts; asymptotically efficient (docs/limit.md).
 
     forgetting: for drifting cumulants, the smallest weight of a new value in the running mean of its outcome: 0 is the plain
@@ -62,7 +63,7 @@ class CertaintyEquivalence(Learner):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _nothing_between_stops()
 
-    def begin(self, asked: Stacked, world: Any) -> ModelTables:
+    def begin(self, asked: Stacked, world: MDP) -> ModelTables:
         m = np.full((world.rows, world.actions, len(asked.names)), float(self.initial_m))
         return ModelTables(np.zeros((0, world.actions, len(asked.names))), m)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from gvfx.questions.gvf import Stacked
 from gvfx.rng import REPLAY, uniform
 from gvfx.schedules import Schedule, ScheduleState
 from gvfx.theory.equations import m_target, q_target
+from gvfx.worlds.mdp import MDP
 
 
 class EpisodeTables(NamedTuple):
@@ -35,7 +36,7 @@ class EpisodeTables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EpisodicExpectedSarsa(Learner):
+class EpisodicExpectedSarsa(Learner[EpisodeTables]):
     """Eqs. 5 and 6 after each episode: a pass for Q in order, then a pass for M in shuffled order with the new Q.
 
     smallest_m: lower bound on the variances.
@@ -52,7 +53,7 @@ class EpisodicExpectedSarsa(Learner):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _rule(*sizes, variance)
 
-    def begin(self, asked: Stacked, world: Any) -> EpisodeTables:
+    def begin(self, asked: Stacked, world: MDP) -> EpisodeTables:
         if world.horizon is None:
             raise InputError("horizon: EpisodicExpectedSarsa learns from whole episodes; give the world a horizon.")
         plain = ExpectedSarsa(self.rate_q, self.rate_m, self.initial_q, self.initial_m).begin(asked, world)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState, as_falling
 from gvfx.theory.equations import m_target, m_target_sampled, q_target, q_target_sampled
+from gvfx.worlds.mdp import MDP
 
 
 class Tables(NamedTuple):
@@ -29,7 +30,7 @@ class Tables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExpectedSarsa(Learner):
+class ExpectedSarsa(Learner[Tables]):
     """Off-policy TD without importance weights: Eq. 5 for Q, Eq. 6 for M.
 
     rate_q, rate_m: a schedule, or the minimum of the paper's (linear from 1 over 500,000 steps).
@@ -46,12 +47,12 @@ class ExpectedSarsa(Learner):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _expected_sarsa(*sizes, variance)
 
-    def begin(self, asked: Stacked, world: Any) -> Tables:
+    def begin(self, asked: Stacked, world: MDP) -> Tables:
         return _tables(self, asked, world, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class ImportanceSampling(Learner):
+class ImportanceSampling(Learner[Tables]):
     """Off-policy TD with the ratio rho' = pi/mu of the next action, clipped to [ratio_low, ratio_high] (paper's ablation)."""
 
     rate_q: float | Schedule = 0.1
@@ -71,11 +72,11 @@ class ImportanceSampling(Learner):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _importance_sampling(*sizes, variance)
 
-    def begin(self, asked: Stacked, world: Any) -> Tables:
+    def begin(self, asked: Stacked, world: MDP) -> Tables:
         return _tables(self, asked, world, self.ratio_low, self.ratio_high)
 
 
-def _tables(learner: ExpectedSarsa | ImportanceSampling, asked: Stacked, world: Any, low: float, high: float) -> Tables:
+def _tables(learner: ExpectedSarsa | ImportanceSampling, asked: Stacked, world: MDP, low: float, high: float) -> Tables:
     if learner.initial_m < 0:
         raise InputError(f"initial_m: {learner.initial_m} is negative; a variance starts at 0 or above.")
     shape = (world.rows, world.actions, len(asked.names))

@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.types import Numbers
+from gvfx.worlds.mdp import MDP, Place
 
 
 class OutcomeTables(NamedTuple):
@@ -28,7 +30,7 @@ class Cumulant(ABC):
     """A signal c_t, one number per transition."""
 
     @abstractmethod
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         """The cumulant's mean, standard deviation and carried drift for every outcome of an MDP."""
 
 
@@ -44,7 +46,7 @@ def _spread(value: float, field: str) -> float:
     return float(value)
 
 
-def _where(world: Any, at: Any) -> np.ndarray:
+def _where(world: MDP, at: Place | None) -> np.ndarray:
     """1.0 in the states of the place `at` and 0.0 elsewhere, [state, 1, 1]; None: all live states."""
     mask = np.zeros((world.states, 1, 1))
     mask[world.live if at is None else world.where(at)] = 1.0
@@ -56,12 +58,12 @@ class Constant(Cumulant):
     """A fixed value, paid when acting in the place `at`: a name, cell, state or list of them (`MDP.where`); None: everywhere."""
 
     value: float
-    at: Any = None
+    at: Place | None = None
 
     def __post_init__(self) -> None:
         _finite(self.value, "Constant.value")
 
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         where = _where(world, self.at)
         return OutcomeTables(self.value * where, 0 * where, 0 * where)
 
@@ -72,13 +74,13 @@ class Distractor(Cumulant):
 
     mean: float
     sd: float
-    at: Any = None
+    at: Place | None = None
 
     def __post_init__(self) -> None:
         _finite(self.mean, "Distractor.mean")
         _spread(self.sd, "Distractor.sd")
 
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         where = _where(world, self.at)
         return OutcomeTables(self.mean * where, self.sd * where, 0 * where)
 
@@ -92,7 +94,7 @@ class Drifter(Cumulant):
 
     sd: float
     start: float = 100.0
-    at: Any = None
+    at: Place | None = None
     advance: Literal["step", "visit"] = "step"
 
     def __post_init__(self) -> None:
@@ -101,7 +103,7 @@ class Drifter(Cumulant):
         if self.advance not in ("step", "visit"):
             raise InputError(f"Drifter.advance: {self.advance!r} is unknown; choose 'step' or 'visit'.")
 
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         where = _where(world, self.at)
         return OutcomeTables(0 * where, 0 * where, where)
 
@@ -112,7 +114,7 @@ class Signal(Cumulant):
 
     name: str
 
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         raise InputError(f"cumulant: an MDP has no signal called {self.name!r}; use Constant, Distractor, Drifter or a table.")
 
 
@@ -123,7 +125,7 @@ class TableCumulant(Cumulant):
     mean: tuple[Any, ...]
     sd: tuple[Any, ...] | float = 0.0
 
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         mean = self._outcomes(world, self.mean, "TableCumulant.mean")
         sd = self._outcomes(world, self.sd, "TableCumulant.sd")
         if (sd < 0).any():
@@ -142,7 +144,7 @@ class TableCumulant(Cumulant):
         return table.reshape(table.shape + (1,) * (3 - table.ndim))
 
 
-def table_cumulant(mean: Any, sd: Any = 0.0) -> TableCumulant:
+def table_cumulant(mean: Numbers, sd: Numbers = 0.0) -> TableCumulant:
     """A cumulant by arrays: mean and sd per state or per state and action."""
 
     def frozen(values: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.questions.policies import Policy, answers, prepared_function
+from gvfx.types import Function, Numbers, Observations
 
 
 class ContinuousPolicy(Policy):
@@ -23,10 +24,10 @@ class ContinuousPolicy(Policy):
     sigma: float | tuple[float, ...]
 
     @abstractmethod
-    def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+    def middles(self, observations: Observations, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         """Middle actions [batch, *shape] at a batch of observations, in the environment's units."""
 
-    def ready(self, observations: Any, shape: tuple[int, ...]) -> ContinuousPolicy:
+    def ready(self, observations: Observations, shape: tuple[int, ...]) -> ContinuousPolicy:
         """A copy prepared for repeated calls of `middles`; the counterpart of `Policy.prepared`."""
         return self
 
@@ -42,7 +43,7 @@ class ContinuousPolicy(Policy):
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
         raise InputError(f"{field}: {type(self).__name__} is for Box actions; give action probabilities for Discrete ones.")
 
-    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+    def at(self, observations: Observations, actions: int, field: str = "policy") -> np.ndarray:
         return self.table(0, actions, field)
 
 
@@ -54,7 +55,7 @@ class GaussianPolicy(ContinuousPolicy):
     sigma: float | tuple[float, ...]
     batched: bool | None = None
 
-    def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+    def middles(self, observations: Observations, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         if callable(self.middle):
             rows = answers(self.middle, self.batched, observations, shape)
         else:
@@ -70,14 +71,14 @@ class GaussianPolicy(ContinuousPolicy):
             raise InputError(f"{field}: the middle action holds nan or infinity; return finite numbers.")
         return out
 
-    def ready(self, observations: Any, shape: tuple[int, ...]) -> GaussianPolicy:
+    def ready(self, observations: Observations, shape: tuple[int, ...]) -> GaussianPolicy:
         if not callable(self.middle):
             return self
         function, batched = prepared_function(self.middle, self.batched, observations, shape)
         return GaussianPolicy(function, self.sigma, batched)
 
 
-def gaussian_policy(middle: Any, sigma: Any, batched: bool | None = None) -> GaussianPolicy:
+def gaussian_policy(middle: Function | Numbers, sigma: Numbers, batched: bool | None = None) -> GaussianPolicy:
     """Box actions: clip(middle(observation) + N(0, sigma^2), low, high), in the environment's units.
 
     middle:  the mean action before clipping: a function of the observation in NumPy or JAX, or one action for all
@@ -92,4 +93,4 @@ def gaussian_policy(middle: Any, sigma: Any, batched: bool | None = None) -> Gau
     if not (spread.size and np.isfinite(spread).all() and (spread > 0).all()):
         raise InputError(f"sigma: {sigma!r:.40} must be above 0; give the standard deviation of the noise in the action's units.")
     own = tuple(spread.ravel().tolist()) if spread.ndim else float(spread)
-    return GaussianPolicy(middle if callable(middle) else tuple(np.ravel(middle).tolist()), own, batched)
+    return GaussianPolicy(middle if callable(middle) else tuple(np.ravel(np.asarray(middle)).tolist()), own, batched)

@@ -6,15 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.questions.cumulants import Constant, Cumulant, Drifter
 from gvfx.questions.own import OwnPolicy
-from gvfx.questions.policies import Policy, as_policy
+from gvfx.questions.policies import Policy, PolicyLike, as_policy
 from gvfx.questions.signals import Measure, Measured, of_transition, over_outcomes
+from gvfx.types import Function
+
+CumulantLike = Cumulant | float | Function  # what is accepted wherever a cumulant is expected
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,17 @@ class GVF:
     discount: float | Callable[..., float] = 0.99
     weight: float = 1.0
     name: str = ""
+
+    if TYPE_CHECKING:  # what the fields may be given as
+
+        def __init__(
+            self,
+            policy: PolicyLike,
+            cumulant: CumulantLike,
+            discount: float | Callable[..., float] = 0.99,
+            weight: float = 1.0,
+            name: str = "",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", as_policy(self.policy))

@@ -13,11 +13,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.types import Function, Observations, Row, Rows
 from gvfx.worlds.mdp import TOLERANCE
 
 
@@ -58,11 +59,11 @@ class Policy(ABC):
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
         """Probabilities [1 or states, actions]; one row if they are the same in every state."""
 
-    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+    def at(self, observations: Observations, actions: int, field: str = "policy") -> np.ndarray:
         """Probabilities [batch, actions] at a batch of observations (state numbers if observations are Discrete)."""
         raise InputError(f"{field}: {type(self).__name__} is for Discrete observations; give a function of the observation.")
 
-    def prepared(self, observations: Any, actions: int) -> Policy:
+    def prepared(self, observations: Observations, actions: int) -> Policy:
         """A copy prepared for repeated calls of `at`: checked, JAX functions compiled, and whether it takes batches decided.
 
         observations: some of those to come, with which functions are tried.
@@ -245,17 +246,20 @@ def _takes_batches(function: Callable[[Any], Any], observations: Any, row: tuple
     return answer.shape == (size, *row)
 
 
-def as_policy(policy: Any) -> Policy:
+PolicyLike = Policy | Row | Rows | Function  # what is accepted wherever a policy is expected
+
+
+def as_policy(policy: PolicyLike) -> Policy:
     """A policy from a policy, one row of probabilities, one row per state, or a function of the observation."""
     if isinstance(policy, Policy):
         return policy
     if callable(policy):
         return CallablePolicy(policy)
     table = checked_rows(policy, "policy")
-    return constant_policy(policy) if table.ndim == 1 else table_policy(policy)
+    return constant_policy(cast(Row, policy)) if table.ndim == 1 else table_policy(cast(Rows, policy))
 
 
-def constant_policy(probabilities: Sequence[float]) -> ConstantPolicy:
+def constant_policy(probabilities: Row) -> ConstantPolicy:
     """The same action probabilities in every state, e.g. ``constant_policy([.25, .25, .25, .25])``."""
     row = checked_rows(probabilities, "policy")
     if row.ndim != 1:
@@ -263,7 +267,7 @@ def constant_policy(probabilities: Sequence[float]) -> ConstantPolicy:
     return ConstantPolicy(tuple(row.tolist()))
 
 
-def table_policy(rows: Any) -> TablePolicy:
+def table_policy(rows: Rows) -> TablePolicy:
     """Action probabilities per state, rows [states, actions]."""
     table = checked_rows(rows, "policy")
     if table.ndim != 2:
@@ -271,7 +275,7 @@ def table_policy(rows: Any) -> TablePolicy:
     return TablePolicy(tuple(map(tuple, table.tolist())))
 
 
-def callable_policy(function: Callable[[Any], Any], batched: bool | None = None) -> CallablePolicy:
+def callable_policy(function: Function, batched: bool | None = None) -> CallablePolicy:
     """Action probabilities by a function of the observation, or of a batch of them (`batched`; None: decided by a trial call)."""
     return CallablePolicy(function, batched)
 
@@ -289,7 +293,7 @@ class Softmax:
         return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def softmax_policy(function: Callable[[Any], Any], temperature: float = 1.0, batched: bool | None = None) -> CallablePolicy:
+def softmax_policy(function: Function, temperature: float = 1.0, batched: bool | None = None) -> CallablePolicy:
     """Probabilities proportional to exp(score / temperature), by a function that returns one score (logit) per action."""
     if not (isinstance(temperature, int | float) and temperature > 0):
         raise InputError(f"temperature: {temperature!r} must be a number above 0.")
@@ -298,7 +302,7 @@ def softmax_policy(function: Callable[[Any], Any], temperature: float = 1.0, bat
     return CallablePolicy(Softmax(function, float(temperature)), batched)
 
 
-def deterministic_policy(choice: Any, batched: bool | None = None) -> DeterministicPolicy:
+def deterministic_policy(choice: Function | Sequence[int] | np.ndarray, batched: bool | None = None) -> DeterministicPolicy:
     """One action per state: actions [states], or a function of the observation that returns the action."""
     if callable(choice):
         return DeterministicPolicy(choice, batched)
@@ -308,7 +312,7 @@ def deterministic_policy(choice: Any, batched: bool | None = None) -> Determinis
     return DeterministicPolicy(tuple(actions.tolist()))
 
 
-def mixture_policy(policies: Sequence[Any], weights: Sequence[float] | None = None) -> MixturePolicy:
+def mixture_policy(policies: Sequence[PolicyLike], weights: Sequence[float] | None = None) -> MixturePolicy:
     """A weighted average of policies (equal weights by default)."""
     parts = tuple(as_policy(p) for p in policies)
     if not parts:

@@ -89,7 +89,7 @@ class Reader:
         mean, sd = (np.broadcast_to(t[:, :, 0], shape).tolist() for t in q.cumulant.tables(spec.skeleton)[:2])
         first, first_action, draw = spec.first_state, spec.first_action, self.noise.standard_normal
 
-        def read(observation: Any, action: int, reward: float, following: Any, info: dict) -> float:
+        def read(observation: Any, action: int, reward: float, following: Any, info: dict[str, Any]) -> float:
             s, a = observation - first, action - first_action
             return mean[s][a] + (sd[s][a] * draw() if sd[s][a] else 0.0)
 
@@ -100,7 +100,7 @@ class Reader:
         return np.tile(self.cumulants, (lanes, 1)), np.tile(self.discounts, (lanes, 1))
 
     def read(
-        self, observation: Any, action: Any, reward: float, following: Any, info: dict, c: np.ndarray, gamma: np.ndarray
+        self, observation: Any, action: Any, reward: float, following: Any, info: dict[str, Any], c: np.ndarray, gamma: np.ndarray
     ) -> None:
         """Write a transition's cumulants into c [gvf] and its discounts into gamma [gvf], ignoring termination."""
         for read, wanted in self._signals:
@@ -120,7 +120,7 @@ class Reader:
             gamma[place] = x
 
     def transition(
-        self, observation: Any, action: Any, reward: float, following: Any, terminated: bool, info: dict
+        self, observation: Any, action: Any, reward: float, following: Any, terminated: bool, info: dict[str, Any]
     ) -> tuple[np.ndarray, np.ndarray]:
         """A transition's cumulants [gvf] and discounts [gvf]: 0 on termination, unchanged on truncation."""
         (c,), (gamma,) = self.begin()

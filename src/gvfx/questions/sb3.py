@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, install
 from gvfx.questions.policies import Policy, checked_rows
 
 
@@ -48,7 +48,7 @@ class StableBaselines(Policy):
 
 
 def from_sb3(
-    model: Any, *, temperature: float | None = None, deterministic: bool = False, algorithm: str = "", trust: bool = False
+    model: object, *, temperature: float | None = None, deterministic: bool = False, algorithm: str = "", trust: bool = False
 ) -> StableBaselines:
     """A Stable-Baselines3 model (PPO, A2C or DQN with Discrete actions) as a policy.
 
@@ -85,7 +85,7 @@ def _sb3_file(path: str, algorithm: str, trust: bool) -> Any:
     try:
         import stable_baselines3
     except ImportError:
-        raise InputError("stable_baselines3: not installed; run pip install 'gvfx[sb3]'.") from None
+        raise InputError(f"stable_baselines3: not installed; run {install('sb3')}.") from None
     if algorithm not in ("PPO", "A2C", "DQN"):
         raise InputError(f"algorithm: {algorithm!r} is not supported; give the class that was saved: 'PPO', 'A2C' or 'DQN'.")
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +17,17 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.questions.cumulants import Cumulant, OutcomeTables
+from gvfx.types import Function
+from gvfx.worlds.mdp import MDP
 
-TransitionFunction = Callable[[Any, Any, float, Any, dict], Any]
+TransitionFunction = Function  # of (observation, action, reward, next_observation, info)
 
 
 class SignalFailed(InputError):
     """A signal that is missing in a transition, is not a number, or is not finite."""
 
 
-def of_transition(function: Callable[..., Any], field: str) -> TransitionFunction:
+def of_transition(function: Function, field: str) -> TransitionFunction:
     """A function of three or five arguments as one of (observation, action, reward, next_observation, info)."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -45,7 +47,7 @@ def of_transition(function: Callable[..., Any], field: str) -> TransitionFunctio
     )
 
 
-class NoInfo(dict):
+class NoInfo(dict[str, Any]):
     """The `info` of a transition known from a table: reading any key raises SignalFailed."""
 
     def __missing__(self, key: Any) -> Any:
@@ -67,7 +69,7 @@ class Measured(Cumulant):
 
     @property
     @abstractmethod
-    def source(self) -> Any:
+    def source(self) -> Hashable:
         """A key for what is read, the same for all components of a vector, so that the vector is read once."""
 
     @abstractmethod
@@ -78,7 +80,7 @@ class Measured(Cumulant):
         """The same signal for one component."""
         return replace(self, index=index, size=None)  # type: ignore[type-var]
 
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         """The signal at every outcome of an MDP; raises SignalFailed if it depends on more than the outcome."""
         return OutcomeTables(over_outcomes(world, self.reader(), "cumulant", self.index), *np.zeros((2, 1, 1, 1)))
 
@@ -127,13 +129,13 @@ class Reward(Measured):
     size = index = None
 
     @property
-    def source(self) -> Any:
+    def source(self) -> Hashable:
         return Reward
 
     def reader(self) -> TransitionFunction:
         return lambda observation, action, reward, following, info: reward
 
-    def tables(self, world: Any) -> OutcomeTables:
+    def tables(self, world: MDP) -> OutcomeTables:
         if world.reward is None:
             raise InputError("cumulant: this world has no reward; give MDP(reward=...) or another cumulant.")
         return OutcomeTables(world.reward, *np.zeros((2, 1, 1, 1)))
@@ -155,13 +157,13 @@ class Info(Measured):
         _check_size(self, "Info")
 
     @property
-    def source(self) -> Any:
+    def source(self) -> Hashable:
         return (Info, self.key, self.missing)
 
     def reader(self) -> TransitionFunction:
         key, missing = self.key, self.missing
 
-        def read(observation: Any, action: Any, reward: float, following: Any, info: dict) -> Any:
+        def read(observation: Any, action: Any, reward: float, following: Any, info: dict[str, Any]) -> Any:
             try:
                 return info[key]
             except KeyError:
@@ -184,7 +186,7 @@ class _Everywhere(float):
 class Measure(Measured):
     """A function of the transition; for a vector, one component (`index`) or all (`size`)."""
 
-    function: Callable[..., Any]
+    function: Function
     index: int | None = None
     size: int | None = None
 
@@ -193,7 +195,7 @@ class Measure(Measured):
         of_transition(self.function, "cumulant")
 
     @property
-    def source(self) -> Any:
+    def source(self) -> Hashable:
         return (Measure, self.function)
 
     def reader(self) -> TransitionFunction:

@@ -20,6 +20,7 @@ from gvfx.errors import InputError, UnknownName
 from gvfx.files import write_whole
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.tensors import pack, unpack
+from gvfx.types import AnyArray, Observations
 
 SHIPPED = Path(__file__).parent / "targets"
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]  # (weights [in, out], biases [out]) of each layer
@@ -71,11 +72,11 @@ class Target(ContinuousPolicy):
         """Numbers in an observation and in an action."""
         return len(self.layers[0][0]), len(self.layers[-1][1])
 
-    def act(self, observations: Any) -> Any:
+    def act(self, observations: AnyArray) -> AnyArray:
         """The actor's action [..., a] without noise, in NumPy or JAX like the observations [..., o]."""
         return actor(self.layers, observations)
 
-    def middles(self, observations: Any, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
+    def middles(self, observations: Observations, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         seen = np.asarray(observations)
         if (*seen.shape[1:], *shape) != self.sizes:
             raise InputError(
@@ -83,16 +84,18 @@ class Target(ContinuousPolicy):
             )
         return self.act(seen)
 
-    def sample(self, observations: Any, noise: Any) -> Any:
+    def sample(self, observations: AnyArray, noise: np.random.Generator | AnyArray) -> AnyArray:
         """An action [..., a]; noise: a NumPy generator, or standard normal numbers [..., a]."""
-        middle = self.act(observations)
+        middle: Any = self.act(observations)
+        drawn: Any = noise
         if isinstance(noise, np.random.Generator):
-            noise = noise.standard_normal(middle.shape, dtype=np.float32)
-        return (middle + self.sigma * noise).clip(-1, 1)
+            drawn = noise.standard_normal(middle.shape, dtype=np.float32)
+        return (middle + self.sigma * drawn).clip(-1, 1)
 
-    def log_prob(self, observations: Any, actions: Any) -> Any:
+    def log_prob(self, observations: AnyArray, actions: AnyArray) -> AnyArray:
         """Log-density [...] of actions [..., a] under the Gaussian *before* it is clipped."""
-        away = (actions - self.act(observations)) / self.sigma
+        taken: Any = actions
+        away = (taken - self.act(observations)) / self.sigma
         return (-0.5 * away**2 - math.log(self.sigma) - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
 
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:

@@ -43,13 +43,14 @@ class Wanted:
 
 def warnings_of(result: Result) -> list[Untried]:
     """The questions that ask about choices which the data hardly have."""
-    support: dict[str, float] = result.experiment.get("support", {})
+    support: Any = result.experiment.get("support", {})
     return [Untried(name, 1 - support[name]) for name in result.names if support.get(name, 1.0) < SUPPORTED]
 
 
 def wanted_by(result: Result) -> list[Wanted]:
     """What to collect next, most useful first; only a log's answers say it."""
-    return [Wanted(c["action"], c["observation"], c["seen"]) for c in result.experiment.get("collect", [])]
+    collect: Any = result.experiment.get("collect", [])
+    return [Wanted(c["action"], c["observation"], c["seen"]) for c in collect]
 
 
 def write_answers(path: Path, result: Result, source: Path) -> None:
@@ -72,7 +73,7 @@ def page_of(result: Result, source: Path) -> Page:
     if curves is not None:
         sections.append(Section("error", "Error over time", "", (curves,)))
     sections.append(Section("steps", "How the steps were spent", _spent(result), (_visits(result, origin),)))
-    failed = [about["failed"]] if "failed" in about else []
+    failed = [str(about["failed"])] if "failed" in about else []
     wanted = wanted_by(result)
     summary = Summary(
         f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",

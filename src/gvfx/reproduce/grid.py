@@ -6,7 +6,7 @@ behaviour's probabilities at the lattice points, not the paths themselves, so a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -121,11 +121,12 @@ def _value_error(b: Build) -> list[Exhibit]:
     results = {m: b.result(DeepCurve(m, "prioritised")) for m in SHOWN}
     times = [s.step for s in results["RoundRobin"].snapshots if s.step < STEPS]  # the paper's 900,000, not the end
     out: list[Exhibit] = []
-    for key, title, pick in [
+    picks: list[tuple[str, str, Callable[[np.ndarray], np.ndarray]]] = [
         ("mean", "mean over GVFs", lambda e: e.mean(axis=(0, 1))),
         ("left", "left goal", lambda e: e[:, 0].mean(axis=0)),
         ("right", "right goal", lambda e: e[:, 1].mean(axis=0)),
-    ]:
+    ]
+    for key, title, pick in picks:
         panels = [
             Panel(m, [_upright(pick(np.abs(s.values - r.truth))) for s in r.snapshots[: len(times)]]) for m, r in results.items()
         ]

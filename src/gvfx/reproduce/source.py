@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from gvfx import __version__
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import stored_result
 from gvfx.report.page import Provenance
 from gvfx.reproduce.curves import AnyCurve, Tuned
 from gvfx.running.result import Result
 
-VERSIONS = f"gvfx {version('gvfx')}, numba {version('numba')}, numpy {version('numpy')}, Python {platform.python_version()}"
+VERSIONS = f"gvfx {__version__}, numba {version('numba')}, numpy {version('numpy')}, Python {platform.python_version()}"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Gaussians, Reader, shifted
 from gvfx.questions.signals import Measured
+from gvfx.types import Environment
 from gvfx.worlds.spec import (
     DiscreteSpec,
     box_action_spec,
@@ -77,7 +78,9 @@ class _Step:
     info: dict
 
 
-def check(env: Any, questions: Sequence[GVF] = (), steps: int = 1000, seed: int = 0) -> list[Finding]:
+def check(
+    env: Environment | Callable[[], Environment], questions: Sequence[GVF] = (), steps: int = 1000, seed: int = 0
+) -> list[Finding]:
     """Mistakes in an environment and its questions; an empty list if none was found.
 
     env:   a Gymnasium environment, or a function that makes one (each of the two test runs then has its own).

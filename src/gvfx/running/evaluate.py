@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError, RunError
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
+from gvfx.learners.base import Learner
 from gvfx.questions.gvf import GVF, expand
 from gvfx.running.backends import as_world, open_backend
 from gvfx.running.checkpoint import Checkpoints, folder_for
@@ -25,14 +25,16 @@ from gvfx.running.plan import Plan, checked_seeds, whole
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
 from gvfx.running.result import Result, gather
-from gvfx.running.tracking import Tracking
+from gvfx.running.tracking import Tracked, Tracking
+from gvfx.types import Environment
+from gvfx.worlds.world import World
 
 
 def evaluate(
-    world: Any,
+    world: World | Environment | str,
     questions: Sequence[GVF],
     behaviour: Behaviour | None = None,
-    learner: Any = None,
+    learner: Learner | None = None,
     *,
     steps: float = 100_000,
     seeds: int | Iterable[int] = 1,
@@ -46,7 +48,7 @@ def evaluate(
     progress: bool | Report | None = None,
     save: str | Path | None = None,
     checkpoint: str | Path | None = None,
-    track: Any = None,
+    track: Tracked | Sequence[Tracked] | None = None,
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gvfx.running.record import Part
+    from gvfx.running.result import Result
 
 NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
@@ -17,8 +22,8 @@ class Interrupted(KeyboardInterrupt):
     `exit_code` is the conventional exit code of a program that ends because of it: 130 or 143.
     """
 
-    result: Any = None
-    parts: Any = None
+    result: Result | None = None
+    parts: Sequence[Part] | None = None
 
     def __init__(self, signum: int, step: int, checkpoint: Path | None = None) -> None:
         """checkpoint: the folder of the run's checkpoints, if it has one."""

@@ -25,24 +25,31 @@ from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.reader import Reader, policies_only
 from gvfx.running.result import Result, Snapshot
 from gvfx.theory.exact import DENSE_BELOW
+from gvfx.types import Columns, Row
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
 NEXT = 5  # number of choices listed as worth collecting
 
 
+Column = Row  # one entry per transition
+
+
 class Log(NamedTuple):
     """Transitions as columns, one entry per transition; states and actions are whole numbers from 0."""
 
-    observation: Any
-    action: Any
-    next_observation: Any
-    terminated: Any
-    reward: Any = None
-    behaviour_prob: Any = None  # the probability with which the action was taken
-    info: Mapping[str, Any] | None = None  # further columns, for Info("column")
+    observation: Column
+    action: Column
+    next_observation: Column
+    terminated: Column
+    reward: Column | None = None
+    behaviour_prob: Column | None = None  # the probability with which the action was taken
+    info: Mapping[str, Column] | None = None  # further columns, for Info("column")
     states: int | None = None  # number of states, if the log may not contain all of them
     actions: int | None = None  # likewise
+
+
+Checked = Any  # a Log all of whose columns are arrays
 
 
 def as_log(table: Any) -> Log:
@@ -79,7 +86,7 @@ def as_log(table: Any) -> Log:
     return Log(**columns)
 
 
-def evaluate_log(log: Any, questions: Sequence[GVF], *, save: str | Path | None = None) -> Result:
+def evaluate_log(log: Log | Columns, questions: Sequence[GVF], *, save: str | Path | None = None) -> Result:
     """Answer questions from a log of transitions (`gvfx.Log`, or a mapping of its columns); `save` is a file for the result."""
     if save is not None:
         check_writable(save, "save")
@@ -89,7 +96,7 @@ def evaluate_log(log: Any, questions: Sequence[GVF], *, save: str | Path | None 
     return result
 
 
-def _answered(log: Log, questions: Sequence[GVF]) -> Result:
+def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
     spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
     asked = stack(policies_only(questions, spec), spec.skeleton)
     reader = Reader(questions, spec)
@@ -139,7 +146,7 @@ def _answered(log: Log, questions: Sequence[GVF]) -> Result:
     )
 
 
-def _signals(log: Log, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
+def _signals(log: Checked, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
     """Cumulants and discounts [transition, gvf]; discounts are 0 on termination."""
     c, gamma = reader.begin(len(log.observation))
     reward = np.full(len(c), np.nan) if log.reward is None else log.reward
@@ -150,7 +157,7 @@ def _signals(log: Log, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
     return c, gamma * ~log.terminated[:, None]
 
 
-def _counted(log: Log, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
+def _counted(log: Checked, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
     """The log's outcomes, counted."""
     ends = log.terminated
     key = (log.observation * skeleton.actions + log.action) * (skeleton.states + 1) + np.where(

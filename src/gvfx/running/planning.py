@@ -25,8 +25,10 @@ from gvfx.running.drive import drive
 from gvfx.running.plan import Plan, checked_seeds
 from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
+from gvfx.types import Described, Environment
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import is_environment
+from gvfx.worlds.world import World
 
 OPTIMUM = "optimum"
 DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # each behaviour's fixed point in a known world
@@ -70,7 +72,7 @@ class Costs:
         rows = [f"{c.name}: {c.steps:,.0f} steps, {c.low:,.0f} to {c.high:,.0f}" for c in self.costs]
         return "\n".join([f"for a mean squared error of {self.error:g}", *rows, f"at least: {self.bound:,.0f} steps"])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Described:
         """Plain data; infinite values become None."""
         names = ("steps", "low", "high")
         rows = {c.name: {n: getattr(c, n) if math.isfinite(getattr(c, n)) else None for n in names} for c in self.costs}
@@ -78,7 +80,7 @@ class Costs:
 
 
 def plan(
-    world: MDP | Any,
+    world: World | Environment | str,
     questions: Sequence[GVF],
     error: float,
     *,
@@ -98,41 +100,43 @@ def plan(
     steps_needed(1.0, error)  # refuses an error of 0 or less
     if pilot < 0:
         raise InputError(f"pilot: {pilot} is negative; give a number of steps, or 0 to treat the world as known.")
-    world = as_world(world)
-    if is_environment(world):
-        world = known_world(world, questions) or world
-        if is_environment(world) and not pilot:
+    given: Any = as_world(world)
+    if is_environment(given):
+        given = known_world(given, questions) or given
+        if is_environment(given) and not pilot:
             raise InputError("pilot: this environment does not expose its transition table; give steps to estimate it from.")
-    elif not isinstance(world, MDP):
-        raise InputError(f"world: {type(world).__name__} is not supported; give a finite world or Discrete observations.")
+    elif not isinstance(given, MDP):
+        raise InputError(f"world: {type(given).__name__} is not supported; give a finite world or Discrete observations.")
     unseen = 0
     if pilot:
-        known = run_pilot(world, questions, pilot, seed, calibrate)
+        known = run_pilot(given, questions, pilot, seed, calibrate)
         known = replace(known, asked=known.asked._replace(calibrated=False))  # calibrated below, in the estimated world
         counted = known.world.feature[known.world.live]
-        world, questions = estimated(known)
-        unseen = int((~world.live[counted]).sum())
+        given, questions = estimated(known)
+        unseen = int((~given.live[counted]).sum())
     wanted = error
     if calibrate:
-        asked = stack(questions, world, "calibrated")
-        squares = exact.values(world, questions) ** 2 @ evaluation(world)
+        asked = stack(questions, given, "calibrated")
+        squares = exact.values(given, questions) ** 2 @ evaluation(given)
         if not (squares > 0).all():
             raise InputError(
                 f"calibrate: {asked.names[int(squares.argmin())]} is 0 everywhere, so its relative error is undefined."
             )
         questions = [replace(q, weight=float(w)) for q, w in zip(expand(questions), asked.weights / squares, strict=True)]
         wanted = error * asked.weights.sum() / sum(q.weight for q in questions)  # as a mean with these weights
-    best = optimal(world, questions)
-    designs = {name: make(world, questions) for name, make in DESIGNS.items()} | {OPTIMUM: best.behaviour}
+    best = optimal(given, questions)
+    designs = {name: make(given, questions) for name, make in DESIGNS.items()} | {OPTIMUM: best.behaviour}
     costs = []
     for name, mu in designs.items():
-        f = forecast(world, questions, mu, draws=draws)
+        f = forecast(given, questions, mu, draws=draws)
         costs.append(Cost(name, mu, f, f.steps(wanted), f.steps(wanted, 0.05), f.steps(wanted, 0.95)))
     costs.sort(key=lambda c: -c.steps)
     return Costs(float(error), tuple(costs), steps_needed(best.bound, wanted), pilot, unseen)
 
 
-def run_pilot(world: MDP | Any, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False) -> Empirical:
+def run_pilot(
+    world: MDP | Environment, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False
+) -> Empirical:
     """The evidence of OptimalDesign after a number of steps."""
     method, once = (OptimalDesign(), CertaintyEquivalence()), Plan.checked(steps, steps, ())
     backend = open_backend(world, questions, *method, plan=once, calibrate=calibrate)

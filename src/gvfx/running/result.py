@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy
@@ -18,6 +18,10 @@ from gvfx.files import write_whole
 from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.record import Part
 from gvfx.tensors import pack
+from gvfx.types import Described
+
+if TYPE_CHECKING:
+    import pandas
 
 SAID = ("environment", "behaviour", "learner", "failed", "run")  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
@@ -56,7 +60,7 @@ class Result:
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: cells outside the goals' discs
     actors: np.ndarray | None = None  # [seed, weight] continuous actions: the behaviour's actor at the end (not saved)
     expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error, if the truth is not known
-    experiment: dict[str, Any] = field(default_factory=dict)
+    experiment: Described = field(default_factory=dict)
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, if the run kept it (not saved)
     stopped: np.ndarray | None = None  # [seed] steps done, with a stopping rule
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound on the error at the end
@@ -109,7 +113,7 @@ class Result:
         """The labels of the last axis of `visits`: actions, or with Box actions whose policy was followed."""
         return self.predictor.choices(self.names, self.visits.shape[2])
 
-    def predict(self, observation: Any, action: Any = None) -> np.ndarray:
+    def predict(self, observation: object, action: object = None) -> np.ndarray:
         """Predictions [gvf] at an observation (or [gvf, ...] at a batch of them), averaged over seeds.
 
         action: for Box actions, a first action (or one per observation) before the questions' policies are followed.
@@ -118,7 +122,7 @@ class Result:
             return self.predictor.action_values(observation, action)
         return self.predictor.at(observation, self.values, np.empty(0))[0].mean(axis=0)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Described]:
         """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits."""
         predicted, error = self.values.mean(axis=0), standard_error(self.values)
         truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
@@ -143,7 +147,7 @@ class Result:
         """Whether `intervals` is available."""
         return self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
 
-    def to_dataframe(self) -> Any:
+    def to_dataframe(self) -> pandas.DataFrame:
         """`rows` as a pandas DataFrame."""
         try:
             import pandas
@@ -163,6 +167,7 @@ class Result:
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
         width = max(map(len, self.names))
+        supports: Any = self.experiment.get("support", {})
         for i, name in enumerate(self.names):
             v = self.values[:, i].mean(axis=0)
             line = f"{name:<{width}}  mean over visits {v @ share:.4g}, from {v[share > 0].min():.4g} to {v[share > 0].max():.4g}"
@@ -171,11 +176,12 @@ class Result:
                 sure = np.isfinite(wide)
                 line += f", ± {wide[sure].mean():.2g}" if sure.any() else ""
                 line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
-            support = self.experiment.get("support", {}).get(name, 1.0)
+            support = supports.get(name, 1.0)
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
-        if self.experiment.get("collect"):
-            wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in self.experiment["collect"])
+        collect: Any = self.experiment.get("collect")
+        if collect:
+            wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in collect)
             lines.append("collect next: " + ", ".join(wanted))
         return "\n".join(lines)
 
@@ -210,7 +216,7 @@ class Result:
 
     def intervals(
         self,
-        observation: Any = None,
+        observation: object = None,
         level: float = 0.95,
         method: Literal["asymptotic", "bootstrap"] = "asymptotic",
         draws: int = 200,
@@ -255,7 +261,7 @@ class Result:
             return np.empty(0)
         return np.stack([standard_errors(m) for m in self.models])[..., : self.values.shape[2]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Described:
         """The curves and a summary as plain data."""
         error = self.error
         return {

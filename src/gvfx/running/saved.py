@@ -15,10 +15,11 @@ from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.predictor import Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
 from gvfx.running.result import CURVES, FORMAT, TABLES, VERSION, Result, Snapshot
 from gvfx.tensors import unpack
+from gvfx.types import Environment
 from gvfx.worlds.spec import BoxActionSpec, network_spec
 
 
-def load(path: str | Path, env: Any = None, questions: Sequence[GVF] = ()) -> Result:
+def load(path: str | Path, env: Environment | None = None, questions: Sequence[GVF] = ()) -> Result:
     """A result written by `Result.save`; a damaged, foreign or newer file is refused with a one-sentence error.
 
     env, questions: for networks, to predict at new observations (policies are not stored).

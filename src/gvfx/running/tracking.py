@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, install
 from gvfx.running.result import Result
+from gvfx.types import Described
 
-Log = Callable[[dict[str, Any]], None]
+Log = Callable[[Described], None]
 
 
 class Tracker(ABC):
@@ -56,12 +56,10 @@ class TensorBoard(Tracker):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            raise InputError(
-                "track: TensorBoard is not installed; run pip install 'gvfx[tensorboard]', or use track='run.jsonl'."
-            ) from None
+            raise _not_installed("TensorBoard", "tensorboard") from None
         writer = SummaryWriter(str(self.folder))
 
-        def log(record: dict[str, Any]) -> None:
+        def log(record: Described) -> None:
             for name, value in _numbers(record).items():
                 writer.add_scalar(f"seed {record['seed']}/{name}", value, record["step"])
 
@@ -80,24 +78,29 @@ class WeightsAndBiases(Tracker):
         try:
             import wandb
         except ImportError:
-            raise InputError(
-                "track: Weights & Biases is not installed; run pip install 'gvfx[wandb]', or use track='run.jsonl'."
-            ) from None
+            raise _not_installed("Weights & Biases", "wandb") from None
         run = wandb.init(project=self.project, mode=self.mode, dir=None if self.folder is None else str(self.folder))
 
-        def log(record: dict[str, Any]) -> None:
+        def log(record: Described) -> None:
             at = {"step": record["step"]}
             run.log(at | {f"seed {record['seed']}/{name}": value for name, value in _numbers(record).items()})
 
         return log, run.finish
 
 
-def _numbers(record: dict[str, Any]) -> dict[str, float]:
+def _not_installed(name: str, extra: str) -> InputError:
+    return InputError(f"track: {name} is not installed; run {install(extra)}, or use track='run.jsonl'.")
+
+
+def _numbers(record: Described) -> dict[str, float]:
     """The numbers of a record that can be plotted over steps."""
     return {name: value for name, value in record.items() if isinstance(value, float) and name not in ("seed", "step")}
 
 
-def as_trackers(track: Any) -> tuple[Tracker, ...]:
+Tracked = str | Path | Tracker  # a file of JSON lines, or a tracker
+
+
+def as_trackers(track: Tracked | Sequence[Tracked]) -> tuple[Tracker, ...]:
     """Trackers from a file name, a tracker, or a list of either."""
     several = track if isinstance(track, Sequence) and not isinstance(track, str) else [track]
     made = tuple(JsonLines(t) if isinstance(t, str | Path) else t for t in several)
@@ -111,7 +114,7 @@ class Tracking:
     """A listener that passes every measurement to trackers; the error is the estimated one if the truth is not known, and is
     left out if there is no estimate."""
 
-    def __init__(self, track: Any) -> None:
+    def __init__(self, track: Tracked | Sequence[Tracked] | None) -> None:
         self.begun = time.perf_counter()
         self.open: list[tuple[Log, Callable[[], None]]] = []
         try:
@@ -124,7 +127,7 @@ class Tracking:
     def began(self, seed: int) -> None: ...
     def stepped(self, seed: int, t: int) -> None: ...
 
-    def _tell(self, record: dict[str, Any]) -> None:
+    def _tell(self, record: Described) -> None:
         for log, _ in self.open:
             log({k: v for k, v in record.items() if not (isinstance(v, float) and not math.isfinite(v))})
 

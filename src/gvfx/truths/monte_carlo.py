@@ -20,6 +20,7 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Reader, Targets
+from gvfx.types import Described, Environment, Function
 from gvfx.worlds.spec import (
     DiscreteSpec,
     box_action_spec,
@@ -40,7 +41,7 @@ class MonteCarlo:
     """Estimated true values with their standard errors."""
 
     names: tuple[str, ...]
-    points: tuple[Any, ...]  # the observations at which they hold; "start" stands for the start distribution
+    points: tuple[object, ...]  # the observations at which they hold; "start" stands for the start distribution
     values: np.ndarray  # [gvf, point]
     standard_errors: np.ndarray  # [gvf, point]
     residuals: np.ndarray  # [gvf, point] bound on the mean return that was cut off
@@ -51,7 +52,7 @@ class MonteCarlo:
         worst = float(self.standard_errors.max())
         return f"MonteCarlo({len(self.names)} questions at {len(self.points)} points, standard errors up to {worst:.3g})"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Described:
         """Everything as plain data."""
         points = [p.tolist() if hasattr(p, "tolist") else p for p in self.points]
         arrays = ("values", "standard_errors", "residuals", "episodes", "precise")
@@ -59,11 +60,11 @@ class MonteCarlo:
 
 
 def truth_of(
-    env: Any,
+    env: Environment,
     questions: Sequence[GVF],
-    points: int | Sequence[Any] | None = None,
+    points: int | Sequence[object] | None = None,
     *,
-    reset_to: Callable[[Any, Any], Any] | None = None,
+    reset_to: Function | None = None,
     precision: float | None = None,
     relative: float | None = None,
     max_episodes: int = 10_000,
@@ -231,9 +232,7 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-def _starts(
-    env: Any, points: int | Sequence[Any] | None, reset_to: Callable[[Any, Any], Any] | None, rng: np.random.Generator
-) -> list[_Start]:
+def _starts(env: Any, points: int | Sequence[object] | None, reset_to: Function | None, rng: np.random.Generator) -> list[_Start]:
     if points is None:
         return [_Start("start", lambda env, rng: (env, env.reset(seed=_seed(rng))[0]))]
     if isinstance(points, int):

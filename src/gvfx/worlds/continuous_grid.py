@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 
 from gvfx.errors import InputError, UnknownName
+from gvfx.types import Described
 
 if TYPE_CHECKING:
     import jax
@@ -114,7 +115,7 @@ class ContinuousGrid:
         """Which discs each point lies in, bool [..., disc], for points [..., 2]; a point on the rim is inside."""
         return _distance(self, np.asarray(points, float)[..., None, :], self.centres) <= self.radius + 1e-9
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Described:
         """All fields as JSON types; `from_dict` reads them back."""
         return {
             **asdict(self),
@@ -123,17 +124,18 @@ class ContinuousGrid:
         }
 
     @classmethod
-    def from_dict(cls, written: Mapping[str, Any]) -> ContinuousGrid:
+    def from_dict(cls, written: Mapping[str, object]) -> ContinuousGrid:
         """The world that `as_dict` described."""
         known = [field.name for field in fields(cls)]
         for name in written:
             if name not in known:
                 raise UnknownName("world", name, known)
+        described: dict[str, Any] = dict(written)
         try:
-            goals = tuple(Goal(**goal) for goal in written["goals"])
+            goals = tuple(Goal(**goal) for goal in described["goals"])
         except (KeyError, TypeError):
             raise InputError("goals: give a list of {name, at, mean, sd}.") from None
-        return cls(**{**written, "goals": goals})
+        return cls(**{**described, "goals": goals})
 
     @property
     def _covered(self) -> float:

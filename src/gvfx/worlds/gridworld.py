@@ -106,7 +106,7 @@ def four_rooms(goals: Mapping[str, tuple[int, int]] | None = None, slip: float =
 
 def _read_map(
     size: Any, goals: dict[str, tuple[int, int]], walls: Iterable[tuple[int, int]]
-) -> tuple[int, int, dict, np.ndarray]:
+) -> tuple[int, int, dict[str, tuple[int, int]], np.ndarray]:
     if isinstance(size, str):
         lines = size.strip("\n").splitlines()
         height, width = len(lines), max(map(len, lines), default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gvfx.errors import InputError
+from gvfx.types import Row, Rows
 
 TOLERANCE = 1e-6  # how far probabilities may be from summing to one
 
@@ -24,6 +25,9 @@ class Layout:
     walls: np.ndarray  # [height, width] bool
     goals: Mapping[str, tuple[int, int]]
     arrows: tuple[tuple[int, int], ...] = ((0, -1), (0, 1), (-1, 0), (1, 0))  # (row, column) step of each action
+
+
+Place = str | int | Sequence[str | int | tuple[int, int]] | np.ndarray  # a name, a state, a cell (row, column), or several
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,7 @@ class MDP:
     places: Mapping[str, np.ndarray] = field(default_factory=dict)
     layout: Layout | None = None
     reward: np.ndarray | None = None
-    recipe: tuple[str, Mapping[str, Any]] | None = None
+    recipe: tuple[str, Mapping[str, object]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "next", np.asarray(self.next))
@@ -107,7 +111,20 @@ class MDP:
             )
 
     @classmethod
-    def from_matrix(cls, P: Any, start: Any = None, terminal: Any = None, horizon: int | None = None, **rest: Any) -> MDP:
+    def from_matrix(
+        cls,
+        P: Sequence[Rows] | np.ndarray,
+        start: Row | None = None,
+        terminal: Row | None = None,
+        horizon: int | None = None,
+        *,
+        live: np.ndarray | None = None,
+        features: np.ndarray | None = None,
+        places: Mapping[str, np.ndarray] | None = None,
+        layout: Layout | None = None,
+        reward: np.ndarray | None = None,
+        recipe: tuple[str, Mapping[str, object]] | None = None,
+    ) -> MDP:
         """An MDP from dense transition probabilities P [states, actions, states]; starts uniformly by default."""
         P = np.asarray(P, dtype=float)
         if P.ndim != 3 or P.shape[0] != P.shape[2]:
@@ -127,7 +144,8 @@ class MDP:
             raise InputError(f"terminal: expected one entry per state, [{states}], but got {list(terminal.shape)}.")
         if start is None:
             start = np.where(terminal, 0.0, 1.0) / max(1, (~terminal).sum())
-        return cls(order, prob, np.asarray(start, float), terminal, horizon, **rest)
+        first = np.asarray(start, float)
+        return cls(order, prob, first, terminal, horizon, live, features, places or {}, layout, reward, recipe)  # type: ignore[arg-type]
 
     @property
     def states(self) -> int:
@@ -164,7 +182,7 @@ class MDP:
         """The states that can be reached from the start distribution, [states] bool."""
         return reached_from(self)
 
-    def where(self, at: Any) -> np.ndarray:
+    def where(self, at: Place) -> np.ndarray:
         """State indices of a place: a name, a (row, column) cell, a state index, or a list of those."""
         if isinstance(at, str):
             if at not in self.places:
@@ -177,7 +195,8 @@ class MDP:
             and all(isinstance(v, int | np.integer) for v in at)
             and self.layout is not None
         ):
-            row, column = at
+            cell: Any = at
+            row, column = cell
             if not (0 <= row < self.layout.height and 0 <= column < self.layout.width):
                 raise InputError(f"at: cell {at} lies outside the {self.layout.height}x{self.layout.width} map; count from 0.")
             return np.array([row * self.layout.width + column])
@@ -189,7 +208,7 @@ class MDP:
             return np.concatenate([np.empty(0, int), *(self.where(a) for a in at)])
         raise InputError(f"at: {at!r} is not a place; give a name, a (row, column) cell or a state index.")
 
-    def with_features(self, features: np.ndarray, recipe: tuple[str, Mapping[str, Any]] | None = None) -> MDP:
+    def with_features(self, features: np.ndarray, recipe: tuple[str, Mapping[str, object]] | None = None) -> MDP:
         """The same world with state aggregation: features [states] gives the table row of each state."""
         return replace(self, features=np.asarray(features), recipe=recipe)
 

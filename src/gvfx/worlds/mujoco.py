@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from gvfx.errors import InputError, UnknownName
+from gvfx.errors import InputError, UnknownName, install
 
 MUJOCO_VERSION = "3.17.0"  # the first with `mujoco.batch`, the last that dm_control runs on
 MODELS = Path(__file__).parent / "models"
@@ -71,11 +71,9 @@ def import_mujoco() -> Any:
     try:
         import mujoco
     except ImportError:
-        raise NoMuJoCo("mujoco: not installed; run pip install 'gvfx[mujoco]'.") from None
+        raise NoMuJoCo(f"mujoco: not installed; run {install('mujoco')}.") from None
     if mujoco.__version__ != MUJOCO_VERSION:
-        raise NoMuJoCo(
-            f"mujoco: version {mujoco.__version__} is installed, {MUJOCO_VERSION} is needed; run pip install 'gvfx[mujoco]'."
-        )
+        raise NoMuJoCo(f"mujoco: version {mujoco.__version__} is installed, {MUJOCO_VERSION} is needed; run {install('mujoco')}.")
     return mujoco
 
 

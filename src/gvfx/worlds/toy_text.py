@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.types import Environment
 from gvfx.worlds.mdp import MDP, reachable
 from gvfx.worlds.spec import environment_name, layers, time_limit
 
@@ -20,13 +21,13 @@ def is_toy_text(env: Any) -> bool:
     return own and not _changed_by(env)
 
 
-def from_gymnasium(env: Any) -> MDP:
+def from_gymnasium(env: Environment) -> MDP:
     """FrozenLake, Taxi, CliffWalking and others with `P` and `initial_state_distrib`, as an MDP with their reward.
 
     A TimeLimit becomes the horizon.  States whose every arrival ends the episode are terminal; the other reachable states
     are `live`.
     """
-    inner = getattr(env, "unwrapped", env)
+    inner: Any = getattr(env, "unwrapped", env)
     for name in ("P", "initial_state_distrib"):
         if not hasattr(inner, name):
             raise InputError(f"env: {environment_name(env)} has no {name}; give gvfx.evaluate the environment itself.")

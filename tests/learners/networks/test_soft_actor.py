@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import equinox as eqx
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from helpers.critics import SIGMAS, SMALL, make_agent, make_batch, plain, plain_
 from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor
 from gvfx.learners.networks.soft_actor import Surroundings
+
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # older versions have it there
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_temperature_holds_the_entropy_at_its_target(targets):
 def test_gradient_of_the_actor_is_that_of_finite_differences(targets):
     agent = make_agent(targets, Actor(normalised=False), SMALL)  # the mean that normalises counts as a constant
     assert agent.actor is not None
-    with jax.enable_x64(True):
+    with enable_x64(True):
         learning = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, float)), agent.begin(np.random.default_rng(3)))
         rows, noise = (np.float64(x) for x in make_batch(agent))
         middles = rows[:, agent.columns.notes].reshape(-1, 2, 6)

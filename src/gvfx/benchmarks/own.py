@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 import gvfx
-from benchmarks.rows import Row, as_table, at_most, machine
+from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.running.result import standard_error
 from gvfx.schedules import Fixed, Linear
 

@@ -11,10 +11,11 @@ import numpy as np
 from rich.console import Console
 
 import gvfx
-from benchmarks.rows import Row, as_table, at_most, machine
+from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
+from gvfx.questions.policies import PolicyLike
 from gvfx.running.result import standard_error
 
-POLICIES = {
+POLICIES: dict[str, PolicyLike] = {
     "random": gvfx.uniform_policy(),
     "balancing": lambda o: [0.9, 0.1] if o[2] + o[3] < 0 else [0.1, 0.9],
     "careless": lambda o: [0.7, 0.3] if o[2] + 0.5 * o[3] < 0.05 else [0.3, 0.7],

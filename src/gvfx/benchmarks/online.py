@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 from rich.console import Console
 
-from benchmarks.rows import Row, as_table, at_most, machine
 from gvfx.behaviours.optimal import OptimalDesign
+from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import uniform_policy
@@ -88,7 +88,8 @@ def seconds_per_step(call: Callable[[int], None], steps: int) -> float:
 def overhead(name: str, count: int, steps: int, repetitions: int, kind: Callable[..., Any] = Ours, bar: float = BAR) -> Row:
     """What the agent adds to a step of an environment, in microseconds."""
     ours, bare = kind(gym.make(name), count), Bare(gym.make(name))
-    ours(200), bare(200)
+    ours(200)
+    bare(200)
     pairs = [(seconds_per_step(ours, steps), seconds_per_step(bare, steps)) for _ in range(repetitions)]
     with_agent, alone = (min(times) * 1e6 for times in zip(*pairs))
     note = f"with the agent {with_agent:.1f} us, env.step alone {alone:.1f} us"

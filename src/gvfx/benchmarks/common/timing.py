@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import Row
 from gvfx.behaviours.base import Behaviour
+from gvfx.benchmarks.common.rows import Row
 from gvfx.experiments.settings.tabular import Setting
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner

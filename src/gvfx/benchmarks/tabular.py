@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks import reference
-from benchmarks.c_loop import against_c, through_evaluate
-from benchmarks.rows import Row, as_table, at_least, at_most, machine
-from benchmarks.timing import FULL, QUICK, Case, Effort, Rows, Run, rates, side_by_side
 from gvfx.behaviours.successor import SuccessorRepresentation
+from gvfx.benchmarks.common import reference
+from gvfx.benchmarks.common.c_loop import against_c, through_evaluate
+from gvfx.benchmarks.common.rows import Row, as_table, at_least, at_most, machine
+from gvfx.benchmarks.common.timing import FULL, QUICK, Case, Effort, Rows, Run, rates, side_by_side
 from gvfx.experiments.settings.tabular import CARDINAL, DISCOUNT, paper
 from gvfx.kernel import BehaviourRule, Sizes, Transition, whole
 from gvfx.questions.cumulants import Constant
@@ -285,15 +285,3 @@ def run(console: Console, quick: bool = False) -> Rows:
     console.print(as_table(rows))
     console.print(f"measured in {time.perf_counter() - begun:.0f} s", highlight=False)
     return rows
-
-
-def main() -> int:
-    """Run the benchmark; 1 if a bar was missed.  `--quick` measures for a shorter time."""
-    import sys
-
-    rows = run(Console(), quick="--quick" in sys.argv[1:])
-    return int(any(row.passed is False for row in rows))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
-from benchmarks.rows import Row, as_table, at_least, machine
+from gvfx.benchmarks.common.rows import Row, as_table, at_least, machine
 from gvfx.errors import InputError
 from gvfx.worlds.mujoco import CHEETAH, WALKER, Domain, Lockstep, import_mujoco
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.rows import Row, at_least
-from benchmarks.timing import Effort, Rows, Run, rates, side_by_side
+from gvfx.benchmarks.common.rows import Row, at_least
+from gvfx.benchmarks.common.timing import Effort, Rows, Run, rates, side_by_side
 from gvfx.experiments.settings.tabular import Setting, paper
 from gvfx.rng import seed_streams
 from gvfx.running.evaluate import evaluate

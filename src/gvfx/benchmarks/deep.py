@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
-from benchmarks.rows import Row, as_table, at_least, at_most, machine
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.wrappers import Epsilon, Floor
+from gvfx.benchmarks.common.rows import Row, as_table, at_least, at_most, machine
 from gvfx.experiments.settings.grid import EPSILON, questions
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep

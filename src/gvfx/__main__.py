@@ -1,4 +1,4 @@
-"""`python -m gvfx.cli` is `gvfx`."""
+"""`python -m gvfx` is `gvfx`."""
 
 from gvfx.cli import main
 

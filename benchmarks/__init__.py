@@ -1,1 +1,0 @@
-"""Speed measurements of gvfx, each against a bar; see README.md here."""

@@ -1,0 +1,60 @@
+"""Completion in bash: commands, options and the names that commands take."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gvfx import benchmarks
+from gvfx.behaviours.base import Behaviour
+from gvfx.cli import completion
+from gvfx.experiments.settings.grid import CONTINUOUS
+from gvfx.learners.base import Learner
+from gvfx.names import public_classes
+from gvfx.reproduce import ITEMS
+
+START = "import sys; sys.argv = ['gvfx']; from gvfx.cli import main; main()"
+
+
+def bash(*words):
+    """What bash would offer for the last of these words."""
+    asked = {"_GVFX_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(["gvfx", *words]), "COMP_CWORD": str(len(words))}
+    command = [sys.executable, "-c", START]
+    return subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_commands_and_options():
+    assert bash("re") == ["reproduce", "report"]
+    assert bash("bench", "--qu") == ["--quick"]
+
+
+def test_names_are_offered_where_a_command_takes_them():
+    assert bash("run", "dis") == ["distinct", "distinct-x2", "distinct-x4"]
+    assert bash("run", "same", "--behaviour", "GVFE") == ["GVFExplorer"]
+    assert bash("bench", "") == benchmarks.names()
+
+
+def test_a_script_for_bash_is_shown():
+    command = [sys.executable, "-c", START.replace("['gvfx']", "['gvfx', '--show-completion', 'bash']")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "complete -o default" in shown and "gvfx" in shown
+
+
+@pytest.mark.parametrize(
+    ("offered", "expected"),
+    [
+        (completion.behaviours, {*public_classes(Behaviour), "SR", "BPS"}),
+        (completion.learners, {*public_classes(Learner)}),
+        (completion.items, {*ITEMS, "tabular", "deep", "mujoco", "limit"}),
+        (completion.presets, {"paper", "authors", "recommended"}),
+        (completion.domains, {"walker", "cheetah"}),
+    ],
+)
+def test_all_names_are_offered(offered, expected):
+    assert expected <= set(offered("")) and len(offered("")) == len(set(offered("")))
+    if offered is completion.presets:
+        for name in offered(""):
+            CONTINUOUS.experiment("RoundRobin", name)  # an unknown preset is refused
