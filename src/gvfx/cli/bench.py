@@ -19,7 +19,8 @@ def bench(
     which: Annotated[
         str,
         typer.Argument(
-            help="cartpole, deep, limit, mujoco, online, own, random_mdps or tabular.", autocompletion=completion.benchmark_names
+            help="cartpole, deep, limit, mujoco, online, own, random_mdps, start or tabular.",
+            autocompletion=completion.benchmark_names,
         ),
     ] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter measurements with noisier ratios.")] = False,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-HEADER = b"gvfx compiled 1\n"
+HEADER = b"gvfx compiled 2\n"
 LIMIT = 500_000_000  # bytes; the entries used least recently are removed first
 ABANDONED = 3600.0  # seconds after which a temporary file belongs to a process that was killed
 KINDS = {"loop": "loops on tables", "network": "networks"}  # an entry's suffix, and what it holds

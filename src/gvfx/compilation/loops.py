@@ -25,11 +25,13 @@ from weakref import WeakSet
 import llvmlite
 import numba
 import numpy as np
+from llvmlite import binding as llvm
 from numba import njit
 from numba.core import config, sigutils
 from numba.core.caching import NullCache, _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
 from numba.core.serialize import NumbaPickler
 from numba.extending import overload
 
@@ -64,7 +66,7 @@ def from_python(function: Any) -> Any:
     """A function that only compiled code can call, as one that Python can call."""
 
     @stored()
-    def call(*args):
+    def call(*args: Any) -> Any:
         return function(*args)
 
     return call
@@ -151,7 +153,6 @@ class _Stored(_Watched):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         super().load_overload(sig, target_context)
-        target_context.refresh()  # without it, loaded code may miss what it is linked to
         found = self._key(sig, target_context.codegen())
         place = folder.current()
         if found is None or place is None:
@@ -161,7 +162,9 @@ class _Stored(_Watched):
         if raw is None:
             return None
         try:
-            return CompileResult._rebuild(target_context, *_Unpickler(io.BytesIO(raw), known.records).load())
+            needed, reduced = _Unpickler(io.BytesIO(raw), known.records).load()
+            _provide(needed, target_context)
+            return CompileResult._rebuild(target_context, *reduced)
         except Exception:  # whatever a file of ours holds that cannot be loaded is compiled anew
             place.drop(key, KIND)
             return None
@@ -178,7 +181,8 @@ class _Stored(_Watched):
             return
         raw = io.BytesIO()
         try:
-            _Pickler(raw, known.records).dump(data._reduce())
+            pickler: Any = _Pickler(raw, known.records)
+            pickler.dump((_needed(data.library), data._reduce()))
         except (pickle.PicklingError, TypeError, AttributeError):
             return
         place.write(key, KIND, raw.getvalue())
@@ -198,6 +202,19 @@ class _Stored(_Watched):
                 dispatcher._cache.compiled_as = {_content(dispatcher)} if dispatcher.overloads else set()
         known.text(*_versions(), *(getattr(config, name, None) for name in SETTINGS), codegen.magic_tuple())
         return known.hexdigest(), known
+
+
+def _needed(library: Any) -> tuple[str, ...]:
+    """The names of the functions that compiled code calls and does not contain."""
+    declared = (f.name for f in library._final_module.functions if f.is_declaration)
+    return tuple(name for name in declared if not name.startswith("llvm."))
+
+
+def _provide(needed: tuple[str, ...], target_context: Any) -> None:
+    """Make functions known to the linker; loading all of numba's, which takes 0.2 seconds, only if its runtime is not enough."""
+    rtsys.initialize(target_context)
+    if any(llvm.address_of_symbol(name) is None for name in needed):
+        target_context.refresh()
 
 
 def _watched(dispatcher: Any) -> Any:
@@ -225,7 +242,7 @@ class _Pickler(NumbaPickler):
     """
 
     def __init__(self, file: Any, records: list[type]) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)  # type: ignore[no-untyped-call]
         self._places = {id(record): k for k, record in enumerate(records)}
 
     def persistent_id(self, obj: Any) -> int | None:
