@@ -221,7 +221,10 @@ def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path
             broken(Ticks, 300, change), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], gvfx.Uniform(), learner, steps=1000, save=path
         )
     assert caught.value.result.visits.sum() == 300
-    assert not learns or caught.value.result.predict(np.array([0.75]))[0] == pytest.approx(1, abs=0.4)
+    if learns:  # 200 steps of it: a tenth of the error of answering 0
+        truth = np.array([1.875, 1.75, 1.5, 1.0])
+        found = caught.value.result.predict(np.linspace(0, 0.75, 4)[:, None])[0]
+        assert ((found - truth) ** 2).mean() < 0.1 * (truth**2).mean()
     assert np.array_equal(gvfx.load(path).values, caught.value.result.values)
 
 
