@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.environments import BREAKS, Clock, break_down, broken
-from helpers.networks import Adam, gradients, numpy_network
+from helpers.networks import Adam, forward, gradients, numpy_network
 
 import gvfx
 from gvfx.rng import BEHAVIOUR, seed_streams, uniform
@@ -54,15 +54,6 @@ QUESTIONS = [
     gvfx.GVF(leaning, 2.0, 0.7, weight=3.0, name="two"),
 ]
 EXPLORER = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer(), gvfx.Linear(1.0, 0.1, 100)))
-
-
-def forward(layers, x, positive, shape):
-    kept = [x]
-    for w, b in layers[:-1]:
-        x = np.maximum(x @ w + b, 0)
-        kept.append(x)
-    z = x @ layers[-1][0] + layers[-1][1]
-    return (np.logaddexp(z, 0) if positive else z).reshape(len(z), *shape), kept, z
 
 
 def reference(run, seed, steps):
