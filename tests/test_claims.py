@@ -26,9 +26,7 @@ LIMITS = {"same": 1446.2, "distinct": 502.5, "semi-greedy": 5237.1, "forty": 119
 
 def small_run(**options):
     """OptimalDesign with certainty equivalence, two questions on sixteen cells."""
-    return gvfx.evaluate(
-        small_world(), two_questions(), gvfx.OptimalDesign(first=200), gvfx.CertaintyEquivalence(), **options
-    )
+    return gvfx.evaluate(small_world(), two_questions(), gvfx.OptimalDesign(first=200), gvfx.CertaintyEquivalence(), **options)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The presets hold the paper's printed numbers; where it prints none, those that docs/presets.md and docs/box-actions.md state."""
+"""The presets hold the printed numbers of the paper, or, where it prints none, those of docs/presets.md and box-actions.md."""
 
 from __future__ import annotations
 

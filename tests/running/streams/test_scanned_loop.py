@@ -16,7 +16,6 @@ import gvfx
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import paper_grid
 
-
 forward = partial(networks.forward, shape=(4, 2))
 
 
