@@ -49,8 +49,9 @@ def test_the_rule_on_networks_is_the_rule_on_tables():
         from_python(behaviour.rule(SIZES).probabilities)(behaviour.begin(asked, world), 50, 0, 0, pi, m, mu)
         rule = behaviour.network_rule()
         ours = rule.probabilities(rule.begin(np.asarray(asked.weights)), 50, pi, m, None)
-        if not isinstance(behaviour, gvfx.Mixture):  # on tables the mixture is taken from the questions
-            np.testing.assert_allclose(ours, mu, rtol=1e-5)
+        np.testing.assert_allclose(ours, mu, rtol=1e-5)
+        if isinstance(behaviour, gvfx.Mixture):
+            np.testing.assert_allclose(mu, pi.mean(axis=1))  # App. B.1
 
 
 def test_rules_choose_what_to_follow():

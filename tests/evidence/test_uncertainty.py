@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.runs import compiled_evidence, optimal_run
+from helpers.runs import compiled_evidence
 from helpers.worlds import chain, random_mdp, random_question, small_world, two_armed_bandit, two_questions
 
 import gvfx
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, standard_errors
-from gvfx.reproduce.limit import covered
 
 
 def run(world, questions, steps=20_000, seeds=1, **options):
@@ -143,18 +142,3 @@ def test_complaints():
         gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=10).intervals(0)
     with pytest.raises(gvfx.InputError, match=r"^level: "):
         run(*chain(), steps=10).intervals(0, level=95)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["same", "distinct", "semi-greedy"])
-def test_intervals_hold_under_adaptive_visits(name):
-    """40 runs of OptimalDesign in a paper setting; `gvfx reproduce coverage` has 400."""
-    result = optimal_run(name, steps=100_000, seeds=range(1000, 1040), evaluate_every=100_000)
-    assert 0.90 < covered(result)[0].mean() < 0.99
-
-
-@pytest.mark.slow
-def test_stops_keep_their_word():
-    """30 stops: all but a few have an error below the target; `gvfx reproduce stops` has 200."""
-    result = optimal_run("distinct", steps=1_000_000, seeds=range(1000, 1030), until=gvfx.error_below(0.1))
-    assert (result.stopped < 1_000_000).all() and (result.error[:, -1] <= 0.1).sum() >= 27

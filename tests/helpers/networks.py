@@ -9,6 +9,16 @@ def numpy_network(net):
     return [(np.asarray(w, float), np.asarray(b, float)) for w, b in zip(net.weights, net.biases, strict=True)]
 
 
+def forward(layers, x, positive, shape):
+    """Outputs [batch, *shape], and what the backward pass needs."""
+    kept = [x]
+    for w, b in layers[:-1]:
+        x = np.maximum(x @ w + b, 0)
+        kept.append(x)
+    z = x @ layers[-1][0] + layers[-1][1]
+    return (np.logaddexp(z, 0) if positive else z).reshape(len(z), *shape), kept, z
+
+
 def gradients(layers, kept, z, d_out, positive):
     d = d_out.reshape(z.shape)
     if positive:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers.critics import SIGMAS, SMALL, make_agent, make_batch, plain, plain_mu
+from helpers.networks import Adam
 
 from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor
@@ -55,14 +56,22 @@ def test_actor_loss_is_the_plain_one(targets, behaviour):
     assert float(value) == pytest.approx(expected.mean(), rel=1e-3)
 
 
-def test_temperature_holds_the_entropy_at_its_target(targets):
-    agent = make_agent(targets, Actor(target_entropy=-3.0), SMALL)
+def test_temperature_follows_the_entropy_towards_its_target(targets):
+    """Twenty steps of Adam on alpha (-log mu - H): alpha falls while mu is more random than the target, and rises below it."""
+    agent = make_agent(targets, Actor(target_entropy=0.5, rate=3e-2, alpha=0.3), SMALL)
     learning = agent.begin(np.random.default_rng(3))
     rows, noise = make_batch(agent)
-    _, log_mu = plain_mu(learning.actor.actor, rows[:, agent.columns.following], noise[:, -6:])
-    acting, _ = agent.update_actor(learning.actor, learning.critics, rows, noise)
-    lower = -log_mu.mean() > -3.0  # too random: alpha falls
-    assert (float(acting.log_alpha) < float(learning.actor.log_alpha)) == lower
+    generator, update, acting = np.random.default_rng(0), jax.jit(agent.update_actor), learning.actor
+    log_alpha, adam, too_random = np.log(0.3), Adam([(0.0,)], 3e-2), []
+    for _ in range(20):
+        noise = generator.normal(size=noise.shape).astype(np.float32)
+        _, log_mu = plain_mu(acting.actor, rows[:, agent.columns.following], noise[:, -6:])
+        excess = -log_mu.mean() - 0.5
+        ((log_alpha,),) = adam.step([(log_alpha,)], [(np.exp(log_alpha) * excess,)])
+        acting, _ = update(acting, learning.critics, rows, noise)
+        assert float(acting.log_alpha) == pytest.approx(log_alpha, abs=1e-4)
+        too_random.append(excess > 0)
+    assert 3 < sum(too_random) < 17  # it was above and below
 
 
 def test_gradient_of_the_actor_is_that_of_finite_differences(targets):

@@ -56,6 +56,7 @@ P = 1 / (1 - GAMMA * 0.6**2)  # the square's value is P x^2 + R, the place's A x
 R = GAMMA * P * 0.25 * SIGMA**2 / (1 - GAMMA)
 A = 1 / (1 - GAMMA * 0.8)
 B = GAMMA * A * 0.5 / (1 - GAMMA)
+LEFT = 1.9577  # "until left" at 1.5, by 20,000 simulated episodes (standard error 0.0004)
 SEEN = np.linspace(-1.5, 1.5, 7, dtype=np.float32)[:, None]
 
 
@@ -70,13 +71,13 @@ def test_known_values_are_found(answered):
     result, _ = answered
     x = SEEN[:, 0].astype(float)
     square, place, left = result.predict(SEEN)
-    np.testing.assert_allclose(square, P * x**2 + R, atol=0.25)
-    np.testing.assert_allclose(place, A * x + B, atol=0.5)
-    assert left[0] == pytest.approx(1, abs=0.1) and 1.3 < left[-1] < 2
+    np.testing.assert_allclose(square, P * x**2 + R, atol=0.25)  # up to 0.18 on three seeds, at the edge of what is visited
+    np.testing.assert_allclose(place, A * x + B, atol=0.15)  # values of 1.4 to 9.7, up to 0.09 off on three seeds
+    assert left[[0, -1]] == pytest.approx([1, LEFT], abs=0.05)
     np.testing.assert_array_equal(result.predict(SEEN[2]), result.predict(SEEN)[:, 2])
     begun = result.predict(SEEN, [1.0])
-    np.testing.assert_allclose(begun[0], x**2 + GAMMA * (P * (0.8 * x + 0.5) ** 2 + R), atol=0.3)
-    assert begun[2, 0] == pytest.approx(1, abs=0.1)
+    np.testing.assert_allclose(begun[0], x**2 + GAMMA * (P * (0.8 * x + 0.5) ** 2 + R), atol=0.3)  # up to 0.24 on three seeds
+    assert begun[2, 0] == pytest.approx(1, abs=0.05)
     assert result.variances.shape == (1, 3, 64) and (result.variances > 0).all()
 
 

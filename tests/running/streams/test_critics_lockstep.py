@@ -44,11 +44,15 @@ def truth():
 
 
 @pytest.mark.parametrize(
-    "behaviour",
-    [pytest.param(Actor(share=0.5), id="actor", marks=pytest.mark.slow), pytest.param(Hold(GVFExplorer()), id="explorer")],
+    ("behaviour", "learner"),
+    [
+        pytest.param(Actor(share=0.5, hidden=(8,)), replace(SMALL, hidden=(8,), updates=1), id="small actor"),
+        pytest.param(Actor(share=0.5), SMALL, id="actor", marks=pytest.mark.slow),
+        pytest.param(Hold(GVFExplorer()), SMALL, id="explorer"),
+    ],
 )
-def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, tmp_path):
-    run = CriticsLockstep(WORLD, questions, behaviour, SMALL, Plan.checked(480, 160, (320,)), truth)
+def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, learner, tmp_path):
+    run = CriticsLockstep(WORLD, questions, behaviour, learner, Plan.checked(480, 160, (320,)), truth)
     (whole,) = driven(run, 7)
 
     def stop(seed, step, error):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.environments import BREAKS, Clock, break_down, broken
-from helpers.networks import Adam, gradients, numpy_network
+from helpers.networks import Adam, forward, gradients, numpy_network
 
 import gvfx
 from gvfx.rng import BEHAVIOUR, seed_streams, uniform
@@ -54,15 +54,6 @@ QUESTIONS = [
     gvfx.GVF(leaning, 2.0, 0.7, weight=3.0, name="two"),
 ]
 EXPLORER = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer(), gvfx.Linear(1.0, 0.1, 100)))
-
-
-def forward(layers, x, positive, shape):
-    kept = [x]
-    for w, b in layers[:-1]:
-        x = np.maximum(x @ w + b, 0)
-        kept.append(x)
-    z = x @ layers[-1][0] + layers[-1][1]
-    return (np.logaddexp(z, 0) if positive else z).reshape(len(z), *shape), kept, z
 
 
 def reference(run, seed, steps):
@@ -221,7 +212,10 @@ def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path
             broken(Ticks, 300, change), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], gvfx.Uniform(), learner, steps=1000, save=path
         )
     assert caught.value.result.visits.sum() == 300
-    assert not learns or caught.value.result.predict(np.array([0.75]))[0] == pytest.approx(1, abs=0.4)
+    if learns:  # 200 steps of it: a tenth of the error of answering 0
+        truth = np.array([1.875, 1.75, 1.5, 1.0])
+        found = caught.value.result.predict(np.linspace(0, 0.75, 4)[:, None])[0]
+        assert ((found - truth) ** 2).mean() < 0.1 * (truth**2).mean()
     assert np.array_equal(gvfx.load(path).values, caught.value.result.values)
 
 

@@ -1,12 +1,14 @@
-"""The scanned engine equals a plain step-by-step reference; its behaviours, replays and priorities."""
+"""The scanned engine equals a plain step-by-step reference; its behaviours and replays."""
 
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import jax
 import numpy as np
 import pytest
+from helpers import networks
 from helpers.networks import Adam, gradients, numpy_network
 from helpers.scanned import POLICIES, SMALL, engine
 
@@ -14,16 +16,7 @@ import gvfx
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import paper_grid
 
-
-def forward(layers, x, positive):
-    """Outputs [batch, 4, 2] and what the backward pass needs."""
-    kept = [x]
-    for w, b in layers[:-1]:
-        x = np.maximum(x @ w + b, 0)
-        kept.append(x)
-    z = x @ layers[-1][0] + layers[-1][1]
-    out = np.logaddexp(z, 0) if positive else z
-    return out.reshape(len(z), 4, 2), kept, z
+forward = partial(networks.forward, shape=(4, 2))
 
 
 def reference(e, seed, blocks):
@@ -140,15 +133,6 @@ def test_every_behaviour_runs_with_both_replays(behaviour, replay):
     assert int(state.visits.sum()) == 240
     mu = np.asarray(e.probabilities(state.acting, state.learning, state.t, state.observation))
     assert mu.sum() == pytest.approx(1, abs=1e-5) and mu.min() >= 1e-3 - 1e-6
-
-
-@pytest.mark.parametrize("priority", ["m", *(pytest.param(p, marks=pytest.mark.slow) for p in ("q", "sr"))])
-def test_every_priority_changes_what_is_sampled(priority):
-    behaviour = gvfx.SuccessorRepresentation() if priority == "sr" else gvfx.GVFExplorer()
-    e = engine(dataclasses.replace(SMALL, replay="prioritised", priority=priority), behaviour)
-    state = e.advance(e.begin(1), 30)
-    p = np.asarray(state.replay.priorities[:64])
-    assert (p > 0).all() and p.std() > 0
 
 
 def test_a_cumulant_that_is_not_finite_is_named():
