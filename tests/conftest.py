@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -14,7 +15,7 @@ import pytest
 from gvfx.questions.target_policies import Target, write_target
 
 pytest.register_assert_rewrite("helpers")
-TOGETHER = ("reproduce/", "report/", "experiments/test_sweep.py")
+TOGETHER = ("reproduce/", "report/", "experiments/test_sweep.py", "running/streams/test_critics_gym.py", "test_claims.py")
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("GVFX_CACHE_DIR", str(ROOT / ".cache"))  # compiled code of tests, shared by their processes and runs
 os.environ.setdefault("MUJOCO_GL", "egl")  # before MuJoCo is imported: pictures without a screen
@@ -32,8 +33,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_finish():
-    if "jax" in sys.modules:  # what tests compile with JAX by themselves is kept on disk too
-        import_module("gvfx.compilation.networks").keep_networks()
+    """Before the first test: JAX with the same settings in every process, so that each finds what another has compiled."""
+    if "jax" in sys.modules:
+        import_module("gvfx.running.streams.xla").start_jax()
+    gc.freeze()  # modules stay: the garbage collector need not look at them again
 
 
 @pytest.fixture(scope="session")

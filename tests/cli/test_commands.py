@@ -13,7 +13,7 @@ from gvfx.experiments import compare
 
 
 def test_list_shows_settings_behaviours_learners():
-    out = cli("list").stdout
+    out = invoke("list").stdout
     for name in ("semi-greedy", "fourrooms", "forty", "GVFExplorer", "BPS", "ExpectedSarsa", "ImportanceSampling"):
         assert name in out
     rows = [line.split() for line in out.splitlines()]

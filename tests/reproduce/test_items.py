@@ -8,7 +8,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from helpers.command_line import cli
+from helpers.command_line import invoke
 from helpers.results import SEEDS
 from typer.testing import CliRunner
 
@@ -46,20 +46,20 @@ def test_every_item_has_a_label_and_unknown_names_suggest_the_nearest():
     assert {item.section for item in ITEMS.values()} == set(SECTIONS)
     with pytest.raises(gvfx.InputError, match="table1"):
         chosen_items(["tabel1"])
-    done = cli("reproduce", "sensitvity")
-    assert done.returncode == 2 and "sensitivity" in done.stderr
+    done = invoke("reproduce", "sensitvity")
+    assert done.exit_code == 2 and "sensitivity" in done.stderr
 
 
 def test_items_without_runs_need_no_store(tmp_path):
-    done = cli("reproduce", "cumulants", "forty-goals", "--results", tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = invoke("reproduce", "cumulants", "forty-goals", "--results", tmp_path)
+    assert done.exit_code == 0, done.stderr
     assert (tmp_path / "items" / "forty-goals.png").exists()
     assert "nothing to run" in done.stdout
 
 
 def test_reproduce_takes_what_is_stored(results):
-    done = cli("reproduce", "table1", "--seeds", SEEDS, "--results", results, "--workers", 1)
-    assert done.returncode == 0, done.stderr
+    done = invoke("reproduce", "table1", "--seeds", SEEDS, "--results", results, "--workers", 1)
+    assert done.exit_code == 0, done.stderr
     assert "nothing to run" in done.stdout and "Does the printed number reproduce?" in done.stdout
     assert (results / "items" / "table1.md").read_text().startswith("## Average MSE")
 

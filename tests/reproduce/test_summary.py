@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.browser import Browser
-from helpers.command_line import cli, invoke
+from helpers.command_line import invoke
 from helpers.results import SEEDS
 
 from gvfx.reproduce import summary
@@ -26,7 +26,7 @@ def test_the_report_opens_and_works(results, built, tmp_path, monkeypatch):
 
 
 def test_the_report_of_an_empty_folder_says_what_is_missing(tmp_path):
-    done = cli("report", tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = invoke("report", tmp_path)
+    assert done.exit_code == 0, done.stderr
     assert "left out: table1" in done.stdout
-    assert cli("report", tmp_path / "nowhere").returncode == 2
+    assert invoke("report", tmp_path / "nowhere").exit_code == 2
