@@ -22,7 +22,7 @@ demo: $(CORE)  ## install and run the one-minute demo
 test: lint  ## install, lint, type-check, check the layers, run the fast tests
 	OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -n 2
 
-test-slow: $(INSTALLED)  ## the statistical checks that take minutes
+test-slow: $(INSTALLED)  ## the claims at full size and the long conformance checks: CONTRIBUTING.md
 	$(BIN)/pytest -m slow
 
 test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of their own (a CPU build of PyTorch)
