@@ -39,7 +39,8 @@ def test_names_are_offered_where_a_command_takes_them():
 
 def test_a_script_for_bash_is_shown():
     command = [sys.executable, "-c", START.replace("['gvfx']", "['gvfx', '--show-completion', 'bash']")]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    env = os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # whichever shell the tests run in
+    shown = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
     assert "complete -o default" in shown and "gvfx" in shown
 
 
