@@ -1,4 +1,4 @@
-"""The package as it is installed from an index: the wheel and its dependencies alone, far from any checkout."""
+"""The package as it is installed: the wheel far from any checkout, with its own dependencies in a slow test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 import tarfile
 import tomllib
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 import gvfx
 from gvfx import benchmarks
@@ -25,7 +28,6 @@ from gvfx.questions.target_policies import SHIPPED
 from gvfx.truths import lattice
 
 assert Path(gvfx.__file__).is_relative_to(sys.prefix), gvfx.__file__
-assert not {"pytest", "jax", "mypy"} & {path.stem for path in Path(gvfx.__file__).parents[1].iterdir()}
 world = gvfx.gridworld(3, goals={"goal": (0, 2)})
 questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Constant(1.0, at="goal"), 0.9)]
 result = gvfx.evaluate(world, questions, steps=2_000, progress=False)
@@ -44,17 +46,27 @@ def finished(command, folder, code=0):
     return done.stdout + done.stderr
 
 
-def environment(folder, *packages):
-    """The bin folder of a new virtual environment with these packages; nothing is compiled to bytecode before it is used."""
+def environment(folder, package, dependencies):
+    """The bin folder of a new virtual environment with a package.
+
+    Its dependencies are installed, or if they are None borrowed from this environment, in which gvfx itself is a link to the
+    checkout that the new environment does not follow.
+    """
     finished([sys.executable, "-m", "venv", "--without-pip", folder], folder.parent)
     pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-compile"]
-    finished([*pip, "--constraint", ROOT / "constraints.txt", *packages], folder.parent)
+    constraints = ["--constraint", ROOT / "constraints.txt"]
+    finished([*pip, *(constraints if dependencies else ["--no-deps"]), package], folder.parent)
+    if not dependencies:
+        (site,) = folder.glob("lib/python3*/site-packages")
+        (site / "borrowed.pth").write_text(f"{Path(np.__file__).parents[1]}\n")
     return folder / "bin"
 
 
-def test_the_built_package_works_outside_a_checkout(tmp_path):
-    builder = environment(tmp_path / "builder", "hatchling")
-    finished([builder / "python", "-m", "hatchling", "build", "-d", tmp_path / "dist"], ROOT)
+@pytest.mark.parametrize(
+    "dependencies", [pytest.param(True, marks=pytest.mark.slow), False], ids=["installed", "dependencies borrowed"]
+)
+def test_the_built_package_works_outside_a_checkout(dependencies, tmp_path):
+    finished([sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "dist"], ROOT)
     (wheel,), (sdist,) = (tmp_path / "dist").glob("*.whl"), (tmp_path / "dist").glob("*.tar.gz")
     assert gvfx.__version__ in wheel.name
     with tarfile.open(sdist) as archive:
@@ -63,7 +75,7 @@ def test_the_built_package_works_outside_a_checkout(tmp_path):
     kept = {Path("tests/test_wheel.py"), Path("constraints.txt"), Path("CITATION.cff"), Path("docs/own.md"), Path("Makefile")}
     assert kept <= set(names) and sdist.stat().st_size < 2_000_000
 
-    commands, away = environment(tmp_path / "installed", wheel), tmp_path / "away"
+    commands, away = environment(tmp_path / "installed", wheel, dependencies), tmp_path / "away"
     away.mkdir()
     finished([commands / "python", "-c", EVALUATE], away)
     assert "Usage: gvfx" in finished([commands / "gvfx", "--help"], away)
@@ -73,8 +85,11 @@ def test_the_built_package_works_outside_a_checkout(tmp_path):
     out = finished([commands / "gvfx", "run", "same", "--behaviour", "Uniform", "--steps", "2000", "--seeds", "1"], away)
     assert "average" in out
     assert all(name in finished([commands / "gvfx", "bench", "--help"], away) for name in benchmarks.names())
-    refused = finished([commands / "gvfx", "bench", "deep"], away, code=2)
-    assert "pip install 'gvfx[deep]'" in refused and refused.count("\n") == 1
+    if dependencies:  # and nothing else
+        refused = finished([commands / "gvfx", "bench", "deep"], away, code=2)
+        assert "pip install 'gvfx[deep]'" in refused and refused.count("\n") == 1
+        inside = {path.stem for path in commands.parent.glob("lib/python3*/site-packages/*")}
+        assert not {"pytest", "jax", "mypy"} & inside
 
 
 def test_versions_that_are_written_twice_agree():

@@ -49,11 +49,13 @@ time.sleep(60)
         (signal.SIGINT, "steps/s", 3),
     ],
 )
-def test_a_signal_ends_a_run_with_one_sentence(number, state, seeds, tmp_path):
+def test_a_signal_ends_a_run_with_one_sentence(number, state, seeds, tmp_path, tmp_path_factory):
     """Sent once the progress bar shows the state; several seeds run in threads, which signals do not reach."""
     command = [sys.executable, "-m", "gvfx", "run", "same", "--steps", "50000000", "--seeds", str(seeds), "--workers", "2"]
     target = tmp_path / "out.json"
     environment = {**os.environ, "FORCE_COLOR": "1"}  # draws the progress bar although nobody looks
+    if state == "compiling":
+        environment["GVFX_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))  # empty, so that there is something to compile
     with (
         (tmp_path / "stderr").open("w") as errors,
         subprocess.Popen([*command, "--json", target], stdout=subprocess.PIPE, stderr=errors, env=environment) as process,

@@ -48,7 +48,7 @@ def truth():
     [
         pytest.param(Actor(share=0.5, hidden=(8,)), replace(SMALL, hidden=(8,), updates=1), id="small actor"),
         pytest.param(Actor(share=0.5), SMALL, id="actor", marks=pytest.mark.slow),
-        pytest.param(Hold(GVFExplorer()), SMALL, id="explorer"),
+        pytest.param(Hold(GVFExplorer()), SMALL, id="explorer", marks=pytest.mark.slow),  # fast: tests/running/test_drive.py
     ],
 )
 def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, learner, tmp_path):
