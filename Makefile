@@ -20,7 +20,7 @@ demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
 
 test: lint  ## install, lint, type-check, check the layers, run the fast tests
-	OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -n 2
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -n 2
 
 test-slow: $(INSTALLED)  ## the claims at full size and the long conformance checks: CONTRIBUTING.md
 	$(BIN)/pytest -m slow

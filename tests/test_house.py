@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "gvfx").rglob("*.py"))
-EXTRAS = {
+EXTRAS = {  # optional packages, and rich, which only a progress bar needs
+    "rich",
     "jax",
     "equinox",
     "optax",

@@ -10,9 +10,6 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from gvfx.errors import InputError
 
 Report = Callable[[int, int, float], None]  # (seed, steps done, current error)
@@ -68,6 +65,9 @@ class Bar:
     """A bar over the steps of all seeds; shows "compiling" until the first step."""
 
     def __init__(self, steps: int, seeds: Iterable[int]) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
         self.done = dict.fromkeys(seeds, 0)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.bar = Progress(*columns, TextColumn("{task.fields[error]}"), console=Console(stderr=True), transient=True)
