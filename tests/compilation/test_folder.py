@@ -73,6 +73,14 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert {entry.path.stem for entry in place.entries()} == {"0", "2", "3"}
 
 
+def test_small_entries_do_not_search_the_folder_every_time(place, monkeypatch):
+    searched = []
+    monkeypatch.setattr(Folder, "entries", lambda self: searched.append(1) or [])
+    for k in range(1000):
+        place.write(str(k), "loop", bytes(10_000))
+    assert len(searched) == 2  # before 5 MB and after
+
+
 def test_files_of_killed_processes_are_removed_after_an_hour(place):
     old, new = place.path / ".x.1.tmp", place.path / ".x.2.tmp"
     for file, age in ((old, 4000), (new, 0)):

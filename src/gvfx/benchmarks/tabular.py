@@ -179,7 +179,7 @@ def memory(effort: Effort) -> Callable[[], Rows]:
 
 
 def peak_memory(steps: int) -> int:
-    """Bytes that this process holds at most while it runs so many steps and keeps the result."""
+    """The most bytes that this process holds while it runs `steps` steps and keeps the result."""
     setting = paper["distinct"]
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is held now
     result = evaluate(setting.world, setting.questions, setting.behaviour("GVFExplorer"), setting.learner(), steps=steps)

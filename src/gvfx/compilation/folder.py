@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import secrets
 import stat
@@ -36,12 +37,13 @@ class Entry:
     used: float  # time of the last use, seconds since the epoch
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Folder:
     """A folder that has been checked: it exists, belongs to this user, and nobody else can read or write it."""
 
     path: Path
     limit: int = LIMIT
+    written: float = math.inf  # bytes since this process last looked at the size of the folder; infinite before the first look
 
     def read(self, key: str, kind: str) -> bytes | None:
         """The content stored under a key, or None; marks the entry as used."""
@@ -59,7 +61,7 @@ class Folder:
         return content
 
     def write(self, key: str, kind: str, content: bytes) -> None:
-        """Store a content under its key, then remove the entries used least recently if the folder has grown too large."""
+        """Store a content under its key; the size of the folder is looked at after every hundredth of the limit."""
         path = self._file(key, kind)
         scratch = path.with_name(f".{key}.{secrets.token_hex(8)}.tmp")
         try:
@@ -69,7 +71,9 @@ class Folder:
                 scratch.replace(path)
             finally:
                 scratch.unlink(missing_ok=True)
-            self._trim()
+            self.written += len(content)
+            if self.written > self.limit / 100:
+                self._trim()
         except OSError as error:
             _say(f"compiled code is not kept: cannot write to {self.path} ({error.strerror}).")
 
@@ -102,6 +106,8 @@ class Folder:
                 yield Entry(Path(file.path), status.st_size, status.st_mtime)
 
     def _trim(self) -> None:
+        """Remove the entries used least recently, if the folder is too large, and what killed processes left behind."""
+        self.written = 0
         entries = self.entries()
         excess = sum(entry.size for entry in entries) - self.limit
         abandoned = [entry for entry in self._files(".tmp") if entry.used < time.time() - ABANDONED]

@@ -14,8 +14,8 @@ import numpy as np
 from gvfx.questions.gvf import Stacked
 from gvfx.worlds.mdp import MDP
 
-RATE_STEPS = 500_000  # learning rates fall linearly from 1 to their minimum over so many steps
-EPSILON_STEPS = 500  # and the share of random actions from 1 to 0 over so many
+RATE_STEPS = 500_000  # learning rates fall linearly from 1 to their minimum over this many steps
+EPSILON_STEPS = 500  # the share of random actions falls linearly from 1 to 0 over this many steps
 
 
 def falling(minimum: float, t: int) -> float:
@@ -170,7 +170,7 @@ class ExplorerLoop:
         self.q[problem.world.terminal] = self.m[problem.world.terminal] = 0.0
 
     def run(self, steps: int) -> None:
-        """Go on for so many steps."""
+        """Continue for `steps` steps."""
         p = self.problem
         for _ in range(steps):
             x = p.state
@@ -196,7 +196,7 @@ class SuccessorLoop:
         self.q[problem.world.terminal] = 0.0
 
     def run(self, steps: int) -> None:
-        """Go on for so many steps."""
+        """Continue for `steps` steps."""
         p, tables = self.problem, self.tables
         for _ in range(steps):
             x = p.state
@@ -222,7 +222,7 @@ class Record:
     c: np.ndarray  # [step, gvf]
 
     def first(self, steps: int) -> Record:
-        """The first so many of them."""
+        """The first `steps` transitions."""
         return Record(self.x[:steps], self.action[:steps], self.next_x[:steps], self.alive[:steps], self.c[:steps])
 
 
