@@ -73,7 +73,7 @@ def table_successor() -> Any:
 
 @golden
 def table_search_episodic() -> Any:
-    behaviour = gvfx.Blend(gvfx.BehaviourPolicySearch(step_size=0.3), gvfx.Mixture(), 0.5)
+    behaviour = gvfx.Blend(gvfx.BehaviourPolicySearch(rate=0.3), gvfx.Mixture(), 0.5)
     return on_grid(behaviour, gvfx.EpisodicExpectedSarsa(0.2), average_episodes=50)
 
 

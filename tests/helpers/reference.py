@@ -66,11 +66,11 @@ class RoundRobin(Uniform):
 
 
 class Explorer(Uniform):
-    def __init__(self, weights):
-        self.weights = weights
+    def __init__(self, weights, smallest_m=0.0):
+        self.weights, self.smallest_m = weights, smallest_m
 
     def probabilities(self, t, s, x, pi, m):
-        score = np.sqrt((self.weights * pi**2 * m).sum(axis=1))
+        score = np.sqrt((self.weights * pi**2 * np.maximum(m, self.smallest_m)).sum(axis=1))
         return score / score.sum() if score.sum() > 0 else np.full(len(pi), 1 / len(pi))
 
 
@@ -128,6 +128,57 @@ class SuccessorEntries(Successor):
         self._reward_and_value(step, rate, change)
 
 
+class SuccessorEpisodes(Uniform):
+    """The authors' code: after each episode everything is updated in order, then the next episode's policy is computed.
+
+    One psi per GVF, also where policies are equal; `states` gives the reward weights to states instead of pairs, and
+    `gvfs` lists the GVFs whose psi counts in the intrinsic reward.
+    """
+
+    def __init__(self, asked, rows, actions, rate, temperature, discount, floor, states, gvfs):
+        self.psi = np.zeros((len(asked.names), rows, actions, rows))
+        self.w = np.zeros((len(asked.names), rows, actions))
+        self.value = np.zeros((rows, actions))
+        self.policy = np.tile(asked.pi[0].mean(axis=1), (rows, 1))
+        self.rate, self.temperature, self.discount, self.floor = rate, temperature, discount, floor
+        self.states, self.gvfs, self.path = states, gvfs, []
+
+    def probabilities(self, t, s, x, pi, m):
+        return self.policy[x]
+
+    def observe(self, t, step):
+        self.path.append((t, step))
+
+    def _next_policy(self):
+        if self.temperature:
+            chances = np.exp((self.value - self.value.max(axis=1, keepdims=True)) / self.temperature)
+        else:
+            chances = np.eye(self.value.shape[1])[self.value.argmax(axis=1)]
+        chances = chances / chances.sum(axis=1, keepdims=True)
+        clipped = np.maximum(chances, self.floor)
+        return clipped / clipped.sum(axis=1, keepdims=True)
+
+    def learn(self):
+        """The updates for the episode so far."""
+        rate = rate_at(self.rate, self.path[0][0]) if self.path else 0.0
+        for _, step in self.path:
+            s, a, s_next = step.x, step.a, step.x_next
+            onward = np.einsum("an,na->n", step.pi_next, self.psi[:, s_next].mean(axis=2))
+            delta = 1 + step.discounts * onward - self.psi[:, s, a, s_next]
+            self.psi[:, s, a, s_next] += rate * delta
+            actions = slice(None) if self.states else a
+            error = step.c - (self.w[:, s, 0] if self.states else self.w[:, s, a])
+            self.w[:, s, actions] += (rate * error)[:, None] if self.states else rate * error
+            reward = np.abs(rate * delta)[self.gvfs].sum() + np.abs(rate * error).sum()
+            onward = step.alive * self.discount * self.policy[s_next] @ self.value[s_next]
+            self.value[s, a] += rate * (reward + onward - self.value[s, a])
+        self.path = []
+
+    def episode_end(self):
+        self.learn()
+        self.policy = self._next_policy()
+
+
 class RandomPolicies(Uniform):
     """A fresh random policy every episode, from the behaviour's stream."""
 
@@ -143,45 +194,44 @@ class RandomPolicies(Uniform):
 
 
 class Search(Uniform):
-    def __init__(self, theta, step_size, largest, low, high, ratio=False):
-        self.theta, self.step_size, self.largest, self.low, self.high = theta, step_size, largest, low, high
+    """theta moves by the sum over the episode of grad log mu, mu that of the whole episode; alpha is that of its start."""
+
+    def __init__(self, theta, rate, scale, largest, low, high, ratio=False):
+        self.theta, self.rate, self.scale, self.largest, self.low, self.high = theta, rate, scale, largest, low, high
         self.path, self.ratio = [], ratio
 
-    def _mu(self, x):
-        if self.ratio:
-            return self.theta[x] / self.theta[x].sum()
-        e = np.exp(self.theta[x] - self.theta[x].max())
-        return e / e.sum()
+    def _mu(self):
+        e = self.theta if self.ratio else np.exp(self.theta - self.theta.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
 
     def probabilities(self, t, s, x, pi, m):
-        return self._mu(x)
+        return self._mu()[x]
 
     def observe(self, t, step):
-        self.path.append(step)
+        self.path.append((t, step))
 
     def episode_end(self):
-        gvfs = len(self.path[0].c)
+        gvfs = len(self.path[0][1].c)
         returns, discount, ratio = np.zeros(gvfs), np.ones(gvfs), np.ones(gvfs)
-        for step in self.path:
+        gradient, mu = np.zeros(self.theta.shape), self._mu()
+        for _, step in self.path:
             returns += discount * step.c
             discount *= step.gamma
             ratio *= np.clip(step.pi[step.a] / step.prob, self.low, self.high)
-        size = min(self.step_size * ((returns * ratio) ** 2).sum(), self.largest)
-        for step in self.path:
-            grad = -self._mu(step.x)
-            grad[step.a] += 1
-            if self.ratio:
-                grad = np.where(np.arange(len(grad)) == step.a, grad, 0)
-            self.theta[step.x] += size * grad
+            indicator = 1.0 * (np.arange(len(mu[0])) == step.a)
+            gradient[step.x] += indicator * (1 - mu[step.x]) if self.ratio else indicator - mu[step.x]
+        alpha = rate_at(self.rate, self.path[0][0]) / self.scale**2
+        self.theta += min(alpha * ((returns * ratio) ** 2).sum(), self.largest) * gradient
         self.path = []
 
 
 class Epsilon:
-    def __init__(self, inner, schedule):
-        self.inner, self.schedule = inner, schedule
+    def __init__(self, inner, schedule, held=False):
+        self.inner, self.schedule, self.held, self.first = inner, schedule, held, None
 
     def probabilities(self, t, s, x, pi, m):
-        epsilon = rate_at(self.schedule, t)
+        self.first = t if self.first is None else self.first  # step of the episode
+        epsilon = rate_at(self.schedule, self.first if self.held else t)
         mu = self.inner.probabilities(t, s, x, pi, m)
         return (1 - epsilon) * mu + epsilon / len(mu)
 
@@ -189,6 +239,7 @@ class Epsilon:
         self.inner.observe(t, step)
 
     def episode_end(self):
+        self.first = None
         self.inner.episode_end()
 
 

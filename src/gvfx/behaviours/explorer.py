@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.behaviours.fixed import memoryless
+from gvfx.errors import InputError
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import explorer_square
@@ -23,13 +24,22 @@ class ExplorerState(NamedTuple):
 
 @dataclass(frozen=True)
 class GVFExplorer(Behaviour[ExplorerState]):
-    """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform if all of these are zero."""
+    """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform if all of these are zero.
+
+    smallest_m: a smaller M counts as this one, on tables and networks (the authors' code: 1e-4); what is learned stays as it is.
+    """
+
+    smallest_m: float = field(default=0.0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
     needs_variance: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        if not self.smallest_m >= 0:
+            raise InputError(f"smallest_m: {self.smallest_m!r} must not be negative; give a small variance such as 1e-4.")
+
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _rule(*sizes)
+        return _rule(*sizes, float(self.smallest_m))
 
     def begin(self, asked: Stacked, world: MDP) -> ExplorerState:
         return ExplorerState(asked.weights)
@@ -38,6 +48,7 @@ class GVFExplorer(Behaviour[ExplorerState]):
         import jax.numpy as jnp
 
         def probabilities(weights, t, pi, m, value):
+            m = jnp.maximum(m, self.smallest_m) if self.smallest_m else m
             return explorer_probabilities(explorer_square(weights, pi, m), jnp)  # Eq. 3 (eq:behavior_update)
 
         return NetworkRule(lambda weights: weights, probabilities, lambda state: state)
@@ -54,8 +65,8 @@ class GVFExplorer(Behaviour[ExplorerState]):
 
 
 @cache
-def _rule(gvfs: int, actions: int) -> BehaviourRule:
-    choose = compiled_explorer(gvfs, actions)
+def _rule(gvfs: int, actions: int, smallest_m: float) -> BehaviourRule:
+    choose = compiled_explorer(gvfs, actions, smallest_m)
 
     @piece
     def probabilities(state, t, s, x, pi, m, mu):

@@ -1,11 +1,12 @@
 """BehaviourPolicySearch: REINFORCE on the variance of the importance-sampled return (Hanna et al. 2017).
 
 Adapted to several GVFs as the paper describes (App. B.1): after each episode
-theta += alpha * sum_i IS(tau, pi_i)^2 * sum_t grad log mu_theta(a_t|s_t), with IS = G * prod_t pi/mu.
+theta += alpha * sum_i IS(tau, pi_i)^2 * sum_t grad log mu_theta(a_t|s_t), with IS = G * prod_t pi/mu and mu_theta that of
+the episode.
 
 The product of up to `horizon` ratios gives this estimator a very high variance: the weights of single episodes span many
 orders of magnitude.  Two safeguards keep it finite and are part of its definition here: each ratio is clipped, and
-one episode moves each logit by at most `largest_step` per visit.
+alpha * sum_i IS^2 is at most `largest_step`, so that one episode moves a logit by at most that much per visit of its state.
 """
 
 from __future__ import annotations
@@ -17,23 +18,26 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from gvfx import schedules
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.kernel import BehaviourRule, Sizes, normalise, piece
 from gvfx.questions.gvf import Stacked
+from gvfx.schedules import Schedule, ScheduleState
 from gvfx.worlds.mdp import MDP
 
 
 class SearchState(NamedTuple):
     theta: np.ndarray  # [row, action] logits
-    path_x: np.ndarray  # [horizon] table rows of the episode so far
-    path_a: np.ndarray  # [horizon] its actions
+    visits: np.ndarray  # [row, action] in the episode so far
+    path: np.ndarray  # [horizon] its table rows
     length: np.ndarray  # [1]
     log_ratio: np.ndarray  # [gvf] log prod_t pi/mu
     returns: np.ndarray  # [gvf] discounted sum of cumulants
     discount: np.ndarray  # [gvf] gamma^t
     scratch: np.ndarray  # [action]
-    step_size: float
+    rate: ScheduleState
+    per_square: float  # 1 / scale^2
     largest_step: float
     log_low: float
     log_high: float
@@ -43,15 +47,16 @@ class SearchState(NamedTuple):
 class BehaviourPolicySearch(Behaviour[SearchState]):
     """Softmax behaviour trained after each episode to reduce the variance of the importance-sampled return.
 
-    step_size:    alpha of the update, divided by `scale` squared so that it does not depend on the cumulants' scale.
-    scale:        a typical return.
+    rate:         alpha of the update: a schedule, or the minimum of a linear one from 1 over 500,000 steps; that of the
+                  episode's first step.
+    scale:        a typical return: alpha is divided by its square, so that it does not depend on the cumulants' scale.
     largest_step: bound on alpha * sum_i IS^2 for one episode.
     ratio_low, ratio_high: clipping range of each pi/mu.
     parameters:   "softmax" (theta are logits), or "ratio" (mu = theta / sum theta, each visit of (s, a) adding
                   step * (1 - mu(a|s)) to theta, as in the authors' code).
     """
 
-    step_size: float = 0.5
+    rate: float | Schedule = 0.5
     scale: float = 100.0
     largest_step: float = 1.0
     ratio_low: float = 1e-3
@@ -66,8 +71,8 @@ class BehaviourPolicySearch(Behaviour[SearchState]):
     def begin(self, asked: Stacked, world: MDP) -> SearchState:
         if world.horizon is None:
             raise InputError("horizon: BehaviourPolicySearch learns from whole episodes; give the world a horizon.")
-        if not (self.step_size > 0 and self.scale > 0 and 0 < self.ratio_low <= self.ratio_high):
-            raise InputError("behaviour: BehaviourPolicySearch needs step_size, scale > 0 and 0 < ratio_low <= ratio_high.")
+        if not (self.scale > 0 and 0 < self.ratio_low <= self.ratio_high):
+            raise InputError("behaviour: BehaviourPolicySearch needs scale > 0 and 0 < ratio_low <= ratio_high.")
         gvfs = len(asked.names)
         mixture = np.broadcast_to(asked.pi.mean(axis=2), (world.states, world.actions))
         theta = np.zeros((world.rows, world.actions))
@@ -76,14 +81,15 @@ class BehaviourPolicySearch(Behaviour[SearchState]):
             theta = np.log(np.where(theta > 0, theta, 1.0))
         return SearchState(
             theta=theta,
-            path_x=np.zeros(world.horizon, dtype=np.int64),
-            path_a=np.zeros(world.horizon, dtype=np.int64),
+            visits=np.zeros(theta.shape),
+            path=np.zeros(world.horizon, dtype=np.int64),
             length=np.zeros(1, dtype=np.int64),
             log_ratio=np.zeros(gvfs),
             returns=np.zeros(gvfs),
             discount=np.ones(gvfs),
             scratch=np.zeros(world.actions),
-            step_size=self.step_size / self.scale**2,
+            rate=schedules.as_falling(self.rate).state(),
+            per_square=1 / self.scale**2,
             largest_step=self.largest_step,
             log_low=math.log(self.ratio_low),
             log_high=math.log(self.ratio_high),
@@ -109,8 +115,8 @@ def _rule(gvfs: int, actions: int, ratio: bool) -> BehaviourRule:
     @piece
     def observe(state, t, tr, c, gamma, pi):
         n = state.length[0]
-        state.path_x[n] = tr.x
-        state.path_a[n] = tr.action
+        state.path[n] = tr.x
+        state.visits[tr.x, tr.action] += 1.0
         state.length[0] = n + 1
         for i in range(gvfs):
             state.returns[i] += state.discount[i] * c[i]
@@ -126,16 +132,19 @@ def _rule(gvfs: int, actions: int, ratio: bool) -> BehaviourRule:
             state.returns[i] = 0.0
             state.log_ratio[i] = 0.0
             state.discount[i] = 1.0
-        step = min(state.step_size * total, state.largest_step)
-        if step > 0.0:
-            for n in range(state.length[0]):
-                theta = state.theta[state.path_x[n]]
+        alpha = state.per_square * schedules.at(state.rate, t - state.length[0])
+        step = min(alpha * total, state.largest_step)
+        for n in range(state.length[0]):
+            theta, visits = state.theta[state.path[n]], state.visits[state.path[n]]
+            seen = 0.0
+            for a in range(actions):
+                seen += visits[a]
+            if seen > 0.0:  # the first time that the path comes here
                 chosen(theta, state.scratch)
-                for a in range(actions):  # grad log mu_theta = indicator - mu_theta for a softmax
-                    if a == state.path_a[n]:
-                        theta[a] += step * (1.0 - state.scratch[a])
-                    elif not ratio:
-                        theta[a] -= step * state.scratch[a]
+                for a in range(actions):  # grad log mu_theta = indicator - mu_theta for a softmax, summed over the visits
+                    mu = state.scratch[a]
+                    theta[a] += step * (visits[a] * (1.0 - mu) if ratio else visits[a] - seen * mu)  # App. B.1 (4)
+                    visits[a] = 0.0
         state.length[0] = 0
 
     return BehaviourRule(probabilities, observe, episode_end)

@@ -9,12 +9,15 @@ The policy mean of psi at each state is stored too, so an update is one pass ove
 
 `update="entries"` is the form in the authors' code: only the visited entry psi(s, a, s') is updated, towards
 1 + gamma * sum_a' pi(a'|s') * mean_f psi(s', a', f); `mean` then holds the row means [policy, row, action].
+
+`when="episode"`, also theirs, keeps the behaviour and the learning rate of the episode's first step until it ends.  Nothing
+else in the updates depends on the behaviour, so applying them as the steps come equals applying them in order at the end.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -30,18 +33,29 @@ from gvfx.schedules import Schedule, ScheduleState
 from gvfx.worlds.mdp import MDP
 
 MEMORY_LIMIT = 4 << 30
+CHOICES = {
+    "choice": ("boltzmann", "greedy", "first"),
+    "update": ("rows", "entries"),
+    "when": ("step", "episode"),
+    "weights": ("pairs", "states"),
+    "per": ("policy", "gvf"),
+}
 
 
 class SuccessorState(NamedTuple):
     psi: np.ndarray  # [policy, row, action, row] successor representations
     mean: np.ndarray  # [policy, row, row] their means over actions under the target policy
     member: np.ndarray  # [policy] the index of a GVF with this policy
-    weights: np.ndarray  # [row, action, gvf] reward weights
+    copies: np.ndarray  # [policy] how often the change of its representation counts
+    weights: np.ndarray  # [row, action, gvf] reward weights; [row, 1, gvf] if they belong to states
     value: np.ndarray  # [row, action] action value of the intrinsic reward
     scratch: np.ndarray  # [action] the behaviour at the next state
+    policy: np.ndarray  # [row, action] the behaviour of this episode; empty if it changes at every step
+    begun: np.ndarray  # int64 [1] the step at which this episode began
     rate: ScheduleState
     temperature: float  # 0: greedy
     discount: float
+    floor: float
 
 
 @dataclass(frozen=True)
@@ -50,33 +64,54 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
 
     rate:        learning rate of the representation, the reward weights and the intrinsic value: a schedule, or the
                  minimum of a linear one from 1 over 500,000 steps.
-    choice:      "boltzmann" with `temperature`, or "greedy".
+    choice:      "boltzmann" with `temperature`, "greedy" (equally good actions share the probability), or "first" (greedy,
+                 the first of equally good actions).
     discount:    of the intrinsic value.
-    update:      "rows" (the whole successor vector) or "entries" (only the visited entry, as in the authors' code).
+
+    The rest follows the authors' code where it differs from the text; networks read `choice` and `floor` only:
+    update:      "rows" (the whole successor vector) or "entries" (only the visited entry).
+    when:        "step": the behaviour and the rate are those of the step; "episode": those of the episode's start, and the
+                 first episode's behaviour is the mean of the target policies.
+    weights:     reward weights for "pairs" of state and action, or for "states".
+    per:         whether the change of a representation counts once for each distinct "policy" or for each "gvf".
+    floor:       probabilities below it are raised to it before they are scaled to sum to one; the intrinsic value follows them.
     """
 
     rate: float | Schedule = 0.25
-    choice: Literal["boltzmann", "greedy"] = "boltzmann"
+    choice: Literal["boltzmann", "greedy", "first"] = "boltzmann"
     temperature: float = 100.0
     discount: float = 0.99
     update: Literal["rows", "entries"] = "rows"
+    when: Literal["step", "episode"] = field(default="step", metadata={"later": True})
+    weights: Literal["pairs", "states"] = field(default="pairs", metadata={"later": True})
+    per: Literal["policy", "gvf"] = field(default="policy", metadata={"later": True})
+    floor: float = field(default=0.0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
     needs_intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.choice not in ("boltzmann", "greedy"):
-            raise InputError(f"choice: {self.choice!r} is unknown; choose 'boltzmann' or 'greedy'.")
-        if self.update not in ("rows", "entries"):
-            raise InputError(f"update: {self.update!r} is unknown; choose 'rows' or 'entries'.")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                given, last = getattr(self, name), choices[-1]
+                raise InputError(f"{name}: {given!r} is unknown; choose {', '.join(map(repr, choices[:-1]))} or {last!r}.")
         if self.temperature <= 0:
             raise InputError(f"temperature: {self.temperature} must be positive; use choice='greedy' for the limit of 0.")
+        if not 0 <= self.floor < 1:
+            raise InputError(f"floor: {self.floor} lies outside [0, 1); give a small probability such as 0.001.")
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _rule(*sizes, self.update == "entries")
+        return _rule(
+            *sizes,
+            entries=self.update == "entries",
+            episodes=self.when == "episode",
+            states=self.weights == "states",
+            first=self.choice == "first",
+            floored=self.floor > 0,
+        )
 
     def begin(self, asked: Stacked, world: MDP) -> SuccessorState:
-        member = _distinct_policies(asked)
+        member, copies = _distinct_policies(asked)
         rows, actions = world.rows, world.actions
         size = 8 * len(member) * rows * rows * (actions + 1)
         if size > MEMORY_LIMIT:
@@ -84,16 +119,23 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
                 f"behaviour: SuccessorRepresentation needs {size / 2**30:.1f} GB for {rows} states and {len(member)} "
                 "policies; group states together or choose another behaviour."
             )
+        policy = np.zeros((rows if self.when == "episode" else 0, actions))
+        if self.when == "episode":
+            policy[world.feature] = asked.pi.mean(axis=2)
         return SuccessorState(
             psi=np.zeros((len(member), rows, actions, rows)),
             mean=np.zeros((len(member), rows, rows if self.update == "rows" else actions)),
             member=np.array(member, dtype=np.int64),
-            weights=np.zeros((rows, actions, len(asked.names))),
+            copies=np.array(copies, dtype=float) if self.per == "gvf" else np.ones(len(member)),
+            weights=np.zeros((rows, actions if self.weights == "pairs" else 1, len(asked.names))),
             value=np.zeros((rows, actions)),
             scratch=np.zeros(actions),
+            policy=policy,
+            begun=np.zeros(1, dtype=np.int64),
             rate=schedules.as_falling(self.rate).state(),
             temperature=self.temperature if self.choice == "boltzmann" else 0.0,
             discount=self.discount,
+            floor=self.floor,
         )
 
     def retarget(self, state: SuccessorState, model: Empirical) -> None:
@@ -111,36 +153,54 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
         import jax.numpy as jnp
 
         def probabilities(state, t, pi, m, value):
-            greedy = 1.0 * (value == value.max())
-            return jax.nn.softmax(value / self.temperature) if self.choice == "boltzmann" else greedy / jnp.sum(greedy)
+            best = 1.0 * (value == value.max() if self.choice == "greedy" else jnp.arange(len(value)) == value.argmax())
+            mu = jax.nn.softmax(value / self.temperature) if self.choice == "boltzmann" else best / jnp.sum(best)
+            above = jnp.maximum(mu, self.floor)
+            return above / above.sum() if self.floor else mu
 
         return NetworkRule(lambda weights: (), probabilities, lambda state: state)
 
 
-def _distinct_policies(asked: Stacked) -> list[int]:
-    """The first GVF of every distinct (policy, discount) pair; policies defined by a GVF's own values are all distinct."""
-    first: dict[Any, int] = {}
+def _distinct_policies(asked: Stacked) -> tuple[list[int], list[int]]:
+    """The first GVF of every distinct (policy, discount) pair, and how many GVFs have it.
+
+    Policies defined by a GVF's own values are all distinct.
+    """
+    found: dict[Any, list[int]] = {}
     own = dict(asked.own)
     for i in range(len(asked.names)):
-        first.setdefault(i if i in own else asked.pi[:, :, i].tobytes() + asked.gamma[:, i].tobytes(), i)
-    return list(first.values())
+        found.setdefault(i if i in own else asked.pi[:, :, i].tobytes() + asked.gamma[:, i].tobytes(), []).append(i)
+    return [gvfs[0] for gvfs in found.values()], [len(gvfs) for gvfs in found.values()]
 
 
 @cache
-def _rule(gvfs: int, actions: int, entries: bool) -> BehaviourRule:
+def _rule(
+    gvfs: int, actions: int, *, entries: bool, episodes: bool, states: bool, first: bool, floored: bool
+) -> BehaviourRule:
     @piece
-    def softmax(value, temperature, mu):
-        """Boltzmann probabilities of value[action], or greedy at temperature 0 (ties share the probability)."""
-        best = value[0]
+    def choose(state, x, mu):
+        """Boltzmann probabilities of the intrinsic value at row x, or greedy at temperature 0."""
+        value, temperature = state.value[x], state.temperature
+        best, which = value[0], 0
         for a in range(1, actions):
-            best = max(best, value[a])
+            if value[a] > best:
+                best, which = value[a], a
         for a in range(actions):
-            mu[a] = math.exp((value[a] - best) / temperature) if temperature > 0.0 else 1.0 * (value[a] == best)
+            greedy = 1.0 * (a == which if first else value[a] == best)
+            mu[a] = math.exp((value[a] - best) / temperature) if temperature > 0.0 else greedy
         normalise(mu, actions)
+        if floored:
+            for a in range(actions):
+                mu[a] = max(mu[a], state.floor)
+            normalise(mu, actions)
 
     @piece
     def probabilities(state, t, s, x, pi, m, mu):
-        softmax(state.value[x], state.temperature, mu)
+        if episodes:
+            for a in range(actions):
+                mu[a] = state.policy[x, a]
+        else:
+            choose(state, x, mu)
 
     @piece
     def move_row(state, j, rate, tr, gamma, pi):
@@ -176,19 +236,29 @@ def _rule(gvfs: int, actions: int, entries: bool) -> BehaviourRule:
 
     @piece
     def observe(state, t, tr, c, gamma, pi):
-        rate = schedules.at(state.rate, t)
+        rate = schedules.at(state.rate, state.begun[0] if episodes else t)
         change = 0.0
         for j in range(state.member.shape[0]):
-            change += move_entry(state, j, rate, tr, gamma, pi) if entries else move_row(state, j, rate, tr, gamma, pi)
+            moved = move_entry(state, j, rate, tr, gamma, pi) if entries else move_row(state, j, rate, tr, gamma, pi)
+            change += state.copies[j] * moved
+        weights = state.weights[tr.x, 0 if states else tr.action]
         for i in range(gvfs):
-            delta = rate * (c[i] - state.weights[tr.x, tr.action, i])
+            delta = rate * (c[i] - weights[i])
             change += abs(delta)
-            state.weights[tr.x, tr.action, i] += delta
-        softmax(state.value[tr.next_x], state.temperature, state.scratch)
+            weights[i] += delta
+        if not episodes:
+            choose(state, tr.next_x, state.scratch)
+        mu = state.policy[tr.next_x] if episodes else state.scratch
         v = 0.0
         for a in range(actions):
-            v += state.scratch[a] * state.value[tr.next_x, a]
+            v += mu[a] * state.value[tr.next_x, a]
         target = change + tr.alive * state.discount * v
         state.value[tr.x, tr.action] += rate * (target - state.value[tr.x, tr.action])
 
-    return BehaviourRule(probabilities, observe, end_nothing)
+    @piece
+    def next_episode(state, t, rng):
+        for x in range(state.policy.shape[0]):
+            choose(state, x, state.policy[x])
+        state.begun[0] = t
+
+    return BehaviourRule(probabilities, observe, next_episode if episodes else end_nothing)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,12 @@ from gvfx.worlds.mdp import MDP
 class EpsilonState(NamedTuple):
     inner: Any
     epsilon: ScheduleState
+
+
+class HeldEpsilonState(NamedTuple):
+    inner: Any
+    epsilon: ScheduleState
+    begun: np.ndarray  # int64 [1] the step at which this episode began
 
 
 class FloorState(NamedTuple):
@@ -75,20 +81,35 @@ class _Wrapper(Behaviour[Wrapping]):
 
 
 @dataclass(frozen=True)
-class Epsilon(_Wrapper[EpsilonState]):
-    """A uniformly random action with probability epsilon_t: (1 - epsilon) mu + epsilon / actions."""
+class Epsilon(_Wrapper[EpsilonState | HeldEpsilonState]):
+    """A uniformly random action with probability epsilon_t: (1 - epsilon) mu + epsilon / actions.
+
+    when: epsilon is the schedule's at every "step", or throughout an "episode" the one of its first step (tables only).
+    """
 
     behaviour: Behaviour
     schedule: Schedule = Linear(1.0, 0.0, 500)
+    when: Literal["step", "episode"] = field(default="step", metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        if self.when not in ("step", "episode"):
+            raise InputError(f"when: {self.when!r} is unknown; choose 'step' or 'episode'.")
+
+    @property
+    def supports(self) -> frozenset[str]:
+        return super().supports if self.when == "step" else super().supports & {"tables"}
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _epsilon(self.behaviour.rule(sizes), sizes.actions)
+        return _epsilon(self.behaviour.rule(sizes), sizes.actions, self.when == "episode")
 
-    def begin(self, asked: Stacked, world: MDP) -> EpsilonState:
+    def begin(self, asked: Stacked, world: MDP) -> EpsilonState | HeldEpsilonState:
         state = self.schedule.state()
         if not (0 <= state.minimum <= 1 and 0 <= state.start <= 1):
             raise InputError(f"schedule: epsilon must stay within [0, 1], but is {self.schedule}.")
-        return EpsilonState(self.behaviour.begin(asked, world), state)
+        inner = self.behaviour.begin(asked, world)
+        if self.when == "episode":
+            return HeldEpsilonState(inner, state, np.zeros(1, dtype=np.int64))
+        return EpsilonState(inner, state)
 
     def network_rule(self) -> NetworkRule:
         inner, schedule = self.behaviour.network_rule(), self.schedule.state()
@@ -172,17 +193,23 @@ def _passing_on(inner: BehaviourRule, probabilities: Any) -> BehaviourRule:
 
 
 @cache
-def _epsilon(inner: BehaviourRule, actions: int) -> BehaviourRule:
-    inner_probabilities = inner.probabilities
+def _epsilon(inner: BehaviourRule, actions: int, held: bool) -> BehaviourRule:
+    inner_probabilities, inner_end = inner.probabilities, inner.episode_end
 
     @piece
     def probabilities(state, t, s, x, pi, m, mu):
         inner_probabilities(state.inner, t, s, x, pi, m, mu)
-        epsilon = schedules.at(state.epsilon, t)
+        epsilon = schedules.at(state.epsilon, state.begun[0] if held else t)
         for a in range(actions):
             mu[a] = (1.0 - epsilon) * mu[a] + epsilon / actions
 
-    return _passing_on(inner, probabilities)
+    @piece
+    def next_episode(state, t, rng):
+        inner_end(state.inner, t, rng)
+        state.begun[0] = t
+
+    passed = _passing_on(inner, probabilities)
+    return replace(passed, episode_end=next_episode) if held else passed
 
 
 @cache

@@ -48,6 +48,8 @@ def _behaviour(name: str, behaviours: Mapping[str, Callable[[float], Any]]) -> s
         return _first_line(made)
     plain = behaviours[stem](0.5)
     changed = [f.name for f in fields(made) if getattr(made, f.name) != getattr(plain, f.name)]
+    if not changed:
+        return f"{class_name(stem)}; another one in preset authors"
     return f"{class_name(stem)} with {', '.join(f'{field}={getattr(made, field)!r}' for field in changed)}"
 
 

@@ -29,15 +29,19 @@ def explorer_probabilities(squares: Any, xp: Any = np) -> Any:
 
 
 @cache
-def compiled_explorer(gvfs: int, actions: int) -> Callable[..., None]:
-    """choose(weights, pi, m, mu): writes mu [action] from weights [gvf] and pi, m [action, gvf]; uniform where all are 0."""
+def compiled_explorer(gvfs: int, actions: int, smallest_m: float = 0.0) -> Callable[..., None]:
+    """choose(weights, pi, m, mu): writes mu [action] from weights [gvf] and pi, m [action, gvf]; uniform where all are 0.
+
+    smallest_m: a smaller m counts as this one.
+    """
 
     @piece
     def choose(weights, pi, m, mu):
         for a in range(actions):
             total = 0.0
             for i in range(gvfs):
-                total += explorer_square(weights[i], pi[a, i], m[a, i])
+                variance = max(m[a, i], smallest_m) if smallest_m > 0.0 else m[a, i]
+                total += explorer_square(weights[i], pi[a, i], variance)
             mu[a] = math.sqrt(total)  # Eq. 3 (eq:behavior_update)
         normalise(mu, actions)
 

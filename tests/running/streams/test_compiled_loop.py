@@ -72,6 +72,15 @@ def test_geometric_epsilon():
     )
 
 
+def test_explorer_with_a_smallest_variance():
+    agrees(
+        small_world(),
+        two_questions(),
+        gvfx.GVFExplorer(smallest_m=2.0),
+        lambda asked: reference.Explorer(asked.weights, 2.0),
+    )
+
+
 def test_importance_sampling_learner():
     learner = gvfx.ImportanceSampling(RATE, Fixed(0.5), ratio_high=10.0)
     agrees(small_world(), two_questions(), gvfx.GVFExplorer(), explorer, learner, sampled=True)
@@ -114,10 +123,10 @@ def test_behaviour_policy_search():
 
     def plain(asked):
         theta = np.tile(np.log(np.mean(PI, axis=0)), (17, 1))
-        keep["bps"] = reference.Search(theta, 0.5 / 10.0**2, 1.0, 1e-3, 10.0)
+        keep["bps"] = reference.Search(theta, RATE, 10.0, 1.0, 1e-3, 10.0)
         return keep["bps"]
 
-    state = agrees(world, two_questions(), gvfx.BehaviourPolicySearch(0.5, scale=10.0), plain)
+    state = agrees(world, two_questions(), gvfx.BehaviourPolicySearch(RATE, scale=10.0), plain)
     np.testing.assert_allclose(state.theta, keep["bps"].theta, rtol=1e-8, atol=1e-10)
     assert not np.allclose(state.theta, np.log(np.mean(PI, axis=0)))
 
@@ -161,14 +170,39 @@ def test_authors_successor_entries():
     np.testing.assert_allclose(state.mean, keep["sr"].psi.mean(axis=3), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("choice", ["first", "boltzmann"])
+@pytest.mark.parametrize(("weights", "per"), [("pairs", "policy"), ("states", "gvf")])
+def test_authors_successor_after_each_episode(choice, weights, per):
+    """Three GVFs, the last two with one policy: its representation counts once or twice."""
+    questions = [*two_questions(), gvfx.GVF(PI[1], gvfx.Constant(3.0, at="right"), two_questions()[1].discount)]
+    floor, keep = 0.02 if choice == "first" else 0.0, {}
+
+    def plain(asked):
+        counted = [0, 1, 2] if per == "gvf" else [0, 1]
+        temperature = 2.0 if choice == "boltzmann" else 0
+        keep["sr"] = reference.SuccessorEpisodes(asked, 17, 4, RATE, temperature, 0.9, floor, weights == "states", counted)
+        return reference.Epsilon(keep["sr"], Linear(1.0, 0.1, 500), held=True)
+
+    authors = {"update": "entries", "when": "episode", "weights": weights, "per": per, "floor": floor}
+    inner = gvfx.SuccessorRepresentation(RATE, choice, 2.0, 0.9, **authors)
+    state = agrees(small_world(), questions, gvfx.Epsilon(inner, Linear(1.0, 0.1, 500), "episode"), plain).inner
+    keep["sr"].learn()  # the last episode, which has not ended
+    assert state.psi.shape[0] == 2 and state.copies.tolist() == ([1, 2] if per == "gvf" else [1, 1])
+    np.testing.assert_allclose(state.psi, keep["sr"].psi[:2], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(state.value, keep["sr"].value, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(state.policy, keep["sr"].policy, rtol=1e-8, atol=1e-10)
+    kept = np.moveaxis(keep["sr"].w, 0, 2)
+    np.testing.assert_allclose(state.weights, kept[:, :1] if weights == "states" else kept, rtol=1e-8, atol=1e-10)
+
+
 def test_authors_policy_search_by_ratios():
     keep = {}
 
     def plain(asked):
-        keep["bps"] = reference.Search(np.tile(np.mean(PI, axis=0), (17, 1)), 0.5 / 10.0**2, 1.0, 1e-3, 1.0, ratio=True)
+        keep["bps"] = reference.Search(np.tile(np.mean(PI, axis=0), (17, 1)), RATE, 10.0, 1.0, 1e-3, 1.0, ratio=True)
         return keep["bps"]
 
-    behaviour = gvfx.BehaviourPolicySearch(0.5, scale=10.0, ratio_high=1.0, parameters="ratio")
+    behaviour = gvfx.BehaviourPolicySearch(RATE, scale=10.0, ratio_high=1.0, parameters="ratio")
     state = agrees(small_world(), two_questions(), behaviour, plain)
     np.testing.assert_allclose(state.theta, keep["bps"].theta, rtol=1e-8, atol=1e-10)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import RandomPolicies
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation
@@ -54,25 +55,42 @@ def _with_defaults(kind: type[Behaviour]) -> Callable[[float], Behaviour]:
 
 BEHAVIOURS: dict[str, Callable[[float], Behaviour]] = {  # name -> behaviour, given the method's learning rate
     **{name: _with_defaults(kind) for name, kind in behaviours_for("tables").items()},
-    "BPS": lambda rate: BehaviourPolicySearch(step_size=rate),
+    "BPS": lambda rate: BehaviourPolicySearch(rate=rate),
     "SR": lambda rate: SuccessorRepresentation(rate=rate),
+    "SR-boltzmann": lambda rate: SuccessorRepresentation(rate=rate),  # what SR is in `paper`, not in `authors`
+    "SR-epsilon0": lambda rate: SuccessorRepresentation(rate=rate),  # likewise
     "SR-greedy": lambda rate: SuccessorRepresentation(rate=rate, choice="greedy"),
     "SR-1": lambda rate: SuccessorRepresentation(rate=rate, temperature=1.0),
     "SR-10": lambda rate: SuccessorRepresentation(rate=rate, temperature=10.0),
     "SR-1000": lambda rate: SuccessorRepresentation(rate=rate, temperature=1000.0),
 }
 METHODS = ("BPS", "SR", "Uniform", "RoundRobin", "Mixture", "GVFExplorer")  # the columns of Table 1
+_greedy = partial(SuccessorRepresentation, choice="first", update="entries", when="episode", floor=1e-3)
+_boltzmann = partial(SuccessorRepresentation, choice="boltzmann", temperature=1.0, update="entries", when="episode")
 AUTHORS: dict[str, Callable[[float], Behaviour]] = {  # where the authors' code uses another behaviour
+    "GVFExplorer": lambda rate: GVFExplorer(smallest_m=1e-4),
     "BPS": lambda rate: BehaviourPolicySearch(rate, 1.0, 1e300, 1e-3, 1.0, "ratio"),
-    "SR": lambda rate: SuccessorRepresentation(rate, temperature=1.0, update="entries"),
-    "SR-greedy": lambda rate: SuccessorRepresentation(rate, choice="greedy", update="entries"),
+    "SR": _greedy,
+    "SR-greedy": _greedy,
+    "SR-epsilon0": _greedy,
+    "SR-boltzmann": _boltzmann,
+    **{f"SR-{t}": partial(_boltzmann, temperature=float(t)) for t in (1, 10, 1000)},
     "Uniform": lambda rate: RandomPolicies(),
 }
 LEARNERS = learners_for("tables")
 AUTHORS_LEARNERS: dict[str, tuple[type[Learner], dict[str, float]]] = {  # where the authors' code uses another learner
-    "ExpectedSarsa": (EpisodicExpectedSarsa, {}),
+    "ExpectedSarsa": (EpisodicExpectedSarsa, {"smallest_m": 0.0}),
     "ImportanceSampling": (ImportanceSampling, {"ratio_low": 1e-3, "ratio_high": 1.0}),
 }
+
+
+class AuthorsSuccessor(NamedTuple):
+    """What the authors' code for a setting chooses for SR: where epsilon ends, the initial Q, and options of the behaviour."""
+
+    epsilon: float = 0.1
+    initial_q: float = 1.0
+    weights: Literal["pairs", "states"] = "pairs"
+    per: Literal["policy", "gvf"] = "policy"
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,7 @@ class Setting:
     explorer_q: float = 1.0  # initial Q of GVFExplorer
     initial_m: float = 5.0
     published: Mapping[str, float] = field(default_factory=dict)  # MSE in Table 1 (tab:summary_tabular_perf)
+    authors_sr: AuthorsSuccessor = AuthorsSuccessor()
 
     @cached_property
     def _built(self) -> tuple[MDP, list[GVF]]:
@@ -111,8 +130,13 @@ class Setting:
         made = make(rate or self.rate(name))
         if made.explores:
             return made
-        last = 0.1 if preset == "authors" and name.startswith("SR") else 0.0
-        return Floor(Epsilon(made, Linear(1.0, last, 500)))
+        if preset == "authors" and isinstance(made, SuccessorRepresentation):  # its floor is its own, inside epsilon
+            made = replace(made, weights=self.authors_sr.weights, per=self.authors_sr.per)
+            last = 0.0 if name == "SR-epsilon0" else self.authors_sr.epsilon
+            return Epsilon(made, Linear(1.0, last, 500), "episode")
+        if preset == "authors" and isinstance(made, BehaviourPolicySearch):  # which has no floor there
+            return Epsilon(made, Linear(1.0, 0.0, 500), "episode")
+        return Floor(Epsilon(made, Linear(1.0, 0.0, 500)))
 
     def learner(
         self,
@@ -131,12 +155,17 @@ class Setting:
         options: dict[str, Any] = {
             "rate_q": rate_q or self.rate(behaviour),
             "rate_m": rate_m or self.rate_m,
-            "initial_q": self.explorer_q if behaviour == "GVFExplorer" else self.initial_q,
+            "initial_q": self._initial_q(behaviour, preset),
             "initial_m": self.initial_m,
             "forgetting": "auto" if any(isinstance(q.cumulant, Drifter) for q in self.questions) else 0.0,
             **others,
         }
         return kind(**{name: options[name] for name in inspect.signature(kind).parameters if name in options})
+
+    def _initial_q(self, behaviour: str, preset: str) -> float:
+        if preset == "authors" and behaviour.startswith("SR"):
+            return self.authors_sr.initial_q
+        return self.explorer_q if behaviour == "GVFExplorer" else self.initial_q
 
     def rate(self, behaviour: str) -> float:
         """The published learning rate of a method (the explorer's if none is published)."""
@@ -302,6 +331,7 @@ _MAIN = [
         explorer_q=2.0,
         initial_m=0.5,
         published=_published(None, 53.3, 2.66, 2.35, 2.64, 1.66),
+        authors_sr=AuthorsSuccessor(0.0, 0.0, "states", "gvf"),
     ),
 ]
 _ABLATIONS = [
