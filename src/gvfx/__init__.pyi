@@ -15,6 +15,7 @@ from gvfx.behaviours.rivals import RobustSampling as RobustSampling
 from gvfx.behaviours.rivals import SecondMoment as SecondMoment
 from gvfx.behaviours.search import BehaviourPolicySearch as BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation as SuccessorRepresentation
+from gvfx.behaviours.variance_softmax import VarianceSoftmax as VarianceSoftmax
 from gvfx.behaviours.wrappers import Blend as Blend
 from gvfx.behaviours.wrappers import Epsilon as Epsilon
 from gvfx.behaviours.wrappers import Floor as Floor

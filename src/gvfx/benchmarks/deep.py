@@ -85,7 +85,7 @@ class Dispatched:
             if n % e.learner.q_every == 0:
                 learning, _ = self.update_q(learning, self.draw(replay.rows, stored, d), ones)
             if n % e.learner.m_every == 0:
-                learning, _ = self.update_m(learning, self.draw(replay.rows, stored, a))
+                learning, _ = self.update_m(learning, self.draw(replay.rows, stored, a), ones)
         t, observation, age, acting, episodes = jax.block_until_ready(carry)
         self.state = s._replace(
             t=t, observation=observation, age=age, acting=acting, episodes=episodes, learning=learning, replay=replay

@@ -82,7 +82,7 @@ class Plain:
         slope[np.arange(len(out)), action] = -2 * weight[:, None] * error / len(out)
         return adam.step(layers, gradients(layers, kept, z, slope, positive))
 
-    def update_intrinsic(self, b):
+    def update_intrinsic(self, b, weight):
         """Successor features, reward weights, and the value of the intrinsic reward: the size of both errors."""
         each = np.arange(len(b.action))
         phi = 1 / (1 + np.exp(-4 * (b.observation @ self.features[:-1] + self.features[-1])))
@@ -98,11 +98,11 @@ class Plain:
         value, *value_back = forward(self.value, b.observation, False, (ACTIONS,))
         value_error = reward + b.discounts.max(axis=1) * v - value[each, b.action]
         slopes = np.zeros_like(psi), np.zeros_like(value)
-        slopes[0][each, b.action] = -2 * psi_error / (len(each) * FEATURES)
-        slopes[1][each, b.action] = -2 * value_error / len(each)
+        slopes[0][each, b.action] = -2 * weight[:, None, None] * psi_error / (len(each) * FEATURES)
+        slopes[1][each, b.action] = -2 * weight * value_error / len(each)
         steps = (
             gradients(self.psi, *psi_back, slopes[0], False),
-            [(-2 * reward_error.T @ phi / len(each),)],
+            [(-2 * (weight[:, None] * reward_error).T @ phi / len(each),)],
             gradients(self.value, *value_back, slopes[1], False),
         )
         nets = (self.psi, self.w, self.value)
@@ -121,10 +121,10 @@ class Plain:
             errors.append(np.abs(found[0]).sum(axis=1))  # Sec. 7.2: the absolute sum of TD errors over the GVFs
             self.q = self.stepped(self.q, self.adam_q, found, b.action, False, w)
             if priority == "sr":
-                errors[-1] = self.update_intrinsic(b)
-        for b in batches[2:]:
+                errors[-1] = self.update_intrinsic(b, w)
+        for b, w in zip(batches[2:], weights[2:], strict=True):
             found = self.m_errors(b)
-            self.m = self.stepped(self.m, self.adam_m, found, b.action, True, np.ones(BATCH))
+            self.m = self.stepped(self.m, self.adam_m, found, b.action, True, w)
             if priority == "m":
                 errors = [*(np.abs(self.m_errors(b)[0]).sum(axis=1) for b in batches[:2]), np.abs(found[0]).sum(axis=1)]
         return index[: BATCH * len(errors)], np.concatenate(errors)
@@ -141,7 +141,7 @@ def assert_same(net, layers):
 
 @pytest.mark.parametrize("priority", ["q", "m", "sr"])
 def test_prioritised_updates_are_the_plain_ones(priority):
-    """Which rows are drawn, their importance weights in the loss of Q, every network, and the new priorities."""
+    """Which rows are drawn, their importance weights in every loss, every network, and the new priorities."""
     u, (rows, replay), key = updates(priority), filled(), jax.random.key(5)
     learning = begun(u)
     plain, before = Plain(learning, u.features), np.asarray(replay.priorities[:ROWS], float)

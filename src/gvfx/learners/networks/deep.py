@@ -19,7 +19,7 @@ class Deep(Learner):
     batch, capacity, learning_starts: options of the replay buffer.
     q_every, m_every, target_every: the update frequencies p, m, l of Algorithm 1, in environment steps.
     replay:          "uniform" or "prioritised"; `priority` is the TD error that it uses: "q", "m" or "sr".
-    alpha, beta:     exponents of prioritised replay; beta grows linearly to 1.
+    alpha, beta:     exponents of prioritised replay; beta grows linearly to 1 within `beta_share` of the run.
     waves:           random waves of the observation added to the networks' inputs (0: the observation alone).
     heads:           bootstrapped heads per GVF in addition to the main head; their spread gives intervals (0: none).
     """
@@ -40,6 +40,7 @@ class Deep(Learner):
     beta: float = 0.4
     waves: int = field(default=0, metadata={"later": True})
     heads: int = field(default=0, metadata={"later": True})
+    beta_share: float = field(default=1.0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"networks"})
 
@@ -61,6 +62,8 @@ class Deep(Learner):
             raise InputError(f"capacity: {self.capacity} must be a multiple of {self.block}, the steps between M updates.")
         if not 0 <= self.beta <= 1:
             raise InputError(f"beta: {self.beta} lies outside [0, 1].")
+        if not 0 < self.beta_share <= 1:
+            raise InputError(f"beta_share: {self.beta_share} lies outside (0, 1]; give a share of the run.")
 
     @property
     def block(self) -> int:

@@ -160,10 +160,10 @@ class DeepUpdates:
         whole = jnp.ones((len(weight), 1))
         return weight[:, None] * jnp.repeat(jnp.concatenate([whole, shares], axis=1), self.gvfs, axis=1)
 
-    def update_m(self, learning: DeepLearning, batch: jax.Array) -> tuple[DeepLearning, jax.Array]:
+    def update_m(self, learning: DeepLearning, batch: jax.Array, weight: jax.Array) -> tuple[DeepLearning, jax.Array]:
         def loss(m: Heads) -> tuple[jax.Array, jax.Array]:
             error = self.m_errors(learning, m, batch)
-            return (error**2).mean(axis=0).sum(), error
+            return (weight[:, None] * error**2).mean(axis=0).sum(), error
 
         gradient, error = jax.grad(loss, has_aux=True)(learning.m)
         change, adam = self.optimiser_m.update(gradient, learning.adam_m)
@@ -173,7 +173,7 @@ class DeepUpdates:
         """Fixed random features in [0, 1], [..., FEATURES]."""
         return jax.nn.sigmoid(4 * (observation @ self.features[:-1] + self.features[-1]))
 
-    def update_intrinsic(self, learning: DeepLearning, batch: jax.Array) -> tuple[DeepLearning, jax.Array]:
+    def update_intrinsic(self, learning: DeepLearning, batch: jax.Array, weight: jax.Array) -> tuple[DeepLearning, jax.Array]:
         """Update successor features, reward weights, and the value of their error as a reward; also returns psi's error."""
         observation, action, following, cumulants, discounts, pi, _ = self.parts(batch)
         one = pi if pi.ndim == 2 else pi[0]
@@ -197,7 +197,8 @@ class DeepUpdates:
             reward = jnp.abs(psi_error).mean(axis=2).sum(axis=1) + jnp.abs(reward_error).sum(axis=1)
             aim = jax.lax.stop_gradient(reward + discounts.max(axis=1) * value_next)
             value = jnp.take_along_axis(i.value(observation)[..., 0], action[:, None], axis=1)[:, 0]
-            total = (psi_error**2).mean() * self.gvfs + (reward_error**2).mean(axis=0).sum() + ((aim - value) ** 2).mean()
+            total = (weight[:, None, None] * psi_error**2).mean() * self.gvfs
+            total = total + (weight[:, None] * reward_error**2).mean(axis=0).sum() + (weight * (aim - value) ** 2).mean()
             return total, jnp.abs(psi_error).mean(axis=2).sum(axis=1)
 
         gradient, error = jax.grad(loss, has_aux=True)(learning.intrinsic)
@@ -211,7 +212,8 @@ class DeepUpdates:
         size, batches = self.learner.batch, self.q_updates + self.m_updates
         u = jax.random.uniform(key, (batches * size,))
         if self.prioritised:
-            beta = self.learner.beta + (1 - self.learner.beta) * jnp.minimum(t / self.steps, 1.0)
+            grown = jnp.minimum(t / (self.learner.beta_share * self.steps), 1.0)
+            beta = self.learner.beta + (1 - self.learner.beta) * grown
             index, weight = memory.sample_prioritised(replay, u, beta)
         else:
             index, weight = memory.sample_uniform(replay, u), jnp.ones(batches * size)
@@ -222,12 +224,12 @@ class DeepUpdates:
             learning, delta = self.update_q(learning, rows[k], weight[k])
             q_loss = q_loss + (delta**2).mean(axis=0)
             if learning.intrinsic is not None:
-                learning, psi_error = self.update_intrinsic(learning, rows[k])
+                learning, psi_error = self.update_intrinsic(learning, rows[k], weight[k])
             errors.append(
                 psi_error if self.learner.priority == "sr" and learning.intrinsic is not None else jnp.abs(delta).sum(axis=1)
             )
         for k in range(self.q_updates, batches):
-            learning, error = self.update_m(learning, rows[k])
+            learning, error = self.update_m(learning, rows[k], weight[k])
             m_loss = m_loss + (error**2).mean(axis=0)
             if self.learner.priority == "m":
                 errors.append(jnp.abs(error).sum(axis=1))
