@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gvfx.reproduce.grid import SIDE, trajectory
+from gvfx.reproduce.grid_maps import SIDE, trajectory
 
 
 def test_a_sampled_trajectory_stays_on_the_map_and_goes_where_the_behaviour_says():
