@@ -97,7 +97,7 @@ function paintGoals({ pen, size, ratio }, goals, radius) { // a dot at the centr
     if (!radius) continue;
     pen.beginPath();
     pen.arc(x, y, radius * size, 0, 2 * Math.PI);
-    pen.lineWidth = 1.2 * ratio;
+    pen.lineWidth = 2 * ratio;
     pen.strokeStyle = GOAL;
     pen.stroke();
   }
