@@ -44,7 +44,8 @@ def made_up_part(curve, seed):
     deep = isinstance(curve, DeepCurve)
     control = isinstance(curve, MujocoCurve)
     gvfs, states, actions = len(e.questions), 400 if deep else 50 if control else e.world.states, 6 if control else 4
-    actor = [e.world.observation_size, 64, 64, 2 * e.world.action_size] if control else []
+    o, a = (e.world.observation_size, e.world.action_size) if control else (0, 0)
+    chooses = control and e.behaviour.needs_variance and not e.behaviour.needs_actor
     steps = np.arange(e.evaluate_every, e.steps + 1, e.evaluate_every)
     times = np.array(sorted({*e.snapshots, e.steps}))
     k = len(times)
@@ -62,9 +63,14 @@ def made_up_part(curve, seed):
         snapshot_levels=np.full((k, gvfs), 100.0),
         truth=np.zeros((gvfs, states)),
         mse_outside=np.ones((len(steps), gvfs)) if deep else np.empty(0),
-        actor=np.zeros(sum((n + 1) * m for n, m in pairwise(actor)), np.float32),
+        actor=made_up_weights(o, 64, 64, 2 * a) if control and e.behaviour.needs_actor else np.empty(0),
+        critics=np.tile(made_up_weights(o + a, 64, 64, gvfs), 2) if chooses else np.empty(0),
         standard_errors=made_up_certainty(curve, states) if isinstance(curve, LimitCurve) else np.empty(0),
     )
+
+
+def made_up_weights(*sizes):
+    return np.zeros(sum((n + 1) * m for n, m in pairwise(sizes)), np.float32)
 
 
 def made_up_certainty(curve, states):

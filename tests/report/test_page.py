@@ -85,7 +85,7 @@ def demo() -> Page:
         goals,
         times,
         [
-            Panel(p.title, p.frames, paths=[[np.array([(0.5, 0.5), (3.5, 0.5), (3.5, 3.5)])]] * len(p.frames))
+            Panel(p.title, p.frames, paths=[[np.array([(3.5, 3.5), (3.5, 0.5), (0.5, 0.5)])]] * len(p.frames))
             for p in (panel("RoundRobin", 0.9), panel("GVFExplorer", 2.2))
         ],
         True,
@@ -100,12 +100,14 @@ def demo() -> Page:
         size,
         size,
         walls,
-        goals,
+        [(0.5, 0.5), (0.5, size - 1.5)],
         times[-1:],
         [panel(AWKWARD, 1.0, times[-1:])],
         False,
         "visits, %",
         MADE,
+        radius=1.0,
+        columns=1,
     )
     table = DataTable(
         "final",
@@ -332,6 +334,21 @@ def test_the_slider_moves_time(tab):
     tab.run(f"{MAP}.querySelector('input').value = 3; {MAP}.querySelector('input').dispatchEvent(new Event('input'))")
     assert tab.run(SHOWN) == "2,000,000" and tab.run(PIXELS) == last
     assert tab.run("document.querySelectorAll('#moves input').length") == 0  # one time, no slider
+
+
+def test_goals_lie_between_cells_and_paths_start_in_red(tab):
+    """A goal of radius 1 at (0.5, 0.5) is centred one cell from both edges."""
+    colour = "((id, x, y) => { const c = document.querySelector(id + ' canvas'), s = c.width / 20; "
+    colour += "return [...c.getContext('2d').getImageData(Math.round(x * s), Math.round(y * s), 1, 1).data.slice(0, 3)]; })"
+    green, red = [0x51, 0xCF, 0x66], [0xFA, 0x52, 0x52]
+    for x in (1, 19):
+        assert tab.run(f"{colour}('#moves', {x}, 1)") == green  # the centre
+        edge = tab.run(f"[1.9, 1.95, 2, 2.05, 2.1].map((y) => {colour}('#moves', {x}, y))")  # of the disc, below the centre
+        assert min(np.abs(np.subtract(pixel, green)).max() for pixel in edge) < 60
+    assert tab.run(f"{colour}('#moves', 0.5, 0.5)") != green
+    assert tab.run(f"{colour}('#error-maps', 3.5, 3.5)") == red
+    assert tab.run("['error-maps', 'moves'].map((id) => document.querySelectorAll(`#${id} .keys .start`).length)") == [1, 0]
+    assert tab.run("getComputedStyle(document.querySelector('#moves .panels')).display") == "grid"
 
 
 def test_maps_tell_their_cells(tab):

@@ -20,6 +20,7 @@ COLOURS = {  # one hue per method, readable side by side and in grey
 SPARE = ["#2b8a3e", "#5f3dc4", "#a61e4d", "#0b7285", "#e67700", "#495057"]
 MAP = "inferno"
 GOAL = "#51cf66"
+START = "#fa5252"  # where a trajectory starts
 PATHS = ["#74c0fc", "#ffffff", "#ffd43b", "#faa2c1", "#63e6be"]  # of trajectories over a map
 LABELS = {"GVFExplorer": "GVFExplorer", "Mixture": "MixturePolicy", "Uniform": "UniformPolicy"}  # the paper's names
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.colors import LogNorm
+from matplotlib.patches import Circle
 from matplotlib.ticker import FuncFormatter
 
-from gvfx.report.colours import GOAL, LABELS, MAP, PATHS, colour, steps_label
+from gvfx.report.colours import GOAL, LABELS, MAP, PATHS, START, colour, steps_label
 from gvfx.report.page import Curves, Maps, Pictures
 from gvfx.report.style import figure, styled
 from gvfx.running.result import standard_error
@@ -56,7 +57,7 @@ def _draw_pictures(exhibit: Pictures) -> Any:
         if row == 0:
             ax.set_title(exhibit.columns[column], fontsize=8)
         if column == 0:
-            ax.set_ylabel(name, fontsize=8)
+            ax.set_ylabel(textwrap.fill(name, 24), fontsize=8)
     return fig
 
 
@@ -86,24 +87,32 @@ def _draw_maps(exhibit: Maps) -> Any:
     images = [np.array(panel.frames[-1], dtype=float).reshape(exhibit.height, exhibit.width) for panel in exhibit.panels]
     for image in images:
         image.ravel()[list(exhibit.walls)] = np.nan
-    fig, axes = figure(columns=len(images), width=3.6, height=3.5)
-    shown = _shared_scale(axes, images, [p.title for p in exhibit.panels], exhibit.goals, exhibit.log)
-    free = np.ones(exhibit.height * exhibit.width, dtype=bool)
-    free[[*exhibit.walls, *(row * exhibit.width + column for row, column in exhibit.goals)]] = False
+    columns = min(exhibit.columns or len(images), len(images))
+    size = 3.6 if columns <= 3 else 2.7
+    fig, axes = figure(columns=columns, rows=-(-len(images) // columns), width=size, height=size - 0.1)
+    for spare in axes[len(images) :]:
+        spare.remove()
+    axes = axes[: len(images)]
+    titles = [p.title for p in exhibit.panels]
+    shown = _shared_scale(axes, images, titles, exhibit.goals, exhibit.log, exhibit.radius)
+    free = ~exhibit.goal_cells()
+    free[list(exhibit.walls)] = False
     for ax, panel in zip(axes, exhibit.panels, strict=True):
         if panel.arrows is not None:
             _draw_arrows(ax, np.asarray(panel.arrows[-1], dtype=float).reshape(-1, 2), free, exhibit.width, "white")
         for k, path in enumerate(panel.paths[-1] if panel.paths is not None else []):
             x, y = np.asarray(path, dtype=float).T - 0.5
-            ax.plot(x, y, color=PATHS[k % len(PATHS)], linewidth=1.1)
-            ax.plot(x[0], y[0], "s", color=PATHS[k % len(PATHS)], markersize=3.5, markeredgecolor="white", markeredgewidth=0.5)
-    fig.colorbar(shown, ax=axes, label=exhibit.unit, shrink=0.85)
+            ax.plot(x, y, color=PATHS[k % len(PATHS)], linewidth=0.9)
+            ax.plot(x[0], y[0], "o", color=START, markersize=6, markeredgecolor="white", markeredgewidth=0.8, zorder=4)
+    fig.colorbar(shown, ax=axes, label=exhibit.unit, shrink=0.85, pad=0.02)
     if exhibit.times[-1]:
         fig.suptitle(f"{exhibit.title}, step {exhibit.times[-1]:,}", fontsize=10)
     return fig
 
 
-def _shared_scale(axes: Sequence[Any], images: list[np.ndarray], titles: Sequence[str], goals: Any, log: bool) -> Any:
+def _shared_scale(
+    axes: Sequence[Any], images: list[np.ndarray], titles: Sequence[str], goals: Any, log: bool, radius: float = 0.0
+) -> Any:
     """Images on one colour scale; returns the last, for the colour bar."""
     everything = np.concatenate([image[np.isfinite(image)] for image in images])
     norm: Any = None
@@ -114,7 +123,7 @@ def _shared_scale(axes: Sequence[Any], images: list[np.ndarray], titles: Sequenc
         norm = LogNorm(min(max(bottom, top * 1e-6), top / 10), top)
         images = [np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin)) for image in images]
     for ax, image, title in zip(axes, images, titles, strict=True):
-        shown = draw_map(ax, goals, image, title, norm)
+        shown = draw_map(ax, goals, image, title, norm, radius=radius)
     return shown
 
 
@@ -138,12 +147,14 @@ def maps(world: MDP, panels: Sequence[tuple[str, np.ndarray]], label: str) -> An
     return fig
 
 
-def draw_map(ax: Any, goals: Any, image: np.ndarray, title: str, norm: Any = None, cmap: str = MAP) -> Any:
-    """One map: the image, walls in grey, goals as green dots."""
+def draw_map(ax: Any, goals: Any, image: np.ndarray, title: str, norm: Any = None, cmap: str = MAP, radius: float = 0.0) -> Any:
+    """One map: the image, walls in grey, goals (row, column) as green dots, with circles of `radius` cells if they are discs."""
     ax.set_facecolor("#adb5bd")
     shown = ax.imshow(image, norm=norm, cmap=cmap, interpolation="nearest")
     for row, column in goals:
-        ax.plot(column, row, "o", color=GOAL, markersize=6, markeredgecolor="white", markeredgewidth=0.8)
+        ax.plot(column, row, "o", color=GOAL, markersize=6, markeredgecolor="white", markeredgewidth=0.8, zorder=3)
+        if radius:
+            ax.add_patch(Circle((column, row), radius, fill=False, edgecolor=GOAL, linewidth=1.2, zorder=3))
     ax.set_xticks([])
     ax.set_yticks([])
     ax.grid(False)

@@ -95,7 +95,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Maps:
-    """Maps of a grid side by side on one colour scale, with one slider over times[t] if there are several."""
+    """Maps of a grid on one colour scale, with one slider over times[t] if there are several.
+
+    goals: (row, column) of each goal; whole numbers are the centres of cells, so (0.5, 0.5) is a corner that four cells share.
+    radius: of the goals' discs, in cells; 0 if a goal is one cell.
+    columns: panels in a row; 0 for all of them.
+    """
 
     id: str
     title: str
@@ -103,13 +108,15 @@ class Maps:
     height: int
     width: int
     walls: Sequence[int]
-    goals: Sequence[tuple[int, int]]
+    goals: Sequence[tuple[float, float]]
     times: Sequence[int]
     panels: Sequence[Panel]
     log: bool
     unit: str
     provenance: Provenance
     note: str = ""
+    radius: float = 0.0
+    columns: int = 0
 
     def __post_init__(self) -> None:
         cells = self.height * self.width
@@ -124,6 +131,12 @@ class Maps:
                     same(f"numbers in the arrows {where}", np.size(np.asarray(arrows, dtype=float)), 2 * cells)
             if panel.paths is not None:
                 same(f"paths {where}", len(panel.paths), len(self.times))
+
+    def goal_cells(self) -> np.ndarray:
+        """Which cells belong to a goal, bool [height * width]: their centres lie in its disc."""
+        row, column = np.divmod(np.arange(self.height * self.width), self.width)
+        inside = [np.hypot(row - r, column - c) <= self.radius + 1e-9 for r, c in self.goals]
+        return np.any(inside, axis=0) if inside else np.zeros(self.height * self.width, dtype=bool)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,8 @@
-"""The continuous grid: Table 3, curves, and maps over its 20x20 lattice.
-
-Everything comes from stored results except the paths of `trajectory`: runs store how often each cell was visited and the
-behaviour's probabilities at the lattice points, not the paths themselves, so a few episodes are sampled from the latter.
-"""
+"""The continuous grid: Table 3, curves, learning rates, and the items of its maps (`grid_maps`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -17,7 +13,6 @@ from gvfx.experiments.settings.grid import (
     RATES,
     REPLAYS,
     SEEDS,
-    STEPS,
     TUNING_RATES,
     TUNING_SEEDS,
     TUNING_STEPS,
@@ -28,17 +23,13 @@ from gvfx.experiments.settings.grid import (
 )
 from gvfx.report import statistics
 from gvfx.report.colours import SPARE, colour
-from gvfx.report.page import Maps, Panel
+from gvfx.reproduce import grid_maps
 from gvfx.reproduce.base import AVERAGE, Build, Exhibit, Item
 from gvfx.reproduce.measures import OURS, printed_row, ranking, steps_reached, verdict
 from gvfx.reproduce.sections import NETWORKS
 from gvfx.running.result import Result
-from gvfx.worlds.continuous_grid import MOVES, ContinuousGridEnv, paper_grid
 
-SIDE = 20
-PATHS_DRAWN = 5  # trajectories per method, one of each seed's behaviour
 WORDS = {"uniform": "replay", "prioritised": "PER"}
-SHOWN = ("RoundRobin", OURS)  # the methods of the maps
 PRIORITIES = {  # what prioritised replay can go by
     "GVFExplorer, by Q": DeepCurve("GVFExplorer", "prioritised"),
     "GVFExplorer, by M": DeepCurve("GVFExplorer", "prioritised", priority="m"),
@@ -46,10 +37,6 @@ PRIORITIES = {  # what prioritised replay can go by
     "SR, by SR": DeepCurve("SR", "prioritised", priority="sr"),
 }
 ALL_CELLS = f"{AVERAGE} (400 cells)"
-
-
-def _name(curve: DeepCurve) -> str:
-    return f"{curve.method}, {WORDS[curve.replay]}"
 
 
 def _table3(b: Build) -> list[Exhibit]:
@@ -80,102 +67,29 @@ def _outside(r: Result) -> np.ndarray:
     return r.mse_outside.mean(axis=2)
 
 
-def _lines(b: Build) -> dict[DeepCurve, Result]:
-    """The result of every method with both replays."""
-    return {c: b.result(c) for c in table_curves()}
+def _by_replay(b: Build) -> Iterator[tuple[str, dict[str, Result]]]:
+    """The results of all methods with uniform and with prioritised replay."""
+    for replay in REPLAYS:
+        yield WORDS[replay], {m: b.result(DeepCurve(m, replay)) for m in METHODS}
 
 
 def _curves(b: Build) -> list[Exhibit]:
-    results = _lines(b)
-    steps = next(iter(results.values())).steps
-    series = [b.series(_name(c), r.error, colour(c.method), c.replay == "prioritised") for c, r in results.items()]
-    return [b.curves("continuous", b.item.title, steps, series, ALL_CELLS)]
-
-
-def _individual(b: Build) -> list[Exhibit]:
-    results = _lines(b)
-    first = next(iter(results.values()))
-    return [
-        b.curves(
-            f"individual-continuous-{i + 1}",
-            f"Continuous grid: MSE of the {name} goal",
-            first.steps,
-            [b.series(_name(c), r.mse[:, :, i], colour(c.method), c.replay == "prioritised") for c, r in results.items()],
-            f"MSE, {name} goal",
-        )
-        for i, name in enumerate(first.names)
-    ]
-
-
-def _maps(b: Build, key: str, title: str, times: Sequence[int], panels: list[Panel], unit: str, note: str = "") -> Maps:
-    goals = [(int((1 - y) * SIDE), int(x * SIDE)) for x, y in (goal.at for goal in paper_grid().goals)]
-    return Maps(key, title, b.item.label, SIDE, SIDE, [], goals, times, panels, True, unit, b.provenance, note)
-
-
-def _upright(per_point: np.ndarray) -> np.ndarray:
-    """Points from the lower left, as a map with row 0 on top."""
-    return per_point.reshape(SIDE, SIDE, -1)[::-1].reshape(SIDE * SIDE, -1).squeeze()
-
-
-def _value_error(b: Build) -> list[Exhibit]:
-    results = {m: b.result(DeepCurve(m, "prioritised")) for m in SHOWN}
-    times = [s.step for s in results["RoundRobin"].snapshots if s.step < STEPS]  # the paper's 900,000, not the end
     out: list[Exhibit] = []
-    picks: list[tuple[str, str, Callable[[np.ndarray], np.ndarray]]] = [
-        ("mean", "mean over GVFs", lambda e: e.mean(axis=(0, 1))),
-        ("left", "left goal", lambda e: e[:, 0].mean(axis=0)),
-        ("right", "right goal", lambda e: e[:, 1].mean(axis=0)),
-    ]
-    for key, title, pick in picks:
-        panels = [
-            Panel(m, [_upright(pick(np.abs(s.values - r.truth))) for s in r.snapshots[: len(times)]]) for m, r in results.items()
-        ]
-        out.append(_maps(b, f"value-error-continuous-{key}", f"{b.item.title}: {title}", times, panels, "absolute value error"))
+    for replay, results in _by_replay(b):
+        series = [b.series(m, r.error, colour(m)) for m, r in results.items()]
+        out.append(b.curves(f"continuous-{replay.lower()}", f"{b.item.title}, {replay}", results[OURS].steps, series, ALL_CELLS))
     return out
 
 
-def _variance(b: Build) -> list[Exhibit]:
-    r = b.result(DeepCurve("GVFExplorer"))
-    kept = [s.variances.mean(axis=0) for s in r.snapshots if s.variances is not None]
-    panels = [Panel("mean", [_upright(v.mean(axis=0)) for v in kept])]
-    panels += [Panel(f"{name} goal", [_upright(v[i]) for v in kept]) for i, name in enumerate(r.names)]
-    return [_maps(b, "variance-continuous", b.item.title, [s.step for s in r.snapshots], panels, "estimated variance M")]
-
-
-def _behaviour(b: Build) -> list[Exhibit]:
-    moves = np.array(MOVES) * (1, -1)  # (right, down) on the map
-    results = {m: b.result(DeepCurve(m)) for m in SHOWN}
-    times = [s.step for s in results["RoundRobin"].snapshots]
-    arrows, paths = [], []
-    for m, r in results.items():
-        visits = [s.visits.sum(axis=2).mean(axis=0) for s in r.snapshots]
-        shares = [_upright(100 * v / v.sum()) for v in visits]
-        arrows.append(Panel(m, shares, [_upright(s.behaviour.mean(axis=0) @ moves) for s in r.snapshots]))
-        walks = [[trajectory(mu, seed) for seed, mu in enumerate(s.behaviour[:PATHS_DRAWN])] for s in r.snapshots]
-        paths.append(Panel(m, shares, paths=walks))
-    unit = "visits, % of steps"
-    note = (
-        "Colours are the visits of the stored runs. Paths are not stored: each is one episode that is simulated when the "
-        "figure is made, with the behaviour of one seed as stored at the 400 lattice points."
-    )
-    return [
-        _maps(b, "trajectories-continuous", "Continuous grid: sampled trajectories", times, paths, unit, note),
-        _maps(b, "behaviour-continuous", b.item.title, times, arrows, unit),
-    ]
-
-
-def trajectory(mu: np.ndarray, seed: int) -> np.ndarray:
-    """A simulated episode of a behaviour stored at the lattice points, mu [point, action], as (x, y) in cells of the map."""
-    env = ContinuousGridEnv(paper_grid())
-    at, _ = env.reset(seed=seed)
-    draws = np.random.default_rng(seed)
-    path, over = [at], False
-    while not over:
-        column, row = np.minimum((at * SIDE).astype(int), SIDE - 1)
-        at, _, ended, cut, _ = env.step(int(draws.choice(4, p=mu[row * SIDE + column] / mu[row * SIDE + column].sum())))
-        path.append(at)
-        over = ended or cut
-    return (np.array(path) * (1, -1) + (0, 1)) * SIDE
+def _individual(b: Build) -> list[Exhibit]:
+    out: list[Exhibit] = []
+    for replay, results in _by_replay(b):
+        for i, goal in enumerate(results[OURS].names):
+            series = [b.series(m, r.mse[:, :, i], colour(m)) for m, r in results.items()]
+            title = f"Continuous grid: MSE of the {goal} goal, {replay}"
+            key = f"individual-continuous-{goal}-{replay.lower()}"
+            out.append(b.curves(key, title, results[OURS].steps, series, f"MSE, {goal} goal (400 cells)"))
+    return out
 
 
 def _priorities(b: Build) -> list[Exhibit]:
@@ -227,7 +141,7 @@ ITEMS = (
     Item(
         "continuous",
         "fig:avgmse_sub1",
-        "Continuous grid: average MSE, replay (solid) and PER (dashed)",
+        "Continuous grid: average MSE",
         lambda tuned: table_curves(),
         _curves,
         NETWORKS,
@@ -246,9 +160,9 @@ ITEMS = (
     Item(
         "value-error-continuous",
         "fig:val_error_cont_base, fig:val_error_cont_ours, fig:cont_value_error",
-        "Continuous grid: value error with PER at 900,000 steps",
-        lambda tuned: [DeepCurve(m, "prioritised") for m in SHOWN],
-        _value_error,
+        "Continuous grid: absolute value error with PER",
+        lambda tuned: [DeepCurve(m, "prioritised") for m in grid_maps.SHOWN],
+        grid_maps.value_error,
         NETWORKS,
         SEEDS,
         rank=1,
@@ -258,7 +172,7 @@ ITEMS = (
         "fig:cont_env_variance",
         "Continuous grid: variance estimated by GVFExplorer",
         lambda tuned: [DeepCurve(OURS)],
-        _variance,
+        grid_maps.variance,
         NETWORKS,
         SEEDS,
         rank=2,
@@ -267,8 +181,8 @@ ITEMS = (
         "behaviour-continuous",
         "fig:traj_2d_world",
         "Continuous grid: where RoundRobin and GVFExplorer go",
-        lambda tuned: [DeepCurve(m) for m in SHOWN],
-        _behaviour,
+        lambda tuned: [DeepCurve(m) for m in grid_maps.SHOWN],
+        grid_maps.behaviour,
         NETWORKS,
         SEEDS,
         rank=1,

@@ -1,17 +1,17 @@
 """Walker and Cheetah: curves with the noise of the truth, tables, and stills of what the behaviours do.
 
-The stills are simulated when they are made: runs store the weights of the behaviour's actor at the end, not what it did.
+The stills are simulated when they are made: runs store the weights at the end by which the behaviour acts, not what it did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from gvfx.behaviours.actor import PAPER
+from gvfx.errors import require
 from gvfx.experiments.settings.mujoco import (
     DOMAIN_SETTINGS,
     HELD,
@@ -20,25 +20,36 @@ from gvfx.experiments.settings.mujoco import (
     TRIAL_DOMAIN,
     TRIAL_SEEDS,
     MujocoCurve,
+    MujocoSetting,
     figure_curves,
     figure_methods,
     trial_curves,
     trial_methods,
 )
-from gvfx.questions.target_policies import Layers, Target, actor
+from gvfx.experiments.specification import Experiment
 from gvfx.report import statistics
 from gvfx.report.colours import colour
 from gvfx.report.page import Pictures
 from gvfx.reproduce.base import AVERAGE, Build, Exhibit, Item
 from gvfx.reproduce.measures import OURS
 from gvfx.reproduce.sections import MUJOCO
+from gvfx.running.plan import Plan
 from gvfx.running.result import Result
 from gvfx.truths.mujoco import mujoco_truth
 from gvfx.worlds.mujoco import Domain, Lockstep
 from gvfx.worlds.mujoco_render import render
 
 SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
-Choice = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions [1, a] at observations [1, o]
+EXPLORERS = {  # the explorers of the stills by preset
+    "recommended": "GVFExplorer, recommended: follows one target at a time, chosen by M",
+    "paper": "GVFExplorer, Algorithm 2 as printed",
+}
+STILLS = (
+    "One episode of each behaviour from the same start, the explorers as at the end of the first seed's run. RoundRobin follows "
+    "one target policy per episode. Episodes are not stored: these are simulated when the figure is made."
+)
+Choice = Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, str]]
+"""Actions [1, a] at observations [1, o], and the name of the question whose target policy it follows, if it is one's."""
 
 
 @cache
@@ -102,57 +113,68 @@ def _stills(b: Build) -> list[Exhibit]:
     """One episode of each behaviour at the end of learning, first seed."""
     out: list[Exhibit] = []
     for name, setting in DOMAIN_SETTINGS.items():
-        targets = [q.policy for q in setting.questions]
-        result = b.result(MujocoCurve(name, OURS, "paper"))
-        rows = [(who, pictures(setting.world, choice)) for who, choice in behaviours(setting.world, targets, result)]  # type: ignore[arg-type]
+        rows = [(who, episode(setting.world, choice)[0]) for who, choice in fixed_behaviours(setting)]
+        notes = [STILLS]
+        for preset, label in EXPLORERS.items():
+            curve = MujocoCurve(name, OURS, preset)
+            result = b.result(curve)
+            if result.actors is None and result.critics is None:
+                notes.append(f"{label}: left out, its weights are not in the stored run.")
+                continue
+            first, last = float(result.error[0, 0]), float(result.error[0, -1])
+            shown, followed = episode(setting.world, as_learned(curve.experiment, result))
+            rows.append((label + (" (diverged)" if last > first else ""), shown))
+            told = f"{label}: MSE {statistics.short(first)} at the first measurement and {statistics.short(last)} at the end"
+            notes.append(told + (f"; its actions at the stills are those of {', '.join(followed)}." if all(followed) else "."))
         columns = [f"step {t}" for t in SHOWN]
-        note = (
-            "One episode from the same start. RoundRobin follows one target policy per episode; GVFExplorer is its printed "
-            "actor. Episodes are not stored: these are simulated when the figure is made, GVFExplorer's with the stored actor "
-            "of the first seed."
-        )
         title = f"{name.capitalize()}: what the behaviours do"
-        out.append(Pictures(f"{b.item.name}-{name}", title, b.item.label, columns, rows, b.provenance, note))
+        out.append(Pictures(f"{b.item.name}-{name}", title, b.item.label, columns, rows, b.provenance, " ".join(notes)))
     return out
 
 
-def behaviours(domain: Domain, targets: list[Target], result: Result) -> Iterator[tuple[str, Choice]]:
-    """Every behaviour by name, as it acts at the end of learning."""
+def fixed_behaviours(setting: MujocoSetting) -> Iterator[tuple[str, Choice]]:
+    """The behaviours that do not learn, by name."""
+    world, questions = setting.world, setting.questions
 
-    def follow(target: Target) -> Choice:
-        return lambda seen, draws: target.sample(seen, draws)
+    def follow(k: int) -> Choice:
+        return lambda seen, draws: (questions[k].policy.sample(seen, draws), questions[k].name)  # type: ignore[attr-defined]
 
-    for target, task in zip(targets, domain.tasks, strict=True):
-        yield f"RoundRobin: {task}", follow(target)
-    yield "Mixture", lambda seen, draws: targets[draws.integers(len(targets))].sample(seen, draws)
-    yield "Uniform", lambda seen, draws: draws.uniform(-1, 1, (len(seen), domain.action_size))
-    if result.actors is not None:
-        layers = _layers(domain, result.actors[0])
-        yield "GVFExplorer", lambda seen, draws: actor(layers, seen)
+    for k, q in enumerate(questions):
+        yield f"RoundRobin: {q.name}", follow(k)
+    yield "Mixture", lambda seen, draws: follow(int(draws.integers(len(questions))))(seen, draws)
+    yield "Uniform", lambda seen, draws: (draws.uniform(-1, 1, (len(seen), world.action_size)), "")
 
 
-def _layers(domain: Domain, weights: np.ndarray, hidden: tuple[int, ...] = PAPER.hidden) -> Layers:
-    """The actor's layers from its numbers in one row; of the outputs only the means."""
-    sizes = (domain.observation_size, *hidden, 2 * domain.action_size)
-    layers, at = [], 0
-    for n, m in pairwise(sizes):
-        layers.append((weights[at : at + n * m].reshape(n, m), weights[at + n * m : at + n * m + m]))
-        at += n * m + m
-    w, c = layers[-1]
-    return (*layers[:-1], (w[:, : domain.action_size], c[: domain.action_size]))
+def as_learned(experiment: Experiment, result: Result) -> Choice:
+    """GVFExplorer of the first seed at the end of its run, by the weights of its actor or of M's critics."""
+    require("jax", "mujoco")
+    from gvfx.running.streams.critics_lockstep import AsLearned, CriticsLockstep
+
+    e: Any = experiment
+    run = CriticsLockstep(e.world, e.questions, e.behaviour, e.learner, Plan.checked(e.steps, e.evaluate_every, ()))
+    actor, critics = (None if weights is None else weights[0] for weights in (result.actors, result.critics))
+    behaviour, names = AsLearned(run, actor, critics), [*run.names, ""]
+
+    def choose(seen: np.ndarray, draws: np.random.Generator) -> tuple[np.ndarray, str]:
+        actions, which = behaviour.act(seen, draws)
+        return actions, names[which[0]]
+
+    return choose
 
 
-def pictures(domain: Domain, choice: Choice, seed: int = 0) -> list[np.ndarray]:
-    """Stills of one episode at the times SHOWN."""
+def episode(domain: Domain, choice: Choice, seed: int = 0) -> tuple[list[np.ndarray], list[str]]:
+    """Stills of one episode at the times SHOWN, and whose target policy was followed there."""
     draws = np.random.default_rng(seed)
     world = Lockstep(domain, 1)
     seen = world.reset(np.random.default_rng(seed))
-    taken = []
+    taken, followed = [], []
     for t in range(SHOWN[-1] + 1):
+        actions, whose = choice(seen, draws)
         if t in SHOWN:
             taken.append(render(domain, world.get_state()[0], 240, 180))
-        seen, _ = world.step(np.asarray(choice(seen, draws), float))
-    return taken
+            followed.append(whose)
+        seen, _ = world.step(np.asarray(actions, float))
+    return taken, followed
 
 
 GROUP = "mujoco"
@@ -179,10 +201,10 @@ ITEMS = (
         "mujoco-stills",
         "Sec. 7.3",
         "Walker and Cheetah: what the behaviours do",
-        lambda tuned: [MujocoCurve(name, OURS, "paper") for name in DOMAIN_SETTINGS],
+        lambda tuned: [MujocoCurve(name, OURS, preset) for name in DOMAIN_SETTINGS for preset in EXPLORERS],
         _stills,
         MUJOCO,
-        SEEDS,
+        1,
     ),
     Item(
         "mujoco-trials",

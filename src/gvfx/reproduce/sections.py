@@ -33,7 +33,7 @@ TUNING = Section(
 NETWORKS = Section(
     "section-continuous",
     "Networks on the continuous grid",
-    "Q and M are networks with one head per GVF; solid lines: uniform replay, dashed lines: prioritised replay.",
+    "Q and M are networks with one head per GVF, learned from uniform replay and from prioritised replay (PER).",
 )
 MUJOCO = Section(
     "section-control",

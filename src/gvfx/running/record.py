@@ -63,6 +63,7 @@ class Part:
     policies: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state, action] if some were found during the run
     expected: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] estimated squared error, truth unknown
     actor: np.ndarray = field(default_factory=lambda: EMPTY)  # [weight] continuous actions: the actor at the end
+    critics: np.ndarray = field(default_factory=lambda: EMPTY)  # [weight] likewise: M's twins, if it chooses by them
     seconds: float = 0.0
     network: Any = None  # networks in an environment: the Q network at the end (`gvfx.running.predictor`)
     model: Empirical | None = None  # the evidence at the end, if the run kept it
@@ -75,7 +76,7 @@ class Part:
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor"):
+        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor", "critics"):
             if not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}

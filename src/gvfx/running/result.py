@@ -59,6 +59,7 @@ class Result:
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: cells outside the goals' discs
     actors: np.ndarray | None = None  # [seed, weight] continuous actions: the behaviour's actor at the end (not saved)
+    critics: np.ndarray | None = None  # [seed, weight] likewise: the twins of M at the end, if the behaviour chooses by them
     expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error, if the truth is not known
     experiment: Described = field(default_factory=dict)
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, if the run kept it (not saved)
@@ -328,6 +329,7 @@ def gather(
         seconds=np.array([part.seconds for part in parts]),
         mse_outside=np.stack([part.mse_outside for part in parts]) if first.mse_outside.size else None,
         actors=np.stack([part.actor for part in parts]) if first.actor.size else None,
+        critics=np.stack([part.critics for part in parts]) if first.critics.size else None,
         expected=np.stack([part.expected for part in parts]) if first.expected.size else None,
         experiment=described,
         predictor=predictor or TablePredictor(),

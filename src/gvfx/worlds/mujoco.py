@@ -1,4 +1,4 @@
-"""Walker and Cheetah, two domains of the DeepMind Control Suite in MuJoCo, many worlds stepped together (paper, Sec. 6.3).
+"""Walker and Cheetah, two domains of the DeepMind Control Suite in MuJoCo, many worlds stepped together (paper, Sec. 7.3).
 
 A control step sets the motors, takes `substeps` steps of physics and reads the observation and the cumulants of *all*
 tasks of the domain.  With h the torso's height, z the upward part of its axis, v the forward speed

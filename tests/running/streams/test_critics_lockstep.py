@@ -18,13 +18,14 @@ from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Hold
 from gvfx.errors import Diverged, InputError
 from gvfx.experiments.specification import Experiment
+from gvfx.learners.networks.actor_critic import squashed_mean
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.twin_critics import PAPER, TwinCritics
 from gvfx.questions.cumulants import Constant, Signal
 from gvfx.questions.gvf import GVF
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Plan
-from gvfx.running.streams.critics_lockstep import CriticsLockstep
+from gvfx.running.streams.critics_lockstep import AsLearned, CriticsLockstep
 from gvfx.worlds.mujoco import CHEETAH
 
 
@@ -69,6 +70,32 @@ def test_killed_and_resumed_gives_the_same_bytes(questions, truth, behaviour, le
         assert array.tobytes() == resumed.arrays()[name].tobytes(), name
     assert whole.mse.shape == (3, 2) and whole.values.shape == (2, 2, 5)
     assert (whole.actor.size > 0) == behaviour.needs_actor
+
+
+@pytest.mark.parametrize(
+    "behaviour", [Actor(hidden=(8,)), Hold(GVFExplorer(), steps=5), RoundRobin()], ids=["actor", "M", "none"]
+)
+def test_stored_weights_act_as_the_behaviour_did_at_the_end(questions, truth, behaviour):
+    """The stored networks give what the run measured at its end: the actor its middle actions, M's critics their variances."""
+    learner = replace(SMALL, hidden=(8,), updates=1)
+    run = CriticsLockstep(WORLD, questions, behaviour, learner, Plan.checked(160, 160, ()), truth)
+    (part,) = driven(run, 3)
+    assert (part.actor.size > 0) == behaviour.needs_actor
+    assert (part.critics.size > 0) == (behaviour.needs_variance and not behaviour.needs_actor)
+    assert ("critics" in part.arrays()) == (part.critics.size > 0)
+    again = AsLearned(run, part.actor, part.critics, worlds=3)
+    points, actions = np.float32(truth.observations), np.float32(truth.actions)
+    if behaviour.needs_actor:
+        np.testing.assert_allclose(squashed_mean(again.learning.actor.actor, points), part.behaviour[-1], rtol=1e-5)
+    elif behaviour.needs_variance:
+        m = run.predict(again.learning.critics.m, points, actions)
+        np.testing.assert_allclose(np.transpose(m), part.variances[-1], rtol=1e-5)
+        with pytest.raises(InputError, match="weights"):
+            AsLearned(run, None, part.critics[:-1])
+    followed = np.array([again.act(np.zeros((3, 17)), np.random.default_rng(k))[1] for k in range(40)])
+    assert followed.shape == (40, 3) and set(followed.ravel()) <= ({2} if behaviour.needs_actor else {0, 1})
+    if isinstance(behaviour, Hold):  # a choice is kept for five steps on average
+        assert 0 < np.mean(followed[1:] != followed[:-1]) < 0.3
 
 
 def test_a_number_that_is_not_finite_stops_the_run(questions, truth):

@@ -2,10 +2,10 @@
 
 function maps(item) {
   const walls = new Set(item.walls);
-  const goals = new Set(item.goals.map(([row, column]) => row * item.width + column));
+  const inGoal = (k) => item.goals.some(([row, column]) => Math.hypot(Math.floor(k / item.width) - row, (k % item.width) - column) <= item.radius + 1e-9);
   const scale = mapScale(item, walls);
   const cells = item.height * item.width;
-  const free = Array.from({ length: cells }, (_, k) => k).filter((k) => !walls.has(k) && !goals.has(k));
+  const free = Array.from({ length: cells }, (_, k) => k).filter((k) => !walls.has(k) && !inGoal(k));
   const longest = longestArrow(item.panels, free);
   let time = item.times.length - 1;
   let chosen = null; // the cell under the pointer
@@ -51,12 +51,16 @@ function maps(item) {
       paintCells(sheet, cells, panel.frames[time] || [], walls, (v) => colourAt(scale.share(v)));
       if (panel.arrows && panel.arrows[time] && longest > 0) paintArrows(sheet, panel.arrows[time], longest, free);
       if (panel.paths && panel.paths[time]) paintPaths(sheet, panel.paths[time]);
-      paintGoals(sheet, item.goals);
+      paintGoals(sheet, item.goals, item.radius);
       if (chosen !== null) paintChosen(sheet, chosen);
     });
   }
 
   const panels = h("div", { class: "panels" }, item.panels.map((panel, p) => h("div", { class: "panel" }, h("h4", null, panel.title), canvases[p])));
+  if (item.columns) {
+    panels.classList.add("rows");
+    panels.style.setProperty("--columns", item.columns);
+  }
   const below = h("div", { class: "below" }, colourBar(item, scale));
   if (item.times.length > 1) below.append(timeSlider(item, time, (chosenTime) => { time = chosenTime; draw(); }));
   onResize(panels, draw);
@@ -91,11 +95,12 @@ function timeSlider(item, first, move) {
   return h("div", { class: "time" }, h("div", null, h("label", { for: name }, "Step"), output), slider);
 }
 
-function mapKeys(item, walls) { // what walls, goals and cells without a value look like, if there are any
+function mapKeys(item, walls) { // what walls, goals, starts of paths and cells without a value look like, if there are any
   const gaps = item.panels.some((panel) => panel.frames.some((values) => values.some((v, k) => !finite(v) && !walls.has(k))));
   const keys = h("p", { class: "keys" },
     item.walls.length ? h("span", null, h("i"), "wall") : null,
     item.goals.length ? h("span", null, h("i", { class: "goal" }), "goal") : null,
+    item.panels.some((panel) => panel.paths) ? h("span", null, h("i", { class: "start" }), "start") : null,
     gaps ? h("span", null, h("i", { class: "gap" }), "no value") : null);
   return keys.childElementCount ? keys : null;
 }

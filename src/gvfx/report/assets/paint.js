@@ -1,6 +1,7 @@
 // One map on a canvas: cells, arrows, paths, goals, and the cell under the pointer.
 
 const GOAL = "#51cf66";
+const START = "#fa5252"; // where a trajectory starts
 const PATHS = ["#74c0fc", "#ffffff", "#ffd43b", "#faa2c1", "#63e6be"]; // of trajectories over a map
 
 function paper(canvas, item) { // the canvas in its present size, and where cells lie on it
@@ -69,24 +70,35 @@ function paintArrow(pen, x, y, dx, dy, size) { // lengths are square roots, so t
 
 function paintPaths({ pen, size, ratio }, paths) {
   paths.forEach((path, k) => {
-    pen.strokeStyle = pen.fillStyle = PATHS[k % PATHS.length];
-    pen.lineWidth = 1.4 * ratio;
+    pen.strokeStyle = PATHS[k % PATHS.length];
+    pen.lineWidth = 1.2 * ratio;
     pen.lineJoin = "round";
     pen.beginPath();
     for (let i = 0; i < path.length; i += 2) pen.lineTo(path[i] * size, path[i + 1] * size);
     pen.stroke();
-    pen.fillRect(path[0] * size - 2.5 * ratio, path[1] * size - 2.5 * ratio, 5 * ratio, 5 * ratio); // where it starts
+    paintDot(pen, path[0] * size, path[1] * size, Math.max(size * 0.32, 2.5 * ratio), size, START);
   });
 }
 
-function paintGoals({ pen, size, ratio }, goals) {
+function paintDot(pen, x, y, radius, size, colour) {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 2 * Math.PI);
+  pen.fillStyle = colour;
+  pen.fill();
+  pen.lineWidth = Math.max(1, 0.06 * size);
+  pen.strokeStyle = "#ffffff";
+  pen.stroke();
+}
+
+function paintGoals({ pen, size, ratio }, goals, radius) { // a dot at the centre, and the disc's edge if it is one
   for (const [row, column] of goals) {
+    const [x, y] = [(column + 0.5) * size, (row + 0.5) * size];
+    paintDot(pen, x, y, Math.max(size * 0.32, 2.5 * ratio), size, GOAL);
+    if (!radius) continue;
     pen.beginPath();
-    pen.arc((column + 0.5) * size, (row + 0.5) * size, Math.max(size * 0.32, 2.5 * ratio), 0, 2 * Math.PI);
-    pen.fillStyle = GOAL;
-    pen.fill();
-    pen.lineWidth = Math.max(1, 0.06 * size);
-    pen.strokeStyle = "#ffffff";
+    pen.arc(x, y, radius * size, 0, 2 * Math.PI);
+    pen.lineWidth = 2 * ratio;
+    pen.strokeStyle = GOAL;
     pen.stroke();
   }
 }

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged, InputError
 from gvfx.learners.networks.actor_critic import squashed_mean
 from gvfx.learners.networks.critic_updates import Question
+from gvfx.learners.networks.heads import Heads
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.cumulants import Signal
 from gvfx.questions.gvf import GVF, question_names
@@ -22,6 +25,7 @@ from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY, Measurement
 from gvfx.running.streams.critic_agent import GVFAgent
 from gvfx.running.streams.lockstep_loop import Staggered
+from gvfx.running.streams.xla import start_jax
 from gvfx.truths.mujoco import mujoco_truth
 from gvfx.worlds.mujoco import Domain
 
@@ -137,19 +141,63 @@ class LockstepCritics(Stream):
         self.t = self.worlds.t
 
     def outcome(self, k: int) -> dict[str, Any]:
-        actor = self.worlds.state.learning.actor
-        own = EMPTY if actor is None else flat(actor.actor)
-        return {"truth": np.asarray(self.run.truth.values, float).T, "actor": own}
+        critics, actor = self.worlds.state.learning
+        own = {"actor": flat([actor.actor])} if actor is not None else {"critics": flat(critics.m or ())}
+        return {"truth": np.asarray(self.run.truth.values, float).T, **own}
+
+
+class AsLearned:
+    """The behaviour of a run at its end, in some worlds: it acts by the stored weights of its actor, or of M's critics."""
+
+    def __init__(self, run: CriticsLockstep, actor: np.ndarray | None, critics: np.ndarray | None, worlds: int = 1) -> None:
+        """actor, critics: one seed's row of a result's `actors` or `critics`, whichever the behaviour has."""
+        start_jax()
+        agent = self.agent = run.agent
+        learning = agent.begin(np.random.default_rng(0))
+        if learning.actor is not None:
+            (own,) = filled([learning.actor.actor], actor)
+            learning = learning._replace(actor=learning.actor._replace(actor=own))
+        elif learning.critics.m is not None:
+            one, other = filled(learning.critics.m, critics)
+            learning = learning._replace(critics=learning.critics._replace(m=(one, other)))
+        self.worlds, self.learning = worlds, learning
+        self.acting = agent.rule.begin(worlds, agent.gvfs)
+        self.choose = jax.jit(agent.choose)
+
+    def act(self, observations: np.ndarray, draws: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Actions [world, a] at observations [world, o], and the question whose target each world follows [world], or the
+        number of questions for the behaviour's own action."""
+        seen = _single(observations)
+        edge = 1 - 2.0**-24
+        chance = _single(draws.uniform(-edge, edge, (self.worlds, self.agent.act_draws)))
+        over = np.zeros(self.worlds, dtype=bool)
+        self.acting, actions, which = self.choose(self.learning, self.acting, chance, seen, self.agent.middles(seen), over)
+        return np.asarray(actions), np.asarray(which)
 
 
 def _single(numbers: Any) -> Any:
     return np.asarray(numbers, np.float32)
 
 
-def flat(network: Any) -> np.ndarray:
-    """A network's parameters in one row: the weights and biases of each layer in turn."""
-    layers = zip(network.weights, network.biases, strict=True)
-    return np.concatenate([np.asarray(part, np.float32).ravel() for layer in layers for part in layer])
+def flat(networks: Sequence[Heads]) -> np.ndarray:
+    """The parameters of networks in one row: of each network, the weights and biases of each layer in turn."""
+    layers = [layer for network in networks for layer in zip(network.weights, network.biases, strict=True)]
+    return np.concatenate([np.asarray(part, np.float32).ravel() for layer in layers for part in layer]) if layers else EMPTY
+
+
+def filled(networks: Sequence[Heads], numbers: np.ndarray | None) -> tuple[Heads, ...]:
+    """Networks of the same shapes with the parameters that `flat` gave."""
+    if numbers is None or len(numbers) != len(flat(networks)):
+        raise InputError("weights: the result has none of this behaviour's networks; run it again with this version of gvfx.")
+    out, at = [], 0
+    for network in networks:
+        new: dict[str, list[Any]] = {"weights": [], "biases": []}
+        for layer in zip(network.weights, network.biases, strict=True):
+            for name, part in zip(new, layer, strict=True):
+                new[name].append(jnp.asarray(numbers[at : at + part.size], jnp.float32).reshape(part.shape))
+                at += part.size
+        out.append(eqx.tree_at(lambda h: (h.weights, h.biases), network, (new["weights"], new["biases"])))
+    return tuple(out)
 
 
 def domain_questions(world: Domain, questions: Sequence[GVF]) -> tuple[tuple[Target, ...], tuple[float, ...], tuple[int, ...]]:
