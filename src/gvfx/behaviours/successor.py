@@ -174,9 +174,7 @@ def _distinct_policies(asked: Stacked) -> tuple[list[int], list[int]]:
 
 
 @cache
-def _rule(
-    gvfs: int, actions: int, *, entries: bool, episodes: bool, states: bool, first: bool, floored: bool
-) -> BehaviourRule:
+def _rule(gvfs: int, actions: int, *, entries: bool, episodes: bool, states: bool, first: bool, floored: bool) -> BehaviourRule:
     @piece
     def choose(state, x, mu):
         """Boltzmann probabilities of the intrinsic value at row x, or greedy at temperature 0."""

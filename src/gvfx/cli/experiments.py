@@ -16,43 +16,45 @@ def sweep(
     setting: Annotated[
         list[str],
         typer.Argument(
-            help="Settings to tune on (default: same, distinct, semi-greedy, fourrooms, fourrooms-visit, forty).",
+            help="Settings to tune on: same, distinct, semi-greedy, fourrooms, fourrooms-visit, forty (default: these six); "
+            "continuous.",
             autocompletion=completion.tabular_settings,
         ),
     ] = [],  # noqa: B006
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs per learning rate.")] = 10,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per learning rate (default: 10; continuous: 4).")] = None,
     results: options.Results = Path("results"),
     workers: options.Workers = None,
     cluster: options.Cluster = None,
 ) -> None:
-    """Tune every method with the paper's protocol: the minimum learning rate with the lowest MSE after 800,000 steps."""
+    """Tune every method with the paper's protocol: the learning rate with the lowest MSE after two fifths of the steps."""
     from gvfx.cli.stored import run_missing
-    from gvfx.experiments.settings.tabular import MAIN, RATES, paper
+    from gvfx.experiments.settings.choices import checked
+    from gvfx.experiments.settings.tabular import MAIN, paper
     from gvfx.experiments.store import Store
     from gvfx.report.statistics import short
-    from gvfx.reproduce import ITEMS, Source
-    from gvfx.reproduce.curves import TUNING_STEPS, load_tuned, sweep_curves
-    from gvfx.reproduce.tables import choose_rates, sweep_errors
+    from gvfx.reproduce.curves import load_tuned, seeds_of
+    from gvfx.reproduce.source import Source
+    from gvfx.reproduce.tuning import protocol
 
-    names = [paper[name].name for name in setting] or list(MAIN)
+    names = [checked("setting", name, {**paper, "continuous": None}) for name in setting] or list(MAIN)
     _check_seeds(seeds)
     store = Store(results)
-    run_missing(store, [(c.experiment, seeds) for name in names for c in sweep_curves(name)], workers, cluster)
+    protocols = {name: protocol(name) for name in names}
+    runs = [(c.experiment, seeds_of(c, seeds or p.seeds)) for p in protocols.values() for c in p.curves]
+    run_missing(store, runs, workers, cluster)
     console = make_console()
     tuned = {s: {m: list(rates) for m, rates in methods.items()} for s, methods in load_tuned(results).items()}
-    for name in names:
-        surface = sweep_errors(Source(store, seeds, {}), name, ITEMS["table2"])
-        chosen = choose_rates(surface)
+    for name, p in protocols.items():
+        surface = p.errors(Source(store, seeds, {}))
+        chosen = p.choose(surface)
         tuned[name] = {m: list(rates) for m, rates in chosen.items()}
-        table = make_table("method", *(f"{q:g}" for q in RATES), "chosen", "published")
+        table = make_table("method", *(f"{q:g}" for q in p.rates), "chosen", "published")
         for method, errors in surface.items():
             both = errors.ndim == 2  # [rate of Q, rate of M]
             q, m = chosen[method]
-            published = f"{paper[name].rate(method):g}" + (f", {paper[name].rate_m:g}" if both else "")
             row = errors.min(axis=1) if both else errors
-            table.add_row(method, *map(short, row), f"{q:g}, {m:g}" if both else f"{q:g}", published)
-        rates = "by minimum learning rate of Q (GVFExplorer: at its best rate of M)"
-        console.print(f"\n[bold]{name}[/]: MSE after {TUNING_STEPS:,} steps {rates}")
+            table.add_row(method, *map(short, row), f"{q:g}, {m:g}" if both else f"{q:g}", p.published(method))
+        console.print(f"\n[bold]{name}[/]: MSE after {p.steps:,} steps by {p.axis}")
         console.print(table)
     write_json(results / "tuned.json", tuned)
     console.print("`gvfx reproduce` now also shows every method at the chosen rates.")
@@ -77,7 +79,7 @@ def reproduce(
     from gvfx.cli.stored import run_missing
     from gvfx.experiments.store import Store
     from gvfx.reproduce import Source, build, chosen_items, curves_with_seeds
-    from gvfx.reproduce.curves import load_tuned
+    from gvfx.reproduce.curves import load_tuned, seeds_of
     from gvfx.reproduce.output import print_table, write_exhibits
 
     chosen = chosen_items(items)
@@ -86,7 +88,8 @@ def reproduce(
     check_output(folder / "table1.md", "--out")
     tuned = load_tuned(results)
     store = Store(results)
-    run_missing(store, [(c.experiment, n) for c, n in curves_with_seeds(chosen, tuned, seeds)], workers, cluster, device)
+    runs = [(c.experiment, seeds_of(c, n)) for c, n in curves_with_seeds(chosen, tuned, seeds)]
+    run_missing(store, runs, workers, cluster, device)
     console = make_console()
     for item in chosen:
         exhibits = build(item, Source(store, seeds, tuned))

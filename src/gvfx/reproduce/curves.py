@@ -41,6 +41,12 @@ class Curve:
 AnyCurve = Curve | DeepCurve | LimitCurve | MujocoCurve
 
 
+def seeds_of(curve: AnyCurve, count: int) -> range:
+    """The first `count` seeds of a curve; runs that choose a learning rate begin at another seed than those that are reported."""
+    first = curve.first_seed if isinstance(curve, DeepCurve) else 0
+    return range(first, first + count)
+
+
 @cache
 def _experiment(curve: Curve) -> Experiment:
     tuning = curve.steps == TUNING_STEPS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gvfx.experiments.settings.tabular import MAIN, METHODS, PRESETS, RATES, paper
@@ -108,28 +110,28 @@ def _statistics_table(b: Build) -> DataTable:
 # --- Table 2 and the tuning sweep --------------------------------------------------------------------------------
 
 
-def sweep_errors(source: Source, setting: str, item: Item) -> dict[str, np.ndarray]:
+def sweep_errors(source: Source, setting: str, seeds: int) -> dict[str, np.ndarray]:
     """Error after the tuning steps, averaged over seeds: [rate_q], for GVFExplorer [rate_q, rate_m]."""
 
     def at(method: str, q: float, m: float | None = None) -> float:
-        return float(source.result(sweep_curve(setting, method, q, m), item.seeds).error[:, -1].mean())
+        return float(source.result(sweep_curve(setting, method, q, m), seeds).error[:, -1].mean())
 
     surface = {m: np.array([at(m, q) for q in RATES]) for m in methods_on(setting) if m in BASELINES}
     surface[OURS] = np.array([[at(OURS, q, m) for m in RATES] for q in RATES])
     return surface
 
 
-def choose_rates(surface: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
+def choose_rates(surface: dict[str, np.ndarray], rates: Sequence[float] = RATES) -> dict[str, tuple[float, float]]:
     """The rates with the lowest error, per method, as (rate_q, rate_m)."""
     chosen = {}
     for method, errors in surface.items():
-        index = np.unravel_index(int(np.nanargmin(errors)), errors.shape)
-        chosen[method] = (RATES[index[0]], RATES[index[1]] if len(index) > 1 else 0.8)
+        q, *m = (int(k) for k in np.unravel_index(int(np.nanargmin(errors)), errors.shape))
+        chosen[method] = (rates[q], rates[m[0]] if m else 0.8)
     return chosen
 
 
 def _table2(b: Build) -> list[Exhibit]:
-    surfaces = {setting: sweep_errors(b.source, setting, b.item) for setting in MAIN}
+    surfaces = {setting: sweep_errors(b.source, setting, b.item.seeds) for setting in MAIN}
     chosen = {setting: choose_rates(surface) for setting, surface in surfaces.items()}
     rows = []
     for method in METHODS:

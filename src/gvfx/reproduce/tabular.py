@@ -78,7 +78,7 @@ def _individual(setting: str) -> Callable[[Build], list[Exhibit]]:
 
 
 def _sensitivity(b: Build) -> list[Exhibit]:
-    surface = sweep_errors(b.source, "same", b.item)
+    surface = sweep_errors(b.source, "same", b.item.seeds)
     series = [Series(m, e, e, e, colour(m)) for m, e in surface.items() if e.ndim == 1]
     low, high = surface[OURS].min(axis=1), surface[OURS].max(axis=1)
     series.append(Series("GVFExplorer (best M rate; band: all M rates)", low, low, high, colour(OURS)))

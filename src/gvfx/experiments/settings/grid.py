@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.successor import SuccessorRepresentation
+from gvfx.behaviours.variance_softmax import VarianceSoftmax
 from gvfx.behaviours.wrappers import Blend, Epsilon, Floor
 from gvfx.experiments.settings.choices import behaviours_for, checked, checked_method
 from gvfx.experiments.settings.tabular import DISCOUNT, PI_1, PI_2
@@ -23,12 +25,12 @@ STEPS = 1_000_000  # Table 3 (tab:mse_in_cont_env)
 SEEDS = 10  # the paper has 50; `--seeds 50` runs them
 EPSILON = Linear(1.0, 0.0, 4000)
 METHODS = ("SR", "Mixture", "RoundRobin", "Uniform", "GVFExplorer")
+AUTHORS_METHODS = METHODS[1:]  # their SR on networks is another algorithm (a policy gradient), which gvfx does not have
 RATES = {"GVFExplorer": 5e-3, "RoundRobin": 5e-4, "Mixture": 5e-4, "SR": 1e-3, "Uniform": 5e-3}  # Table 2; Uniform is ours
 TUNING_RATES = (5e-4, 1e-3, 2e-3, 5e-3)
-TUNING_STEPS, TUNING_SEEDS = 400_000, 2
-PRIORITY_SEEDS = 2
+TUNING_STEPS, TUNING_SEEDS, FIRST_TUNING_SEED = 400_000, 4, 100  # rates are chosen on other seeds than those reported
 REPLAYS = ("uniform", "prioritised")
-PRESETS = ("paper", "authors", "recommended")
+PRESETS = ("paper", "authors", "stabilised", "recommended")
 PUBLISHED = {  # Table 3
     "uniform": {"SR": 21.7, "Mixture": 18.25, "RoundRobin": 16.78, "GVFExplorer": 5.19},
     "prioritised": {"SR": 112.0, "Mixture": 14.7, "RoundRobin": 11.62, "GVFExplorer": 3.87},
@@ -38,8 +40,22 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "SR": SuccessorRepresentation(temperature=10.0),
     "Explorer+Uniform": Blend(GVFExplorer(), Uniform(), 0.5),
 }
+STABILISED_FLOOR = 0.1  # under the probabilities of behaviours that learn; those of the fixed ones are all larger
+ADAPTIVE = ("SR", "GVFExplorer")
+AUTHORS_PER = (0.6, 0.2)  # alpha, beta_share in the authors' launchers: of the baselines,
+AUTHORS_EXPLORER_PER = (0.8, 0.6)  # and of GVFExplorer
 RECOMMENDED = Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
 RECOMMENDED_METHODS = ("Uniform", "GVFExplorer", "Explorer+Uniform")
+TRIAL_STEPS = 500_000
+TRIAL_RATES = (5e-3, 1e-3)
+TRIALS: dict[str, tuple[Behaviour, float, dict[str, float]]] = {  # one change at a time: behaviour, floor, learner's options
+    "as printed": (GVFExplorer(), 1e-3, {}),
+    "M at least 0.1 (as the authors)": (GVFExplorer(smallest_m=0.1), 1e-3, {}),
+    "M at least 1": (GVFExplorer(smallest_m=1.0), 1e-3, {}),
+    "learning rates fall to 3 %": (GVFExplorer(), 1e-3, {"final_rate": 0.03}),
+    "mu at least 0.05": (GVFExplorer(), 0.05, {}),
+    "mu at least 0.1": (GVFExplorer(), STABILISED_FLOOR, {}),
+}
 
 
 @dataclass(frozen=True)
@@ -48,10 +64,12 @@ class DeepCurve:
 
     method: str
     replay: str = "uniform"
-    preset: str = "paper"  # "paper", "authors" or "recommended"
+    preset: str = "paper"  # one of PRESETS
     priority: str = "q"
     rate: float | None = None
     steps: int = STEPS
+    first_seed: int = 0
+    trial: str | None = None  # one of TRIALS
 
     @property
     def setting(self) -> str:
@@ -95,22 +113,34 @@ class ContinuousSetting:
         preset = checked("preset", preset, dict.fromkeys(PRESETS))
         checked("learner", learner or "Deep", {"Deep": None})
         steps = self.steps if steps is None else steps
-        if preset == "recommended":
-            q = rate_q or RECOMMENDED.rate_q
-            deep = replace(RECOMMENDED, rate_q=q, rate_m=rate_m or q, replay=replay, priority=priority)  # type: ignore[arg-type]
-        else:
-            q = rate_q or RATES.get(behaviour, 5e-3)
-            m_every = 4 if preset == "authors" else 8
-            deep = Deep(rate_q=q, rate_m=rate_m or q, m_every=m_every, replay=replay, priority=priority)  # type: ignore[arg-type]
+        deep = self._learner(behaviour, preset, rate_q, rate_m, {"replay": replay, "priority": priority})
         return Experiment(
             world=authors_grid() if preset == "authors" else self.world,
             questions=self.questions,
-            behaviour=Floor(Epsilon(BEHAVIOURS[behaviour], EPSILON)),
+            behaviour=self._behaviour(behaviour, preset),
             learner=deep,
             steps=steps,
             evaluate_every=max(1, steps // measurements // deep.block) * deep.block,
             snapshots=(steps * 9 // 10,) if steps == STEPS else (),
         )
+
+    def _behaviour(self, name: str, preset: str) -> Behaviour:
+        """A method's behaviour, random early on; the authors' code has no lower bound on its probabilities."""
+        if preset == "authors":
+            return Epsilon(VarianceSoftmax() if name == "GVFExplorer" else BEHAVIOURS[name], EPSILON)
+        floor = STABILISED_FLOOR if preset == "stabilised" and name in ADAPTIVE else 1e-3
+        return Floor(Epsilon(BEHAVIOURS[name], EPSILON), floor)
+
+    def _learner(self, name: str, preset: str, rate_q: float | None, rate_m: float | None, replay: dict[str, Any]) -> Deep:
+        if preset == "recommended":
+            q = rate_q or RECOMMENDED.rate_q
+            return replace(RECOMMENDED, rate_q=q, rate_m=rate_m or q, **replay)
+        q = rate_q or RATES.get(name, 5e-3)
+        deep = Deep(rate_q=q, rate_m=rate_m or q, **replay)
+        if preset != "authors":
+            return deep
+        alpha, beta_share = AUTHORS_EXPLORER_PER if name == "GVFExplorer" else AUTHORS_PER
+        return replace(deep, m_every=4, alpha=alpha, beta_share=beta_share)
 
 
 CONTINUOUS = ContinuousSetting()
@@ -118,9 +148,14 @@ CONTINUOUS = ContinuousSetting()
 
 @cache
 def _experiment(curve: DeepCurve) -> Experiment:
-    return CONTINUOUS.experiment(
+    experiment = CONTINUOUS.experiment(
         curve.method, curve.preset, rate_q=curve.rate, steps=curve.steps, replay=curve.replay, priority=curve.priority
     )
+    if curve.trial is None:
+        return experiment
+    behaviour, floor, options = TRIALS[curve.trial]
+    learner = replace(experiment.learner, **options)  # type: ignore[type-var]
+    return replace(experiment, behaviour=Floor(Epsilon(behaviour, EPSILON), floor), learner=learner)
 
 
 def table_curves() -> list[DeepCurve]:
@@ -128,9 +163,29 @@ def table_curves() -> list[DeepCurve]:
     return [DeepCurve(m, r) for r in REPLAYS for m in METHODS]
 
 
+def tuned_curve(method: str, replay: str, rate: float) -> DeepCurve:
+    """A method at a rate of its own, the adaptive ones in the preset `stabilised`."""
+    own = None if rate == RATES[method] else rate  # the published rate has the same runs
+    return DeepCurve(method, replay, "stabilised" if method in ADAPTIVE else "paper", rate=own)
+
+
+def tuning_curve(method: str, rate: float) -> DeepCurve:
+    """One point of the tuning protocol, on seeds that no other figure has."""
+    return replace(tuned_curve(method, "uniform", rate), rate=rate, steps=TUNING_STEPS, first_seed=FIRST_TUNING_SEED)
+
+
 def tuning_curves() -> list[DeepCurve]:
     """The tuning protocol of every method: four learning rates."""
-    return [DeepCurve(m, rate=rate, steps=TUNING_STEPS) for m in METHODS for rate in TUNING_RATES]
+    return [tuning_curve(m, rate) for m in METHODS for rate in TUNING_RATES]
+
+
+def trial_curve(trial: str, rate: float) -> DeepCurve:
+    """GVFExplorer with one change, at a learning rate, on the seeds that choose settings."""
+    return DeepCurve("GVFExplorer", rate=rate, steps=TRIAL_STEPS, first_seed=FIRST_TUNING_SEED, trial=trial)
+
+
+def trial_curves() -> list[DeepCurve]:
+    return [trial_curve(trial, rate) for trial in TRIALS for rate in TRIAL_RATES]
 
 
 def recommended_curves() -> list[DeepCurve]:
