@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gvfx.running.record import Part
@@ -28,7 +28,27 @@ class RunError(GvfxError, RuntimeError):
 
 
 class Diverged(RunError):
-    """A run in which a number became infinite or NaN."""
+    """A run in which a number became infinite or NaN: which one, its value, the step, the seed and the GVF (if it is one's).
+
+    `checkpoint` is the step of the last good checkpoint, which is kept; None without one.
+    """
+
+    checkpoint: int | None = None
+
+    def __init__(self, what: str, value: float, step: int, seed: int, gvf: str | None = None, when: str = "at") -> None:
+        """when: "at", or "before" if the number is looked at from time to time only."""
+        whose = "" if gvf is None else f" of {gvf!r}"
+        where = f"{when} step {step:,} (seed {seed})"
+        super().__init__(f"run: the {what}{whose} became {value} {where}; lower the learning rate or check the signal.")
+        self.what, self.value, self.step, self.seed, self.gvf, self.when = what, value, step, seed, gvf, when
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        said = (self.what, self.value, self.step, self.seed, self.gvf, self.when)
+        return type(self), said, {"checkpoint": self.checkpoint}
+
+    def __str__(self) -> str:
+        kept = "" if self.checkpoint is None else f" The checkpoint of step {self.checkpoint:,} is kept."
+        return f"{self.args[0]}{kept}"
 
 
 class EnvironmentFailed(RunError):

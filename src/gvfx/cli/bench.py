@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gvfx import benchmarks
 from gvfx.cli import completion
-from gvfx.cli.terminal import make_console
+from gvfx.cli.terminal import check_output, make_console
 from gvfx.errors import UnknownName, require
+from gvfx.files import write_whole
 
 EXTRAS = dict.fromkeys(("cartpole", "deep", "online"), ("jax", "deep")) | {"mujoco": ("mujoco", "mujoco")}  # what they need
 
@@ -24,6 +26,7 @@ def bench(
         ),
     ] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter measurements with noisier ratios.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write the tables to this file, as Markdown.")] = None,
 ) -> None:
     """Measure speed and accuracy against their limits in one run; exit code 1 if one is missed."""
     names = benchmarks.names()
@@ -31,6 +34,12 @@ def bench(
         raise UnknownName("bench", which, names)
     if which in EXTRAS:
         require(*EXTRAS[which])
-    rows = importlib.import_module(f"gvfx.benchmarks.{which}").run(make_console(), quick=quick)
+    from gvfx.benchmarks.common.rows import Recorder, markdown
+
+    check_output(out, "--out")
+    console = Recorder(make_console())
+    rows = importlib.import_module(f"gvfx.benchmarks.{which}").run(console, quick=quick)
+    if out is not None:
+        write_whole(out, markdown(console.tables, f"gvfx bench {which}" + " --quick" * quick).encode())
     if any(row.passed is False for row in rows):
         raise typer.Exit(1)

@@ -27,6 +27,8 @@ def sweep(
     cluster: options.Cluster = None,
 ) -> None:
     """Tune every method with the paper's protocol: the learning rate with the lowest MSE after two fifths of the steps."""
+    import numpy as np
+
     from gvfx.cli.stored import run_missing
     from gvfx.experiments.settings.choices import checked
     from gvfx.experiments.settings.tabular import MAIN, paper
@@ -51,9 +53,10 @@ def sweep(
         table = make_table("method", *(f"{q:g}" for q in p.rates), "chosen", "published")
         for method, errors in surface.items():
             both = errors.ndim == 2  # [rate of Q, rate of M]
-            q, m = chosen[method]
-            row = errors.min(axis=1) if both else errors
-            table.add_row(method, *map(short, row), f"{q:g}, {m:g}" if both else f"{q:g}", p.published(method))
+            q, m = chosen.get(method, (np.nan, np.nan))
+            row = np.fmin.reduce(errors, axis=1) if both else errors
+            rate = "none" if np.isnan(q) else f"{q:g}, {m:g}" if both else f"{q:g}"
+            table.add_row(method, *map(short, row), rate, p.published(method))
         console.print(f"\n[bold]{name}[/]: MSE after {p.steps:,} steps by {p.axis}")
         console.print(table)
     write_json(results / "tuned.json", tuned)
@@ -81,6 +84,7 @@ def reproduce(
     from gvfx.reproduce import Source, build, chosen_items, curves_with_seeds
     from gvfx.reproduce.curves import load_tuned, seeds_of
     from gvfx.reproduce.output import print_table, write_exhibits
+    from gvfx.reproduce.source import AllDiverged
 
     chosen = chosen_items(items)
     _check_seeds(seeds)
@@ -92,7 +96,11 @@ def reproduce(
     run_missing(store, runs, workers, cluster, device)
     console = make_console()
     for item in chosen:
-        exhibits = build(item, Source(store, seeds, tuned))
+        try:
+            exhibits = build(item, Source(store, seeds, tuned))
+        except AllDiverged as error:
+            console.print(f"{item.name}: left out. {error}", highlight=False)
+            continue
         for exhibit in exhibits:
             print_table(console, exhibit)
         for path in write_exhibits(folder, item, exhibits):

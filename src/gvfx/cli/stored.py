@@ -13,6 +13,8 @@ from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import Tally, run_all
 
+AGAIN = "Delete seed-....diverged.json in an experiment's folder to run that seed again."
+
 
 def run_missing(
     store: Store,
@@ -45,3 +47,7 @@ def run_missing(
             raise
     made = f"{tally.done} runs in {tally.seconds:.0f} s" if tally.done else "nothing to run"
     print(f"{made}, {tally.found} found in {store.folder}")
+    for lost in tally.diverged:
+        print(f"diverged: {lost.experiment}, seed {lost.seed}, step {lost.step:,}: {lost.said}")
+    if tally.diverged:
+        print(f"{len(tally.diverged)} of {tally.total} runs diverged; tables count them. {AGAIN}")

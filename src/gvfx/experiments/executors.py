@@ -11,9 +11,10 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gvfx.errors import InputError, install
+from gvfx.errors import Diverged, InputError, install
+from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.own_parts import imported
 from gvfx.experiments.specification import Experiment
 from gvfx.running.backends import open_backend
@@ -25,10 +26,16 @@ from gvfx.tensors import pack
 PATIENCE = "10s"  # how long a Dask scheduler may take to respond
 
 
-def run_task(
-    specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
-) -> tuple[bytes, float]:
-    """One run: the packed result, and the seconds it took (without compilation).
+class Made(NamedTuple):
+    """A finished run."""
+
+    raw: bytes  # the packed result; empty if the run diverged
+    seconds: float  # without compilation
+    diverged: Divergence | None = None
+
+
+def run_task(specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()) -> Made:
+    """One run to its end, or until it diverges.
 
     checkpoints: a folder from which an unfinished run continues.
     own_parts:   the experiment's own_parts; a worker imports only these classes and functions.
@@ -38,21 +45,28 @@ def run_task(
 
 def run_together(
     specification: str, seeds: Sequence[int], device: str, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()
-) -> list[tuple[bytes, float]]:
-    """Several seeds of one experiment on networks in one compiled loop on a device; results as in `run_task`."""
+) -> list[Made]:
+    """Several seeds of one experiment on networks in one compiled loop on a device; if one diverges, each runs by itself."""
     import jax
 
     with jax.default_device(find_device(device)):
-        return _run(specification, seeds, checkpoints, own_parts)
+        made = _run(specification, seeds, checkpoints, own_parts)
+        if len(made) < len(seeds):
+            made = [_run(specification, (seed,), checkpoints, own_parts)[0] for seed in seeds]
+        return made
 
 
-def _run(specification: str, seeds: Sequence[int], folder: str | None, own_parts: tuple[str, ...]) -> list[tuple[bytes, float]]:
-    """Run seeds of one experiment in one stream."""
+def _run(specification: str, seeds: Sequence[int], folder: str | None, own_parts: tuple[str, ...]) -> list[Made]:
+    """Run seeds of one experiment in one stream; if one diverges, all of them stop and only that one is returned."""
     experiment, backend = _loaded(specification, own_parts)
     keep = checkpoints_of(Path(folder), experiment.hash, seeds) if folder else None
-    parts = drive(backend, backend.begin(*seeds), until=experiment.until, checkpoints=keep, keep_last=False)
+    begun = time.perf_counter()
+    try:
+        parts = drive(backend, backend.begin(*seeds), until=experiment.until, checkpoints=keep, keep_last=False)
+    except Diverged as error:
+        return [Made(b"", time.perf_counter() - begun, Divergence.of(experiment.hash, error))]
     return [
-        (pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds)
+        Made(pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds)
         for seed, part in zip(seeds, parts, strict=True)
     ]
 

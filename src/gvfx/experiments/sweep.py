@@ -9,23 +9,26 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.experiments.executors import checkpoints_of, find_device, run_task, run_together
+from gvfx.experiments.divergence import Divergence
+from gvfx.experiments.executors import Made, checkpoints_of, find_device, run_task, run_together
 from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Claim, Store
 from gvfx.learners.networks.deep import Deep
 from gvfx.questions.gvf import question_names
-from gvfx.running.plan import checked_seeds
+from gvfx.running.plan import Plan, checked_seeds
+from gvfx.running.record import no_part
 from gvfx.running.result import Result, gather
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The progress of a sweep."""
+    """The progress of a sweep; a run that diverged is finished."""
 
     done: int  # runs finished by this call
     found: int  # runs that were already stored
@@ -33,6 +36,7 @@ class Tally:
     steps: int  # environment steps made by this call
     steps_left: int
     seconds: float
+    diverged: tuple[Divergence, ...] = ()  # the runs that diverged, in this call and before it
 
 
 Report = Callable[[Tally], None]
@@ -53,13 +57,15 @@ def run_all(
 
     executor: anything with the concurrent.futures.Executor interface (default: a Dask cluster, or `workers` processes).
     device: the device of runs on networks ("gpu", "tpu"), which runs all missing seeds of an experiment in one loop.
-    A worker that dies is replaced and its runs are repeated; two processes on one store share the work.
+    A worker that dies is replaced and its runs are repeated; two processes on one store share the work.  A run that diverges
+    is recorded in the store, and the others go on; it is made again only if its file seed-....diverged.json is deleted.
     """
     listed = list(runs)
     store.prepare(e for e, _ in listed)
     pairs = list({(e.hash, seed): (e, seed) for e, seeds in listed for seed in checked_seeds(seeds)}.values())
     missing = [(e, seed) for e, seed in pairs if not store.has(e, seed)]
     work = _Work(store, missing, len(pairs), report, None if cluster else str(store.folder))
+    work.diverged = {(e.hash, seed): found for e, seed in pairs if (found := store.divergence(e, seed))}
     if device is not None:
         work.run_on(device)
     for attempt in range(4):
@@ -90,6 +96,7 @@ class _Work:
         self.elsewhere: deque[tuple[Experiment, int]] = deque()
         self.under_way: dict[Future, tuple[Experiment, int, Claim]] = {}
         self.done = self.steps = 0
+        self.diverged: dict[tuple[str, int], Divergence] = {}  # by experiment and seed
         self.begun = time.perf_counter()
 
     def run(self, pool: Executor, window: int, patience: float) -> None:
@@ -116,10 +123,10 @@ class _Work:
         try:
             for group in groups.values():
                 experiment, seeds = group[0][0], [seed for _, seed, _ in group]
-                for seed, (raw, seconds) in zip(
+                for seed, made in zip(
                     seeds, run_together(experiment.json, seeds, device, self.checkpoints, experiment.own_parts), strict=True
                 ):
-                    self._keep(experiment, seed, raw, seconds)
+                    self._keep(experiment, seed, made)
                     self.queue.remove((experiment, seed))
                 if self.checkpoints:
                     checkpoints_of(Path(self.checkpoints), experiment.hash, seeds).clear()
@@ -147,25 +154,31 @@ class _Work:
 
     def _finish(self, future: Future) -> None:
         experiment, seed, claim = self.under_way[future]
-        raw, seconds = future.result()  # a dead worker raises here and the run is queued again by release()
-        self._keep(experiment, seed, raw, seconds)
+        self._keep(experiment, seed, future.result())  # a dead worker raises here and the run is queued again by release()
         del self.under_way[future]
         claim.release()
 
-    def _keep(self, experiment: Experiment, seed: int, raw: bytes, seconds: float) -> None:
-        self.store.save(experiment, seed, raw)
-        if self.checkpoints:
-            checkpoints_of(Path(self.checkpoints), experiment.hash, (seed,)).clear()
+    def _keep(self, experiment: Experiment, seed: int, made: Made) -> None:
+        """Store a result, after which its checkpoints are not needed; or how the run diverged, and leave its checkpoints."""
+        if made.diverged is not None:
+            self.store.save_divergence(experiment, made.diverged)
+            self.diverged[experiment.hash, seed] = made.diverged
+        else:
+            self.store.save(experiment, seed, made.raw)
+            if self.checkpoints:
+                checkpoints_of(Path(self.checkpoints), experiment.hash, (seed,)).clear()
         self.done += 1
-        self.steps += experiment.steps
-        self._log(experiment, seed, seconds)
+        self.steps += experiment.steps if made.diverged is None else made.diverged.step
+        self._log(experiment, seed, made)
         if self.report:
             self.report(self.tally())
 
-    def _log(self, experiment: Experiment, seed: int, seconds: float) -> None:
-        line = json.dumps({"experiment": experiment.hash, "seed": seed, "steps": experiment.steps, "seconds": round(seconds, 4)})
+    def _log(self, experiment: Experiment, seed: int, made: Made) -> None:
+        said = {"experiment": experiment.hash, "seed": seed, "steps": experiment.steps, "seconds": round(made.seconds, 4)}
+        if made.diverged is not None:
+            said |= {"steps": made.diverged.step, "diverged": True}
         with (self.store.folder / "runs.jsonl").open("a") as file:
-            file.write(line + "\n")
+            file.write(json.dumps(said) + "\n")
 
     def release(self) -> None:
         """Queue the runs in progress again and release their claims."""
@@ -177,13 +190,29 @@ class _Work:
 
     def tally(self) -> Tally:
         left = [e.steps for e, _ in self.queue] + [e.steps for e, _, _ in self.under_way.values()]
-        return Tally(self.done, self.found, self.total, self.steps, sum(left), time.perf_counter() - self.begun)
+        seconds, diverged = time.perf_counter() - self.begun, tuple(self.diverged.values())
+        return Tally(self.done, self.found, self.total, self.steps, sum(left), seconds, diverged)
 
 
 def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> Result:
-    """The stored result of an experiment; raises FileNotFoundError for a run that is missing."""
+    """The stored result of an experiment; raises FileNotFoundError for a run that is missing.
+
+    Every number of a seed whose run diverged is NaN, so that no mean leaves it out silently; `Result.diverged` lists them.
+    """
     listed = checked_seeds(seeds)
-    parts = [store.load(experiment, seed) for seed in listed]
+    good = finished_seeds(store, experiment, listed)
+    loaded = {seed: store.load(experiment, seed) for seed in good}
+    described: dict[str, Any] = {"hash": experiment.hash}
+    described |= {"behaviour": repr(experiment.behaviour), "learner": repr(experiment.learner)}
+    if len(good) < len(listed):
+        plan = Plan.checked(experiment.steps, experiment.evaluate_every, experiment.snapshots)
+        like = loaded[good[0]] if good else no_part(plan.evaluations, plan.snapshots, len(experiment.questions))
+        loaded |= {seed: like.diverged() for seed in listed if seed not in loaded}
+        described["diverged"] = [seed for seed in listed if seed not in good]
     weights = np.array([q.weight for q in experiment.questions])
-    described = {"hash": experiment.hash, "behaviour": repr(experiment.behaviour), "learner": repr(experiment.learner)}
-    return gather(question_names(experiment.questions), weights, listed, parts, described)
+    return gather(question_names(experiment.questions), weights, listed, [loaded[seed] for seed in listed], described)
+
+
+def finished_seeds(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """The seeds among these whose runs did not diverge."""
+    return tuple(seed for seed in checked_seeds(seeds) if store.divergence(experiment, seed) is None)

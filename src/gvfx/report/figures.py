@@ -64,6 +64,7 @@ def _draw_pictures(exhibit: Pictures) -> Any:
 def _draw_curves(exhibit: Curves) -> Any:
     fig, (ax,) = figure(width=6.2, height=4.0)
     means = np.concatenate([np.asarray(line.mean, dtype=float) for line in exhibit.series])
+    means = means[np.isfinite(means)]  # a method all of whose runs diverged has none
     for line in exhibit.series:
         mean, low, high = (np.asarray(v, dtype=float) for v in (line.mean, line.low, line.high))
         ax.plot(
@@ -72,7 +73,7 @@ def _draw_curves(exhibit: Curves) -> Any:
         ax.fill_between(exhibit.steps, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.16, linewidth=0)
     for name, value in exhibit.reference:
         ax.axhline(value, color="#495057", linestyle=":", linewidth=1.2, label=name)
-    if np.nanmax(means) > 20 * max(np.nanmin(means), 1e-300):
+    if means.size and means.max() > 20 * max(means.min(), 1e-300):
         ax.set_yscale("log")
     ax.xaxis.set_major_formatter(FuncFormatter(steps_label))
     ax.set_xlabel("environment steps")

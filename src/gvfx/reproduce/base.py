@@ -58,10 +58,14 @@ class Build:
     def result(self, curve: AnyCurve) -> Result:
         return self.source.result(curve, self.item.seeds)
 
+    def finished(self, curve: AnyCurve) -> Result:
+        """The result of the seeds that did not diverge, for maps and pictures; the provenance lists the others."""
+        return self.source.finished(curve, self.item.seeds)
+
     def series(self, name: str, samples: np.ndarray, hue: str, dashed: bool = False) -> Series:
-        """Samples [seed, t] as a line with its bootstrap band."""
+        """Samples [seed, t] as a line with its bootstrap band; the name says how many runs diverged, if any."""
         middle, low, high = statistics.mean_curve(samples)
-        return Series(name, middle, low, high, hue, dashed)
+        return Series(f"{name}{statistics.count(samples)}", middle, low, high, hue, dashed)
 
     def curves(
         self,
@@ -84,6 +88,8 @@ class Build:
         note: str = "",
         best: list[tuple[int, int]] | None = None,
     ) -> DataTable:
+        """A table of ready-made strings; a cell that says 'diverged' is never the best."""
+        best = None if best is None else [(r, c) for r, c in best if rows[r][c] != statistics.DIVERGED]
         return DataTable(key, title, self.item.label, columns, rows, best=best, provenance=self.provenance, note=note)
 
     def maps(

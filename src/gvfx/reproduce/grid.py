@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -106,10 +106,16 @@ def _spread(replay: str, name: str, results: dict[str, Result], printed: Mapping
     rows = []
     for method, r in results.items():
         final = r.error[:, -1]
-        seeds = [statistics.short(float(v)) for v in (np.median(final), final.max())]
+        seeds = [_of_seeds(final, np.median), _of_seeds(final, np.max)]
         beside = [f"{printed[method]:g}", verdict(printed[method], statistics.mean(final))] if method in printed else ["-", "-"]
         rows.append([replay, name, method, *seeds, str(statistics.mean(_outside(r)[:, -1])), *beside])
     return rows
+
+
+def _of_seeds(final: np.ndarray, measure: Callable[[np.ndarray], float]) -> str:
+    """The median or largest error of the seeds that did not diverge, with the count of those that did."""
+    left = statistics.finished(final)
+    return statistics.short(float(measure(left))) + statistics.count(final) if len(left) else statistics.DIVERGED
 
 
 def _outside(r: Result) -> np.ndarray:
@@ -146,7 +152,7 @@ def _priorities(b: Build) -> list[Exhibit]:
     results = {name: b.result(c) for name, c in PRIORITIES.items()}
     series = [b.series(name, r.error, SPARE[k]) for k, (name, r) in enumerate(results.items())]
     finals = {name: r.error[:, -1] for name, r in results.items()}
-    rows = [[name, str(statistics.mean(e)), statistics.short(float(np.median(e)))] for name, e in finals.items()]
+    rows = [[name, str(statistics.mean(e)), _of_seeds(e, np.median)] for name, e in finals.items()]
     note = "MSE at 1,000,000 steps, mean over seeds with a bootstrap 95 % interval."
     return [
         b.table("priorities", b.item.title, ["method, priority", "MSE", "median seed"], rows, note),
@@ -159,8 +165,8 @@ def _tuning(b: Build) -> list[Exhibit]:
     best: list[tuple[int, int]] = []
     for m in METHODS:
         errors = [b.result(tuning_curve(m, rate)).error[:, -1] for rate in TUNING_RATES]
-        best.append((len(rows), 1 + int(np.argmin([e.mean() for e in errors]))))
-        rows.append([m, *(f"{e.mean():.3g} ± {statistics.standard_error(e):.2g}" for e in errors), f"{RATES[m]:g}"])
+        best.append((len(rows), 1 + int(np.argmin([statistics.centre(e) for e in errors]))))
+        rows.append([m, *(statistics.plus_minus(e, 2) for e in errors), f"{RATES[m]:g}"])
     columns = ["method", *(f"{rate:g}" for rate in TUNING_RATES), "published (Table 2)"]
     note = (
         f"MSE after {TUNING_STEPS:,} steps by learning rate, uniform replay, preset stabilised; Uniform's published rate is ours."
@@ -175,7 +181,7 @@ def _stabilising(b: Build) -> list[Exhibit]:
         cells = []
         for rate in TRIAL_RATES:
             final = b.result(trial_curve(trial, rate)).error[:, -1]
-            cells += [f"{final.mean():.3g} ± {statistics.standard_error(final):.2g}", statistics.short(float(final.max()))]
+            cells += [statistics.plus_minus(final, 2), _of_seeds(final, np.max)]
         rows.append([trial, *cells])
     columns = ["GVFExplorer", *(f"{what} at {rate:g}" for rate in TRIAL_RATES for what in ("MSE", "largest seed"))]
     note = f"MSE after {TRIAL_STEPS:,} steps by learning rate, uniform replay, mean over seeds ± standard error."

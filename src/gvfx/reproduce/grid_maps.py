@@ -40,7 +40,7 @@ def upright(per_point: np.ndarray) -> np.ndarray:
 
 def value_error(b: Build) -> list[Exhibit]:
     """Absolute value errors at 900,000 steps: the mean over GVFs, all of them, and how they compare cell by cell."""
-    results = {m: b.result(DeepCurve(m, "prioritised")) for m in SHOWN}
+    results = {m: b.finished(DeepCurve(m, "prioritised")) for m in SHOWN}
     times = [s.step for s in results["RoundRobin"].snapshots if s.step < STEPS]  # the paper's 900,000, not the end
 
     def panel(m: str, which: str, name: str) -> Panel:
@@ -83,7 +83,7 @@ def cell_by_cell(b: Build, results: dict[str, Result], k: int) -> Exhibit:
 
 def variance(b: Build) -> list[Exhibit]:
     """GVFExplorer's M(s) = sum_a pi(a|s) M(s, a): the mean over GVFs, and of each."""
-    r = b.result(DeepCurve(OURS))
+    r = b.finished(DeepCurve(OURS))
     kept = [s.variances.mean(axis=0) for s in r.snapshots if s.variances is not None]
     panels = [Panel(which, [upright(v[gvfs].mean(axis=0)) for v in kept]) for which, gvfs in ERRORS.items()]
     return [maps(b, b.item.name, b.item.title, [s.step for s in r.snapshots], panels, "estimated variance M")]
@@ -92,7 +92,7 @@ def variance(b: Build) -> list[Exhibit]:
 def behaviour(b: Build) -> list[Exhibit]:
     """Where RoundRobin and GVFExplorer went, with the mean move of each cell; and two simulated episodes of each."""
     moves = np.array(MOVES) * (1, -1)  # (right, down) on the map
-    results = {m: b.result(DeepCurve(m)) for m in SHOWN}
+    results = {m: b.finished(DeepCurve(m)) for m in SHOWN}
     times = [s.step for s in results[OURS].snapshots]
     arrows = []
     for m, r in results.items():

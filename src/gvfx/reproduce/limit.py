@@ -65,7 +65,7 @@ def _ratios(b: Build, results: Mapping[str, Results]) -> Exhibit:
 
     def add(setting: str, samples: Mapping[tuple[str, str], Sequence[np.ndarray]], tends: Mapping[tuple[str, str], str]) -> None:
         for k in range(len(TIMES)):
-            lowest = min(range(len(pairs)), key=lambda j: samples[pairs[j]][k].mean())
+            lowest = min(range(len(pairs)), key=lambda j: statistics.centre(samples[pairs[j]][k]))
             best.append((len(rows) + lowest, 3 + k))
         for pair in pairs:
             cells = [str(statistics.mean(s)) for s in samples[pair]]
@@ -98,12 +98,12 @@ def _steps(b: Build, results: Mapping[str, Results]) -> Exhibit:
     rows = []
     for setting, found in results.items():
         reference = found["GVFExplorer", SARSA]
-        target, total = float(reference.error[:, -1].mean()), int(reference.steps[-1])
+        target, total = statistics.centre(reference.error[:, -1]), int(reference.steps[-1])
         for (method, learner), r in found.items():
             reached = statistics.steps_to_reach(r.steps, r.error, target)
             words = "not reached" if reached is None else f"{reached:,.0f}" if reached > r.steps[0] else f"<= {reached:,.0f}"
             share = "-" if reached is None else f"1/{total / reached:.3g}"
-            rows.append([setting, statistics.short(target), method, SHORT[learner], words, share])
+            rows.append([setting, statistics.short(target), method, SHORT[learner], words + statistics.count(r.error), share])
     columns = ["setting", "MSE", "behaviour", "learner", "steps", "of GVFExplorer's"]
     note = (
         "The MSE that GVFExplorer with Expected Sarsa at the published rates has at the end, and the first measurement from "
@@ -137,12 +137,12 @@ def _drift(b: Build) -> list[Exhibit]:
     """FourRooms with the drifter: certainty equivalence beside every method of the paper."""
     ours = _results(b, drift_curves())
     theirs = {(c.method, SARSA): b.result(c) for c in main_curves(DRIFTING)}
-    best = min(float(r.error[:, -1].mean()) for r in theirs.values())
+    best = min(statistics.centre(r.error[:, -1]) for r in theirs.values())
     rows = []
     for (method, learner), r in {**ours, **theirs}.items():
         final = statistics.mean(r.error[:, -1])
         relative = statistics.mean(drifter_error(r)[:, -1])
-        rows.append([method, SHORT[learner], str(final), str(relative), f"{best / final.value:.3g}"])
+        rows.append([method, SHORT[learner], str(final), str(relative), "-" if final.diverged else f"{best / final.value:.3g}"])
     columns = ["behaviour", "learner", "MSE", "drifter's MSE / level²", "times below the paper's best"]
     steps = _common(ours)
     note = f"After {int(steps[-1]):,} steps, mean over seeds with a bootstrap 95 % interval. Drift paths are the same for all."
@@ -161,11 +161,13 @@ def _coverage(b: Build) -> list[Exhibit]:
     """How many of the 95 % intervals hold the truth, averaged over the states whose answers have a variance."""
     rows = []
     for curve in coverage_curves():
-        r = b.result(curve)
+        r, lost = b.finished(curve), statistics.count(b.result(curve).error)
         held, open_ended = covered(r)
         for name, share in [("all", held.mean(axis=1)), *zip(r.names, held.T, strict=True)]:
             estimate = statistics.mean(100 * share)
-            rows.append([curve.setting, name, f"{r.steps[-1]:,}", str(len(share)), f"{estimate} %", f"{100 * open_ended:.2g} %"])
+            rows.append(
+                [curve.setting, name, f"{r.steps[-1]:,}", f"{len(share)}{lost}", f"{estimate} %", f"{100 * open_ended:.2g} %"]
+            )
     columns = ["setting", "GVF", "steps", "runs", "truth inside", "intervals without an end"]
     note = (
         "95 % intervals by the delta method under OptimalDesign, after a cold start. The share of states whose interval holds "
@@ -188,7 +190,7 @@ def _stops(b: Build) -> list[Exhibit]:
     """How often the error is below the target when the rule says so, and how many steps that took."""
     rows = []
     for curve in stop_curves():
-        r, target = b.result(curve), curve.target
+        r, target, lost = b.finished(curve), curve.target, statistics.count(b.result(curve).error)
         assert target is not None
         done = r.visits.sum(axis=(1, 2))
         stopped = done < curve.experiment.steps
@@ -198,7 +200,7 @@ def _stops(b: Build) -> list[Exhibit]:
             [
                 curve.setting,
                 f"{target:g}",
-                f"{stopped.sum()} of {len(stopped)}",
+                f"{stopped.sum()} of {len(stopped)}{lost}",
                 f"{kept} %",
                 statistics.short(float(np.median(done))),
                 statistics.short(float(r.error[:, -1].mean())),

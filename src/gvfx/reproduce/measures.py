@@ -23,10 +23,13 @@ class Verdict(StrEnum):
     INSIDE = "inside CI"
     BETTER = "better"
     WORSE = "worse"
+    DIVERGED = statistics.DIVERGED
 
 
 def verdict(published: float, ours: Estimate) -> Verdict:
-    """Whether the printed number lies in our interval, or ours is lower (better) or higher (worse)."""
+    """Whether the printed number lies in our interval, ours is lower (better) or higher (worse), or all our runs diverged."""
+    if ours.diverged:
+        return Verdict.DIVERGED
     if ours.contains(published):
         return Verdict.INSIDE
     return Verdict.BETTER if ours.high < published else Verdict.WORSE
@@ -42,7 +45,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Ranking:
-    """GVFExplorer against the baseline with the lowest error: by how many percent its error is lower."""
+    """GVFExplorer against the baseline with the lowest error: by how many percent its error is lower.
+
+    The gain is minus infinity if all runs of GVFExplorer diverged, infinity if all those of the baselines did.
+    """
 
     baseline: str
     gain: Estimate
@@ -57,10 +63,14 @@ class Ranking:
     def detail(self) -> str:
         """By how much, without the outcome."""
         gain = self.gain
+        if gain.diverged:
+            return {-np.inf: f"all runs of {OURS} diverged", np.inf: "all runs of the baselines diverged"}.get(
+                gain.value, f"no seed finished with both {OURS} and {self.baseline}"
+            )
         if self.outcome is Outcome.DIFFERS:
-            return f"{self.baseline} is lower, by {-gain.value / (100 - gain.value) * 100:.0f} %"
+            return f"{self.baseline} is lower, by {-gain.value / (100 - gain.value) * 100:.0f} %{gain.count}"
         word = "below" if self.outcome is Outcome.HOLDS else "against"
-        return f"{gain.value:.0f} % {word} {self.baseline} [{gain.low:.0f}, {gain.high:.0f}]"
+        return f"{gain.value:.0f} % {word} {self.baseline} [{gain.low:.0f}, {gain.high:.0f}]{gain.count}"
 
     def __str__(self) -> str:
         """For a cell of a table: 'holds: 90 % below Mixture [86, 92]'."""
@@ -71,13 +81,18 @@ class Ranking:
         """For a sentence: 'GVFExplorer is 90 % below Mixture [86, 92]'."""
         if self.outcome is Outcome.UNDECIDED:
             return f"undecided ({self.detail})"
-        return f"{OURS} is {self.detail}" if self.outcome is Outcome.HOLDS else self.detail
+        return f"{OURS} is {self.detail}" if self.outcome is Outcome.HOLDS and not self.gain.diverged else self.detail
 
 
 def ranking(errors: Mapping[str, np.ndarray]) -> Ranking:
     """GVFExplorer against the best baseline, from final errors [seed] by method."""
-    best = min((m for m in errors if m != OURS), key=lambda m: errors[m].mean())
-    return Ranking(best, statistics.improvement(errors[OURS], errors[best]))
+    best = min((m for m in errors if m != OURS), key=lambda m: statistics.centre(errors[m]))
+    lost = [not np.isfinite(statistics.centre(errors[m])) for m in (OURS, best)]
+    if any(lost):
+        value = -np.inf if lost[0] else np.inf
+        return Ranking(best, Estimate(value, value, value))
+    gain = statistics.improvement(errors[OURS], errors[best])
+    return Ranking(best, Estimate(np.nan, np.nan, np.nan) if gain.diverged else gain)
 
 
 def printed_row(setting: str, printed: Mapping[str, float], methods: Sequence[str]) -> list[str]:
@@ -87,7 +102,7 @@ def printed_row(setting: str, printed: Mapping[str, float], methods: Sequence[st
 
 
 def final_errors(source: Source, curves: Iterable[AnyCurve], seeds: int) -> dict[str, np.ndarray]:
-    """Error at the end of every method, [seed]."""
+    """Error at the end of every method, [seed]; NaN where a run diverged."""
     return {c.method: source.result(c, seeds).error[:, -1] for c in curves}
 
 
@@ -99,4 +114,4 @@ def drifter_error(r: Result) -> np.ndarray:
 def steps_reached(r: Result, error: float) -> str:
     """The steps after which the mean error stays at or below `error`, in words."""
     reached = statistics.steps_to_reach(r.steps, r.error, error)
-    return f"{reached:,.0f}" if reached else "not reached"
+    return (f"{reached:,.0f}" if reached else "not reached") + statistics.count(r.error)

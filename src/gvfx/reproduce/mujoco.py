@@ -81,7 +81,7 @@ def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
         for name, found in results.items():
             for what, pick in (("mean over training", _over_training), ("at the end", lambda r: r.error[:, -1])):
                 errors = {m: pick(r) for m, r in found.items()}
-                best.append((len(rows), 2 + int(np.argmin([e.mean() for e in errors.values()]))))
+                best.append((len(rows), 2 + int(np.argmin([statistics.centre(e) for e in errors.values()]))))
                 gain = statistics.improvement(errors[OURS], errors["RoundRobin"])
                 rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), f"{gain} %"])
         columns = ["domain", "MSE", *methods, "GVFExplorer below RoundRobin"]
@@ -101,7 +101,7 @@ def _trials(b: Build) -> list[Exhibit]:
     errors = {m: b.result(MujocoCurve(TRIAL_DOMAIN, m)).error for m in trial_methods()}
     numbers = np.array([(e.mean(), e[:, -1].mean(), e.max(axis=1).mean()) for e in errors.values()])
     rows = [[m, *map(statistics.short, row)] for m, row in zip(errors, numbers.tolist(), strict=True)]
-    best = [(int(numbers[:, k].argmin()), 1 + k) for k in (0, 1)]
+    best = [(int(np.where(np.isnan(numbers[:, k]), np.inf, numbers[:, k]).argmin()), 1 + k) for k in (0, 1)]
     note = f"MSE on {TRIAL_DOMAIN} over {STEPS:,} steps; recommended critics. The largest is that of a measurement on the way."
     return [b.table(b.item.name, b.item.title, ["behaviour", "mean over training", "at the end", "largest"], rows, note, best)]
 
@@ -117,7 +117,7 @@ def _stills(b: Build) -> list[Exhibit]:
         notes = [STILLS]
         for preset, label in EXPLORERS.items():
             curve = MujocoCurve(name, OURS, preset)
-            result = b.result(curve)
+            result = b.finished(curve)
             if result.actors is None and result.critics is None:
                 notes.append(f"{label}: left out, its weights are not in the stored run.")
                 continue

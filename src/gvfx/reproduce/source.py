@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 
-from gvfx import __version__
+from gvfx.errors import GvfxError
+from gvfx.experiments.divergence import VERSIONS as VERSIONS
 from gvfx.experiments.store import Store
-from gvfx.experiments.sweep import stored_result
+from gvfx.experiments.sweep import finished_seeds, stored_result
 from gvfx.report.page import Provenance
 from gvfx.reproduce.curves import AnyCurve, Tuned, seeds_of
 from gvfx.running.result import Result
 
-VERSIONS = f"gvfx {__version__}, numba {version('numba')}, numpy {version('numpy')}, Python {platform.python_version()}"
+
+class AllDiverged(GvfxError):
+    """A map or a picture of a method all of whose runs diverged."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,41 @@ class Source:
     tuned: Tuned
 
     def has(self, curves: Iterable[AnyCurve], own_seeds: int) -> bool:
-        """Whether the store has every seed of every curve."""
+        """Whether every seed of every curve is finished: a result is stored, or that it diverged."""
         count = self.seeds or own_seeds
-        return all(self.store.path(curve.experiment, seed).exists() for curve in curves for seed in seeds_of(curve, count))
+        return all(self.store.is_finished(curve.experiment, seed) for curve in curves for seed in seeds_of(curve, count))
 
     def result(self, curve: AnyCurve, own_seeds: int) -> Result:
-        """The stored result of a curve; ask `has` first."""
+        """The stored result of a curve, NaN for seeds that diverged (`gvfx.report.statistics` counts them); ask `has` first."""
         return stored_result(self.store, curve.experiment, seeds_of(curve, self.seeds or own_seeds))
+
+    def finished(self, curve: AnyCurve, own_seeds: int) -> Result:
+        """The stored result of the seeds that did not diverge, for maps and pictures."""
+        good = finished_seeds(self.store, curve.experiment, seeds_of(curve, self.seeds or own_seeds))
+        if not good:
+            raise AllDiverged(f"{curve.method} on {curve.setting}: all of its runs diverged, so there is nothing to show.")
+        return stored_result(self.store, curve.experiment, good)
+
+    def diverged(self, curves: Iterable[AnyCurve], own_seeds: int) -> str:
+        """The seeds that diverged, by curve, in words; empty if none did."""
+        said = []
+        for curve in dict.fromkeys(curves):
+            seeds = seeds_of(curve, self.seeds or own_seeds)
+            lost = sorted({*seeds} - {*finished_seeds(self.store, curve.experiment, seeds)})
+            if lost:
+                preset = getattr(curve, "preset", "paper")
+                whose = f"{curve.method} on {curve.setting}" + (f", {preset}" if preset != "paper" else "")
+                said.append(f"{len(lost)} of {len(seeds)} of {whose} (seed {', '.join(map(str, lost))})")
+        return "; ".join(said)
 
     def provenance(self, name: str, curves: Iterable[AnyCurve], own_seeds: int) -> Provenance:
         """How the item of this name was made from these curves."""
         count, curves = self.seeds or own_seeds, list(curves)
         used = sorted({seed for curve in curves for seed in seeds_of(curve, count)}) or range(count)
+        lost = self.diverged((c for c in curves if self.has([c], own_seeds)), own_seeds)
         return Provenance(
             command=f"gvfx reproduce {name}" + (f" --seeds {self.seeds}" if self.seeds else ""),
-            seeds=f"{count} ({used[0]} to {used[-1]})",
+            seeds=f"{count} ({used[0]} to {used[-1]})" + (f"; diverged: {lost}" if lost else ""),
             versions=VERSIONS,
             hash=" ".join(dict.fromkeys(c.experiment.hash for c in curves)) or "none",
         )

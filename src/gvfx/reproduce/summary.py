@@ -18,12 +18,13 @@ from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.tabular import MAIN, PRESETS, paper
 from gvfx.report import statistics
 from gvfx.report.page import Page, Section, Summary, write_page
+from gvfx.report.statistics import DIVERGED
 from gvfx.reproduce.base import Exhibit, Item, build
 from gvfx.reproduce.curves import main_curves, tuned_curves
 from gvfx.reproduce.items import ITEMS
 from gvfx.reproduce.measures import Outcome, Ranking, Verdict, final_errors, ranking, verdict
 from gvfx.reproduce.sections import SECTIONS
-from gvfx.reproduce.source import VERSIONS, Source
+from gvfx.reproduce.source import VERSIONS, AllDiverged, Source
 from gvfx.worlds.mujoco import NoMuJoCo
 
 
@@ -34,7 +35,7 @@ def available(source: Source) -> dict[str, list[Exhibit]]:
         if item.is_complete(source):
             try:
                 found[name] = build(item, source)
-            except NoMuJoCo:  # only the stills need the simulator and OpenGL
+            except (NoMuJoCo, AllDiverged):  # only the stills need the simulator and OpenGL
                 continue
     return found
 
@@ -160,5 +161,5 @@ def _far_off(setting: str, errors: Mapping[str, np.ndarray], printed: Mapping[st
             continue
         ours = statistics.mean(errors[method])
         if verdict(published, ours) is not Verdict.INSIDE and not 0.5 < ours.value / published < 2:
-            off.append(f"{method} {published:g} (ours {ours.value:.3g})")
+            off.append(f"{method} {published:g} (ours {DIVERGED if ours.diverged else f'{ours.value:.3g}{ours.count}'})")
     return [f"Printed numbers that differ from ours by more than a factor of two, {setting}: {', '.join(off)}."] if off else []

@@ -83,14 +83,14 @@ def _statistics_table(b: Build) -> DataTable:
     for setting in PRINTED:
         results = {c.method: b.result(c) for c in main_curves(setting)}
         explorer = results[OURS].error
-        target = 2 * min(r.error[:, -1].mean() for r in results.values())
+        target = 2 * min(statistics.centre(r.error[:, -1]) for r in results.values())
         for m, r in results.items():
             final = r.error[:, -1]
             rows.append(
                 [
                     setting,
                     m,
-                    f"{statistics.short(final.mean())} ± {statistics.short(statistics.standard_error(final))}",
+                    statistics.plus_minus(final),
                     str(statistics.interquartile_mean(final)),
                     "-" if m == OURS else str(statistics.paired_difference(final, explorer[:, -1])),
                     steps_reached(r, target),
@@ -111,7 +111,7 @@ def _statistics_table(b: Build) -> DataTable:
 
 
 def sweep_errors(source: Source, setting: str, seeds: int) -> dict[str, np.ndarray]:
-    """Error after the tuning steps, averaged over seeds: [rate_q], for GVFExplorer [rate_q, rate_m]."""
+    """Error after the tuning steps, averaged over seeds: [rate_q], for GVFExplorer [rate_q, rate_m]; NaN if a run diverged."""
 
     def at(method: str, q: float, m: float | None = None) -> float:
         return float(source.result(sweep_curve(setting, method, q, m), seeds).error[:, -1].mean())
@@ -122,9 +122,11 @@ def sweep_errors(source: Source, setting: str, seeds: int) -> dict[str, np.ndarr
 
 
 def choose_rates(surface: dict[str, np.ndarray], rates: Sequence[float] = RATES) -> dict[str, tuple[float, float]]:
-    """The rates with the lowest error, per method, as (rate_q, rate_m)."""
+    """The rates with the lowest error, per method, as (rate_q, rate_m); a method that diverged at every rate is left out."""
     chosen = {}
     for method, errors in surface.items():
+        if np.isnan(errors).all():
+            continue
         q, *m = (int(k) for k in np.unravel_index(int(np.nanargmin(errors)), errors.shape))
         chosen[method] = (rates[q], rates[m[0]] if m else 0.8)
     return chosen
@@ -156,12 +158,14 @@ def surface_table(b: Build, setting: str, surface: dict[str, np.ndarray]) -> Dat
     best: list[tuple[int, int]] = []
     for method, errors in surface.items():
         lines = [(method, errors)] if errors.ndim == 1 else [(f"{method}, M at {m:g}", errors[:, k]) for k, m in enumerate(RATES)]
-        lowest = errors.min()
+        lowest = np.fmin.reduce(errors, axis=None)
         for name, line in lines:
             best += [(len(rows), 1 + k) for k, e in enumerate(line) if e == lowest]
             rows.append([name, *map(statistics.short, line)])
     title = f"{AFTER_TUNING} by minimum learning rate of Q: {setting}"
-    return b.table(f"surface-{setting}", title, ["method", *(f"{q:g}" for q in RATES)], rows, best=best)
+    lost = any(np.isnan(errors).any() for errors in surface.values())
+    note = "Diverged: one or more of the runs with this rate did, so that it is not chosen." if lost else ""
+    return b.table(f"surface-{setting}", title, ["method", *(f"{q:g}" for q in RATES)], rows, note, best)
 
 
 GROUP = "tabular"

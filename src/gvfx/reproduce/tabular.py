@@ -80,7 +80,7 @@ def _individual(setting: str) -> Callable[[Build], list[Exhibit]]:
 def _sensitivity(b: Build) -> list[Exhibit]:
     surface = sweep_errors(b.source, "same", b.item.seeds)
     series = [Series(m, e, e, e, colour(m)) for m, e in surface.items() if e.ndim == 1]
-    low, high = surface[OURS].min(axis=1), surface[OURS].max(axis=1)
+    low, high = np.fmin.reduce(surface[OURS], axis=1), np.fmax.reduce(surface[OURS], axis=1)
     series.append(Series("GVFExplorer (best M rate; band: all M rates)", low, low, high, colour(OURS)))
     note = "Horizontal axis: the minimum learning rate of Q, in thousandths."
     return [
@@ -100,7 +100,7 @@ def _cells(world: MDP, per_state: np.ndarray) -> np.ndarray:
 
 def _value_error(b: Build) -> list[Exhibit]:
     world = paper["distinct"].world
-    results = {m: b.result(Curve("distinct", m)) for m in ("RoundRobin", OURS)}
+    results = {m: b.finished(Curve("distinct", m)) for m in ("RoundRobin", OURS)}
     times = [s.step for s in results["RoundRobin"].snapshots]
 
     def error(r: Result, k: int) -> np.ndarray:
@@ -129,7 +129,7 @@ def variance(setting: str, each: bool) -> Callable[[Build], list[Exhibit]]:
 
     def make(b: Build) -> list[Exhibit]:
         world = paper[setting].world
-        r = b.result(Curve(setting, OURS))
+        r = b.finished(Curve(setting, OURS))
         kept = [s.variances.mean(axis=0) for s in r.snapshots if s.variances is not None]  # each [gvf, state]
         if each:
             panels = [Panel(f"GVF {i + 1} ({name})", [_cells(world, m[i]) for m in kept]) for i, name in enumerate(r.names)]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.errors import RunError
+from gvfx.errors import Diverged, RunError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.running.checkpoint import Checkpoints
@@ -172,6 +172,7 @@ class _Drive:
         self.records = [Record(len(backend.names)) for _ in stream.seeds]
         self.share = backend.weights / backend.weights.sum()
         self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, seconds spent, steps per call of advance
+        self.kept: int | None = None  # the step of the newest checkpoint
 
     def to_the_end(self) -> list[Part]:
         self._restore()
@@ -194,7 +195,9 @@ class _Drive:
                     saved = time.monotonic()
         except (RunError, Interrupted) as error:
             error.parts = self._partial()
-            if isinstance(error, RunError) and self._finite():
+            if isinstance(error, Diverged):
+                error.checkpoint = self.kept
+            elif isinstance(error, RunError) and self._finite():
                 self.save()
             raise
         return self._parts()
@@ -212,7 +215,8 @@ class _Drive:
             for seed in stream.seeds:
                 self.listeners.stepped(seed, stream.t)
             if self.interruption is not None and self.interruption.signum is not None:
-                self.save()
+                if self._finite():
+                    self.save()
                 raise Interrupted(self.interruption.signum, stream.t, self.checkpoints.folder if self.checkpoints else None)
 
     def _look(self, stop: int) -> None:
@@ -229,13 +233,23 @@ class _Drive:
             self._measure(curve, shown)
 
     def _measure(self, curve: list[int], shown: list[int]) -> None:
-        measurements = self.stream.measure(bool(curve), bool(shown))
+        with np.errstate(over="ignore", invalid="ignore"):  # checked next
+            measurements = self.stream.measure(bool(curve), bool(shown))
+        for seed, m in zip(self.stream.seeds, measurements, strict=True):
+            self._check_error(seed, m.mse)
         for seed, record, episodes, m in zip(self.stream.seeds, self.records, self.stream.episodes(), measurements, strict=True):
             record.measured(curve, episodes, m)
             record.shown(shown, m)
             error = float((m.mse if m.mse.size else m.expected) @ self.share) if curve else np.nan
             for t in curve:
                 self.listeners.measured(seed, t, error)
+
+    def _check_error(self, seed: int, mse: np.ndarray) -> None:
+        """Stop a run whose error is not finite, although its tables are: the square of a large number."""
+        bad = np.flatnonzero(~np.isfinite(mse))
+        if bad.size:
+            gvf = self.backend.names[bad[0]]
+            raise Diverged("mean squared error", float(mse[bad[0]]), self.stream.t, seed, gvf, when="before")
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -256,7 +270,7 @@ class _Drive:
         return self._parts()
 
     def _finite(self) -> bool:
-        """Whether the state may be stored: a run that diverged keeps its last good checkpoint instead."""
+        """Whether the state may be stored: one that is not finite would take the place of a good checkpoint."""
         try:
             self.stream.check()
         except RunError:
@@ -277,6 +291,7 @@ class _Drive:
         arrays["measures"] = np.array([self.seconds, watch.bound])
         try:
             self.checkpoints.save(self.stream.t, arrays)
+            self.kept = self.stream.t
         except OSError as error:  # the run itself can continue
             where = self.checkpoints.folder
             warnings.warn(f"checkpoint: cannot write to {where} ({error.strerror}); the run continues without it.", stacklevel=2)
@@ -289,7 +304,7 @@ class _Drive:
         for k, record in enumerate(self.records):
             own = f"record:{k}:"
             record.restore({name[len(own) :]: array for name, array in stored.items() if name.startswith(own)})
-        self.passed, _, self.watch.looks, reached = (int(n) for n in stored["drive"])
+        self.passed, self.kept, self.watch.looks, reached = (int(n) for n in stored["drive"])
         self.watch.reached = bool(reached)
         self.seconds, self.watch.bound = (float(x) for x in stored["measures"])
         if self.passed < self.plan.steps and not reached and (said := self.stream.resumed()):

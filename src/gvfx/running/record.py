@@ -85,6 +85,16 @@ class Part:
     def from_arrays(cls, arrays: dict[str, Any]) -> Part:
         return cls(**arrays)
 
+    def diverged(self) -> Part:
+        """A part of the same shape for a seed whose run diverged: every number is NaN, every count 0."""
+        kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
+        none: dict[str, Any] = {
+            name: np.full(array.shape, np.nan if np.issubdtype(array.dtype, np.floating) else 0, array.dtype)
+            for name, array in kept.items()
+            if name not in ("steps", "snapshot_steps")
+        }
+        return replace(self, **none, network=None, model=None)
+
     def cut(self, measurements: int) -> Part:
         """Only the first measurements and the last snapshot."""
         curves = ("steps", "mse", "levels", "episodes", "expected", "mse_outside")
@@ -100,6 +110,25 @@ class Part:
         )
         first = {name: getattr(self, name)[:measurements] for name in curves}
         return replace(self, **first, **{name: getattr(self, name)[-1:] for name in tables})
+
+
+def no_part(times: Sequence[int], shown: Sequence[int], gvfs: int) -> Part:
+    """A part without tables, for runs of which none has finished: all errors at the times of measurement are NaN."""
+    curve, table = np.full((len(times), gvfs), np.nan), np.full((len(shown), gvfs, 0), np.nan)
+    return Part(
+        steps=np.array(times, np.int64),
+        mse=curve,
+        levels=curve,
+        episodes=np.zeros(len(times), np.int64),
+        snapshot_steps=np.array(shown, np.int64),
+        values=table,
+        variances=table,
+        visits=np.zeros((len(shown), 0, 0), np.int64),
+        behaviour=np.zeros((len(shown), 0, 0)),
+        snapshot_levels=np.full((len(shown), gvfs), np.nan),
+        truth=table[0],
+        mse_outside=curve,
+    )
 
 
 def alike(parts: Sequence[Part]) -> list[Part]:

@@ -110,6 +110,11 @@ class Result:
         return self.mse @ (self.weights / self.weights.sum())
 
     @property
+    def diverged(self) -> tuple[int, ...]:
+        """The seeds of a stored result whose runs diverged: all their numbers are NaN."""
+        return tuple(self.experiment.get("diverged", ()))  # type: ignore[arg-type]
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The labels of the last axis of `visits`: actions, or with Box actions whose policy was followed."""
         return self.predictor.choices(self.names, self.visits.shape[2])

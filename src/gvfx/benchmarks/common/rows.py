@@ -7,10 +7,13 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -53,3 +56,30 @@ def as_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         table.add_row(row.case, row.measured, row.bar, marks[row.passed], row.note)
     return table
+
+
+class Recorder(Console):
+    """A console that also keeps the tables it prints."""
+
+    def __init__(self, like: Console) -> None:
+        super().__init__(width=like.width, file=like.file)
+        self.tables: list[Table] = []
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        self.tables += [each for each in objects if isinstance(each, Table)]
+        super().print(*objects, **options)
+
+
+def markdown(tables: Sequence[Table], command: str) -> str:
+    """Printed tables as Markdown, each followed by the command that prints it and the machine."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(Text.from_markup(cell).plain.replace("|", "\\|") for cell in cells) + " |"
+
+    parts = []
+    for table in tables:
+        rows = zip(*(map(str, column.cells) for column in table.columns), strict=True)
+        heads = [str(column.header) for column in table.columns]
+        text = "\n".join([line(heads), line(["---"] * len(heads)), *map(line, rows)])
+        parts.append("\n\n".join([*([f"## {table.title}"] if table.title else []), text, f"`{command}`, {machine()}"]))
+    return "\n\n".join(parts) + "\n"

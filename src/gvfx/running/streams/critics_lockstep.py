@@ -97,14 +97,10 @@ class LockstepCritics(Stream):
             if np.isfinite(values).all():
                 continue
             k = int(np.argmin(np.isfinite(values)))
-            whose = f" of {of[k]!r}" if of else ""
             if what == "transition":
                 seen = self.rows[:, self.run.agent.columns.observation]
                 what = "cumulant" if np.isfinite(seen).all() else "observation"
-            raise Diverged(
-                f"run: the {what}{whose} became {float(values[k])} at step {self.t} (seed {self.seeds[0]}); "
-                "lower the learning rate or check the signal. The last good checkpoint is kept."
-            )
+            raise Diverged(what, float(values[k]), self.t, self.seeds[0], of[k] if of else None)
 
     def episodes(self) -> list[int]:
         return [self.worlds.episodes]

@@ -143,11 +143,8 @@ class SteppedNetworks(Stream):
             each = np.atleast_1d(losses)
             bad = np.flatnonzero(~np.isfinite(each))
             if bad.size:
-                whose = f"loss of {what} of {self.run.names[bad[0]]!r}" if what != "actor" else "actor's loss"
-                raise Diverged(
-                    f"run: the {whose} became {float(each[bad[0]])} before step {self.t} (seed {self.seed}); "
-                    "lower the learning rate or check the signal."
-                )
+                kind, gvf = ("actor's loss", None) if what == "actor" else (f"loss of {what}", self.run.names[bad[0]])
+                raise Diverged(kind, float(each[bad[0]]), self.t, self.seed, gvf, when="before")
 
     def episodes(self) -> list[int]:
         return [self.done]

@@ -71,11 +71,8 @@ class ScannedNetwork(Stream):
         for seed, state in zip(self.seeds, self._each(), strict=True):
             step, gvf = int(state.trouble.step), int(state.trouble.gvf)
             if step >= 0:
-                whose = f" of {self.run.names[gvf]!r}" if gvf >= 0 else ""
-                raise Diverged(
-                    f"run: the {KINDS[int(state.trouble.kind)]}{whose} became {float(state.trouble.value)} at step {step} "
-                    f"(seed {seed}); lower the learning rate or check the signal. The last good checkpoint is kept."
-                )
+                what, name = KINDS[int(state.trouble.kind)], self.run.names[gvf] if gvf >= 0 else None
+                raise Diverged(what, float(state.trouble.value), step, seed, name)
 
     def episodes(self) -> list[int]:
         return [int(state.episodes) for state in self._each()]

@@ -17,6 +17,7 @@ from gvfx.questions.gvf import Stacked
 from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import fill, tables
 from gvfx.running.drive import Backend, Stream
+from gvfx.running.finite import FiniteTables
 from gvfx.running.improving import Improvement
 from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY, Measurement
@@ -86,6 +87,7 @@ class CompiledTable(Stream):
         base, unit = (np.ascontiguousarray(part.T) for part in (run.truth.base, run.truth.unit))
         self.monitor = Monitor(base, unit, run.truth.points, ring)
         self._known: Empirical | None = None
+        self.finite = FiniteTables(run.names, seed, self.acting)
 
     def start(self) -> None: ...
 
@@ -110,6 +112,9 @@ class CompiledTable(Stream):
             self.run.learner.refresh(self.learning, known)
         if stop in self.run.replans:
             self.run.behaviour.refresh(self.acting, known)
+
+    def check(self) -> None:
+        self.finite.check(self.t, self.acting, None if self.run.learner.needs_evidence else self.learning)
 
     def episodes(self) -> list[int]:
         return [int(self.at.at[3])]

@@ -28,6 +28,7 @@ from gvfx.questions.reader import Reader, policies_only
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
 from gvfx.running.drive import Backend, Stream
+from gvfx.running.finite import FiniteTables
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.improving import Improvement
 from gvfx.running.plan import Plan
@@ -215,6 +216,7 @@ class SteppedTable(Stream):
         self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
         self.ended = 0  # episodes
         self._known: Empirical | None = None
+        self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
@@ -256,6 +258,9 @@ class SteppedTable(Stream):
             self.run.learner.refresh(self.agent.learner, known)
         if stop in self.run.replans:
             self.run.behaviour.refresh(self.agent.behaviour, known)
+
+    def check(self) -> None:
+        self.finite.check(self.t, self.agent.behaviour, None if self.run.learner.needs_evidence else self.agent.learner)
 
     def episodes(self) -> list[int]:
         return [self.ended]

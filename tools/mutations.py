@@ -1,0 +1,365 @@
+"""Check that the fast tests notice a wrong number: change the sources in one place, and see the tests that hold it fail.
+
+    python tools/mutations.py                    # all; exits with 1 if a change is not noticed, with 2 if a text is not found
+    python tools/mutations.py --only tabular     # by a part of the file's name or of the new text
+    python tools/mutations.py --list             # what would be changed
+
+The sources are copied to a temporary folder and changed there, one mutation at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("scipy.sparse.linalg", "numba", "gymnasium", "jax.numpy", "optax", "equinox", "mujoco")  # loaded once for all tests
+PRESETS = "tests/experiments/settings/test_presets.py"
+PRINTED = "tests/experiments/settings/test_printed.py"
+UPDATES = "tests/learners/networks/test_deep_updates.py"
+COPIES = "tests/learners/networks/test_target_copies.py"
+REPLAY = "tests/learners/networks/test_replay.py"
+
+TABULAR = "experiments/settings/tabular.py"
+GRID = "experiments/settings/grid.py"
+MUJOCO = "experiments/settings/mujoco.py"
+WORLD = "worlds/continuous_grid.py"
+DEEP = "learners/networks/deep.py"
+DEEP_UPDATES = "learners/networks/deep_updates.py"
+CRITICS = "learners/networks/twin_critics.py"
+ACTOR = "behaviours/actor.py"
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+sys.dont_write_bytecode = True
+
+
+class Mutation(NamedTuple):
+    """A text that occurs once in a file of src/gvfx, what it becomes, and the tests that must then fail."""
+
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+def variants(file: str, line: str, tests: str, *changes: tuple[str, str]) -> list[Mutation]:
+    """Several changes within one line; each changed part occurs once in it."""
+    return [Mutation(file, line, _replaced(line, old, new), tests) for old, new in changes]
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    if text.count(old) != 1:
+        raise ValueError(f"{old!r} occurs {text.count(old)} times in {text!r}; give more of it.")
+    return text.replace(old, new)
+
+
+RATES = [  # Table 2 and App. B.3.2: the baselines, GVFExplorer, SR and BPS of every family of settings
+    *variants(
+        TABULAR,
+        "_rates(0.95, GVFExplorer=0.25, SR=0.25, BPS=0.5)",
+        PRESETS,
+        ("0.95", "0.9"),
+        ("GVFExplorer=0.25", "GVFExplorer=0.5"),
+        ("SR=0.25", "SR=0.5"),
+        ("BPS=0.5", "BPS=0.8"),
+    ),
+    *variants(
+        TABULAR,
+        "DISTINCT_RATES = _rates(0.8, GVFExplorer=0.1, SR=0.5, BPS=0.8)",
+        PRESETS,
+        ("(0.8", "(0.9"),
+        ("GVFExplorer=0.1", "GVFExplorer=0.25"),
+        ("SR=0.5", "SR=0.25"),
+        ("BPS=0.8", "BPS=0.5"),
+    ),
+    *variants(
+        TABULAR,
+        "_rates(0.95, GVFExplorer=0.5, SR=0.8, BPS=0.9)",
+        PRESETS,
+        ("0.95", "0.9"),
+        ("GVFExplorer=0.5", "GVFExplorer=0.25"),
+        ("SR=0.8", "SR=0.5"),
+        ("BPS=0.9", "BPS=0.8"),
+    ),
+    *variants(
+        TABULAR,
+        "FOUR_ROOMS_RATES = _rates(0.8, GVFExplorer=0.5, SR=0.8, BPS=0.8)",
+        PRESETS,
+        ("(0.8", "(0.9"),
+        ("GVFExplorer=0.5", "GVFExplorer=0.25"),
+        ("SR=0.8", "SR=0.5"),
+        ("BPS=0.8", "BPS=0.5"),
+    ),
+    *variants(
+        TABULAR,
+        "_rates(0.8, GVFExplorer=0.5, SR=0.25, BPS=0.8),\n        rate_m=0.95",
+        PRESETS,
+        ("(0.8", "(0.9"),
+        ("GVFExplorer=0.5", "GVFExplorer=0.25"),
+        ("SR=0.25", "SR=0.5"),
+        ("rate_m=0.95", "rate_m=0.8"),
+    ),
+    Mutation(TABULAR, '"Uniform": baselines', '"Uniform": 0.1', PRESETS),
+    Mutation(TABULAR, '"Mixture": baselines', '"Mixture": 0.1', PRESETS),
+    Mutation(TABULAR, '"RoundRobin": baselines', '"RoundRobin": 0.1', PRESETS),
+    Mutation(TABULAR, "rate_m: float = 0.8", "rate_m: float = 0.9", PRESETS),
+    Mutation(TABULAR, "RATES = (0.1, 0.25, 0.5", "RATES = (0.1, 0.2, 0.5", PRESETS),
+    Mutation("schedules.py", "Linear(1.0, float(rate), 500_000)", "Linear(1.0, float(rate), 50_000)", PRESETS),
+    Mutation("schedules.py", "Linear(1.0, float(rate), 500_000)", "Linear(0.5, float(rate), 500_000)", PRESETS),
+]
+TEXT = [  # exploration, first values, clips, worlds, questions and lengths of the tabular settings
+    *variants(TABULAR, "Linear(1.0, last, 500)", PRESETS, ("500", "5_000"), ("1.0", "0.5")),
+    Mutation("behaviours/wrappers.py", "floor: float = 1e-3", "floor: float = 1e-2", PRESETS),
+    Mutation(TABULAR, "initial_q: float = 1.0", "initial_q: float = 0.0", PRESETS),
+    Mutation(TABULAR, "explorer_q: float = 1.0", "explorer_q: float = 2.0", PRESETS),
+    Mutation(TABULAR, "initial_m: float = 5.0", "initial_m: float = 1.0", PRESETS),
+    Mutation(TABULAR, "explorer_q=2.0", "explorer_q=1.0", PRESETS),
+    Mutation(TABULAR, "initial_m=0.5", "initial_m=5.0", PRESETS),
+    Mutation("learners/tabular.py", "ratio_high: float = 10.0", "ratio_high: float = 1.0", PRESETS),
+    *variants(
+        TABULAR,
+        '{"ratio_low": 1e-3, "ratio_high": 1.0}',
+        PRESETS,
+        ("1e-3", "0.0"),
+        ('high": 1.0', 'high": 10.0'),
+    ),
+    Mutation(TABULAR, "AVERAGE_EPISODES = 500", "AVERAGE_EPISODES = 50", PRESETS),
+    Mutation(TABULAR, "DISCOUNT = 0.99", "DISCOUNT = 0.9", PRINTED),
+    Mutation(TABULAR, "[0.175, 0.175, 0.25, 0.4]", "[0.175, 0.175, 0.4, 0.25]", PRINTED),
+    Mutation(TABULAR, "[0.25, 0.15, 0.25, 0.35]", "[0.15, 0.25, 0.25, 0.35]", PRINTED),
+    Mutation(TABULAR, "GREEDY_LEFT = constant_policy([0.4, 0.1", "GREEDY_LEFT = constant_policy([0.1, 0.4", PRINTED),
+    Mutation(TABULAR, "GREEDY_RIGHT = constant_policy([0.1, 0.4", "GREEDY_RIGHT = constant_policy([0.4, 0.1", PRINTED),
+    Mutation(TABULAR, "[0.1, 0.1, 0.7, 0.1]", "[0.1, 0.2, 0.6, 0.1]", PRINTED),
+    Mutation(TABULAR, "[0.1, 0.7, 0.1, 0.1]", "[0.1, 0.6, 0.2, 0.1]", PRINTED),
+    Mutation(TABULAR, "[0.1, 0.1, 0.1, 0.7]", "[0.1, 0.1, 0.2, 0.6]", PRINTED),
+    Mutation(TABULAR, "[0.7, 0.1, 0.1, 0.1]", "[0.6, 0.2, 0.1, 0.1]", PRINTED),
+    *variants(TABULAR, "287: 31, 303: 78, 378: 85", PRINTED, ("31", "51"), ("303", "304")),
+    Mutation(TABULAR, "LEFT, RIGHT = (0, 0), (0, 19)", "LEFT, RIGHT = (0, 0), (0, 18)", PRINTED),
+    *variants(
+        TABULAR,
+        'GVF(pi, Distractor(100, 5, at="left")',
+        PRINTED,
+        ("100", "90"),
+        (" 5", " 2"),
+    ),
+    *variants(
+        TABULAR,
+        'GVF(second, Distractor(50, 5, at="right")',
+        PRINTED,
+        ("50", "60"),
+        (" 5,", " 10,"),
+    ),
+    Mutation(TABULAR, 'GVF(first, Distractor(100, 5, at="left")', 'GVF(first, Distractor(100, 10, at="left")', PRINTED),
+    Mutation(TABULAR, 'Distractor(100, 2, at="left")', 'Distractor(100, 5, at="left")', PRINTED),
+    Mutation(TABULAR, "_four_rooms(sd: float = 0.5", "_four_rooms(sd: float = 1.0", PRINTED),
+    Mutation(TABULAR, "Drifter(sd, 100,", "Drifter(sd, 0,", PRINTED),
+    Mutation(TABULAR, 'partial(_four_rooms, advance="visit")', "_four_rooms", PRINTED),
+    Mutation(TABULAR, "DRIFTS = (0.1, 0.5, 1.0, 2.0)", "DRIFTS = (0.1, 0.5, 1.0, 3.0)", PRINTED),
+    Mutation(TABULAR, "GROUPINGS = (1, 2, 4)", "GROUPINGS = (1, 2, 5)", PRINTED),
+    Mutation(TABULAR, "_same,\n        2_000_000", "_same,\n        1_000_000", PRINTED),
+    Mutation(TABULAR, "_distinct,\n        2_000_000", "_distinct,\n        1_000_000", PRINTED),
+    Mutation(TABULAR, "_semi_greedy,\n        2_000_000", "_semi_greedy,\n        1_000_000", PRINTED),
+    Mutation(TABULAR, "        _four_rooms,\n        4_000_000", "        _four_rooms,\n        2_000_000", PRINTED),
+    Mutation(TABULAR, "_forty,\n        2_000_000", "_forty,\n        1_000_000", PRINTED),
+    Mutation("worlds/gridworld.py", "slip: float = 0.1,\n    horizon", "slip: float = 0.2,\n    horizon", PRINTED),
+    Mutation("worlds/gridworld.py", "500,\n    grouping", "1000,\n    grouping", PRINTED),
+    Mutation("worlds/gridworld.py", "doors = (4, 15)", "doors = (5, 15)", PRINTED),
+    Mutation("reproduce/curves.py", "\nSEEDS = 25", "\nSEEDS = 10", PRINTED),
+    Mutation("reproduce/curves.py", "TUNING_STEPS = 800_000", "TUNING_STEPS = 400_000", PRINTED),
+]
+METHODS = [  # SR and BPS in the preset `paper`; those of `authors` belong below this line
+    Mutation("behaviours/successor.py", "temperature: float = 100.0", "temperature: float = 1.0", PRESETS),
+    Mutation("behaviours/successor.py", '"entries"] = "rows"', '"entries"] = "entries"', PRESETS),
+    Mutation("behaviours/successor.py", "discount: float = 0.99", "discount: float = 0.9", PRESETS),
+    Mutation("behaviours/search.py", "    scale: float = 100.0", "    scale: float = 10.0", PRESETS),
+    Mutation("behaviours/search.py", "largest_step: float = 1.0", "largest_step: float = 10.0", PRESETS),
+    Mutation("behaviours/search.py", "ratio_low: float = 1e-3", "ratio_low: float = 1e-2", PRESETS),
+    Mutation("behaviours/search.py", "ratio_high: float = 10.0", "ratio_high: float = 2.0", PRESETS),
+    Mutation(TABULAR, '"Uniform": lambda rate: RandomPolicies()', '"Uniform": lambda rate: BEHAVIOURS["Uniform"](rate)', PRESETS),
+    Mutation("learners/episodic.py", "smallest_m: float = 1e-4", "smallest_m: float = 0.0", PRESETS),
+]
+NETWORKS = [  # the continuous grid: Table 2, Table 3, Algorithm 1, App. B.4
+    *variants(
+        GRID,
+        'RATES = {"GVFExplorer": 5e-3, "RoundRobin": 5e-4, "Mixture": 5e-4, "SR": 1e-3',
+        PRESETS,
+        ('Explorer": 5e-3', 'Explorer": 1e-5'),
+        ('Robin": 5e-4', 'Robin": 5e-3'),
+        ('Mixture": 5e-4', 'Mixture": 5e-3'),
+        ('SR": 1e-3', 'SR": 5e-3'),
+    ),
+    Mutation(GRID, "STEPS = 1_000_000  #", "STEPS = 2_000_000  #", PRESETS),
+    *variants(GRID, "EPSILON = Linear(1.0, 0.0, 4000)", PRESETS, ("4000", "40"), ("0.0,", "0.1,"), ("1.0", "0.9")),
+    Mutation(GRID, "SuccessorRepresentation(temperature=10.0)", "SuccessorRepresentation(temperature=1.0)", PRESETS),
+    *variants(GRID, '4 if preset == "authors" else 8', PRINTED, ("4 if", "8 if"), ("else 8", "else 4")),
+    Mutation(GRID, "final_rate=0.03", "final_rate=0.3", PRINTED),
+    Mutation(GRID, '"GVFExplorer": 5.19', '"GVFExplorer": 5.91', PRESETS),
+    Mutation(GRID, '"GVFExplorer": 3.87', '"GVFExplorer": 3.78', PRESETS),
+    Mutation(DEEP, "batch: int = 64", "batch: int = 32", PRESETS),
+    Mutation(DEEP, "capacity: int = 25_000", "capacity: int = 50_000", PRESETS),
+    Mutation(DEEP, "learning_starts: int = 200", "learning_starts: int = 1_000", PRESETS),
+    Mutation(DEEP, "q_every: int = 4", "q_every: int = 8", PRESETS),
+    Mutation(DEEP, "m_every: int = 8", "m_every: int = 4", PRINTED),
+    Mutation(DEEP, "target_every: int = 100", "target_every: int = 1_000", PRESETS),
+    Mutation(DEEP, "alpha: float = 0.6", "alpha: float = 0.7", PRESETS),
+    Mutation(DEEP, "beta: float = 0.4", "beta: float = 0.5", PRESETS),
+    Mutation(DEEP, "hidden: tuple[int, ...] = (64, 64)", "hidden: tuple[int, ...] = (128, 128)", PRESETS),
+    Mutation(WORLD, "step: float = 0.025", "step: float = 0.05", PRINTED),
+    Mutation(WORLD, "noise: float = 0.01", "noise: float = 0.02", PRINTED),
+    Mutation(WORLD, "radius: float = 0.05", "radius: float = 0.1", PRINTED),
+    Mutation(WORLD, "horizon: int = 500", "horizon: int = 1000", PRINTED),
+    Mutation(WORLD, '(Goal("left", (0.05, 0.95), 100.0, 5.0)', '(Goal("left", (0.05, 0.95), 100.0, 10.0)', PRINTED),
+    Mutation(WORLD, '(Goal("left", (0.05, 0.95), 100.0, 10.0)', '(Goal("left", (0.05, 0.95), 100.0, 5.0)', PRINTED),
+    Mutation(WORLD, "strays=((0.8, 0.1),),", "strays=(),", PRINTED),
+]
+ALGORITHM_2 = [  # Walker and Cheetah
+    Mutation(MUJOCO, "STEPS = 100_000", "STEPS = 200_000", PRESETS),
+    Mutation(MUJOCO, "DISCOUNT = 0.99", "DISCOUNT = 0.9", PRESETS),
+    Mutation(MUJOCO, "\nSEEDS = 5", "\nSEEDS = 3", PRINTED),
+    *variants(
+        CRITICS,
+        'aggregate="min", entropy_in_target=True, target_every=50, tau=1.0, rate_q=3e-4, rate_m=3e-4, final_rate=1.0',
+        PRESETS,
+        ('"min"', '"mean"'),
+        ("True", "False"),
+        ("target_every=50", "target_every=5"),
+        ("rate_q=3e-4", "rate_q=1e-3"),
+        ("rate_m=3e-4", "rate_m=1e-3"),
+    ),
+    *variants(
+        ACTOR,
+        "PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0",
+        PRESETS,
+        ("kl_weight=0.1", "kl_weight=5.0"),
+        ("normalised=False", "normalised=True"),
+        ("target_entropy=0.0", "target_entropy=-6.0"),
+        ("alpha=1.0", "alpha=0.1"),
+    ),
+]
+PSI, REWARD = "jnp.abs(psi_error).mean(axis=2).sum(axis=1)", "jnp.abs(reward_error).sum(axis=1)"
+LEARNING = [  # SR on networks, prioritised replay, the targets of Q and M
+    Mutation(DEEP_UPDATES, f"reward = {PSI} + {REWARD}", f"reward = 0.0 * {PSI}", UPDATES),
+    Mutation(DEEP_UPDATES, f"reward = {PSI} + {REWARD}", f"reward = {PSI}", UPDATES),
+    Mutation(DEEP_UPDATES, f"reward = {PSI} + {REWARD}", f"reward = {REWARD}", UPDATES),
+    Mutation(DEEP_UPDATES, "discounts.max(axis=1) * value_next", "0.0 * value_next", UPDATES),
+    Mutation(DEEP_UPDATES, "discounts[:, :, None] * onward", "0.0 * onward", UPDATES),
+    Mutation(DEEP_UPDATES, "else jnp.abs(delta).sum(axis=1)", "else jnp.abs(delta)[:, 0]", UPDATES),
+    Mutation(DEEP_UPDATES, "errors.append(jnp.abs(error).sum(axis=1))", "errors.append(jnp.abs(error)[:, 0])", UPDATES),
+    Mutation(DEEP_UPDATES, 'self.learner.priority == "sr" and', "False and", UPDATES),
+    Mutation(DEEP_UPDATES, "sample_prioritised(replay, u, beta)", "sample_prioritised(replay, u, self.learner.beta)", UPDATES),
+    Mutation(DEEP_UPDATES, "jnp.concatenate(errors), self.learner.alpha)", "jnp.concatenate(errors), 1.0)", UPDATES),
+    Mutation(DEEP_UPDATES, "self._counted(weight, batch) * delta**2", "delta**2", UPDATES),
+    Mutation(DEEP_UPDATES, "self._adam(learner.rate_m, learner.m_every)", "self._adam(learner.rate_q, learner.m_every)", COPIES),
+    Mutation(DEEP_UPDATES, "(pi * target_q(b.following))", "(pi * q(b.following))", UPDATES),
+    Mutation(DEEP_UPDATES, "(b.pi * learning.target_m(b.following))", "(b.pi * learning.m(b.following))", UPDATES),
+    Mutation(DEEP_UPDATES, "target_q=keep(learning.q, learning.target_q)", "target_q=learning.target_q", COPIES),
+    Mutation(DEEP_UPDATES, "target_m=keep(learning.m, learning.target_m)", "target_m=learning.q", COPIES),
+    Mutation(DEEP_UPDATES, "keep(learning.intrinsic, learning.target_intrinsic)", "learning.target_intrinsic", COPIES),
+    Mutation(
+        DEEP_UPDATES, "copied = (t // self.learner.target_every) >", "copied = 1 + (t // self.learner.target_every) >", COPIES
+    ),
+    Mutation("theory/equations.py", "discount * discount * variance_next", "discount * variance_next", UPDATES),
+    Mutation("theory/equations.py", "delta * delta + discount * discount * variance_next", "delta + variance_next", UPDATES),
+    Mutation("learners/networks/replay.py", "SMALLEST = 1e-6", "SMALLEST = 1e-1", REPLAY),
+    Mutation("learners/networks/replay.py", "(stored * probability) ** (-beta)", "(stored * probability) ** (-1.0)", REPLAY),
+    Mutation("learners/networks/replay.py", "return index, weight / weight.max()", "return index, weight", REPLAY),
+    Mutation("learners/networks/replay.py", "jnp.full(steps, replay.largest)", "jnp.full(steps, 1.0)", REPLAY),
+]
+IMPORTANCE_WEIGHTS = [  # of prioritised replay in the losses of M and of SR's own networks
+    Mutation(DEEP_UPDATES, "(weight[:, None] * error**2).mean(axis=0)", "(error**2).mean(axis=0)", UPDATES),
+    Mutation(DEEP_UPDATES, "(weight[:, None, None] * psi_error**2).mean()", "(psi_error**2).mean()", UPDATES),
+    Mutation(DEEP_UPDATES, "(weight[:, None] * reward_error**2).mean(axis=0)", "(reward_error**2).mean(axis=0)", UPDATES),
+    Mutation(DEEP_UPDATES, "(weight * (aim - value) ** 2).mean()", "((aim - value) ** 2).mean()", UPDATES),
+]
+MUTATIONS = [*RATES, *TEXT, *METHODS, *NETWORKS, *ALGORITHM_2, *LEARNING, *IMPORTANCE_WEIGHTS]
+
+
+def changed(source: str, mutation: Mutation) -> str:
+    """The file's text after the mutation; raises ValueError unless the old text occurs exactly once."""
+    if (count := source.count(mutation.old)) != 1:
+        raise ValueError(f"{mutation.file}: {mutation.old!r} occurs {count} times; update this list.")
+    return source.replace(mutation.old, mutation.new)
+
+
+def outcome(tests: str, copy: Path, log: str = os.devnull) -> int:
+    """Pytest's exit code for tests of the sources in `copy`, in a process of its own that has the other packages already.
+
+    log: a file for what pytest says.
+    """
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 3
+    try:
+        said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        os.chdir(ROOT)
+        sys.path.insert(0, str(copy))
+        plain = ("-x", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        code = int(pytest.main([*plain, tests]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def is_noticed(mutation: Mutation, copy: Path) -> bool:
+    """Whether the tests fail with the mutation in a copy of the sources, which is as before afterwards."""
+    path = copy / "gvfx" / mutation.file
+    source = path.read_text()
+    try:
+        path.write_text(changed(source, mutation))
+        return outcome(mutation.tests, copy) != 0
+    finally:
+        path.write_text(source)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="mutations whose file or new text contains this")
+    parser.add_argument("--list", action="store_true", help="only list them")
+    options = parser.parse_args()
+    chosen = [m for m in MUTATIONS if options.only in m.file or options.only in m.new]
+    missing = [m for m in chosen if (ROOT / "src/gvfx" / m.file).read_text().count(m.old) != 1]
+    found = [m for m in chosen if m not in missing]
+    for m in missing:
+        print(f"not found once: {m.file}: {m.old!r}")
+    if options.list:
+        print("\n".join(f"{m.file}: {m.old!r} -> {m.new!r} ({m.tests})" for m in found))
+        return 2 if missing else 0
+    for name in PACKAGES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    survived = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+        for tests in sorted({m.tests for m in found}):
+            if outcome(tests, copy, f"{folder}/log"):
+                print(f"{Path(folder, 'log').read_text()}\n{tests} fails without any change; mend it first.")
+                return 2
+        for k, m in enumerate(found, 1):
+            caught = is_noticed(m, copy)
+            survived += not caught
+            print(f"{k}/{len(found)} {'caught  ' if caught else 'SURVIVED'} {m.file}: {m.new!r}", flush=True)
+    print(f"{len(found) - survived} of {len(found)} caught, {len(missing)} not found")
+    return 1 if survived else 2 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
