@@ -30,7 +30,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, observations: np.ndarray, count: int) -> Cells:
-        """A partition of observations [n, o] into about `count` cells (fewer if there are fewer different observations)."""
+        """A partition of observations [n, o] into up to `count` cells."""
         scaling = Scaling.of(observations)
         points = scaling(observations)
         none, inputs = np.empty((0, scaling.size)), np.empty(scaling.size)
@@ -38,7 +38,7 @@ class Cells(NamedTuple):
             return cls(scaling, none.sum(axis=0), none.sum(axis=0), 0, np.empty((1, 0)), inputs)
         low, high = points.min(axis=0), points.max(axis=0)
         if scaling.size <= 2:
-            return cls(scaling, low, high, max(1, round(count ** (1 / scaling.size))), none, inputs)
+            return cls(scaling, low, high, max(1, int(count ** (1 / scaling.size) + 1e-9)), none, inputs)
         return cls(scaling, low, high, 0, points[farthest_points(points, count)], inputs)
 
     @property

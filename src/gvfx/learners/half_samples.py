@@ -1,0 +1,92 @@
+r"""Error bars of linear answers: half-samples of episodes, each fitted again at half the resolution.
+
+Three times the episodes are split into two halves at random, and each half is fitted with half the features.  The squared error
+of an answer is the mean over the six of $(\hat V_{half} - \hat V)^2$: a half-sample differs from the whole by as much as the
+whole differs from the truth through chance, and the coarser features add what the resolution matters for, which chance alone
+would not show.  Intervals use Student's t with six degrees of freedom.  A bias that both resolutions share is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gvfx.evidence.transitions import Transitions
+from gvfx.features.kernel import Kernel
+from gvfx.learners.least_squares import sums
+from gvfx.learners.linear_fit import Basis, Fit, Range, fitted
+
+SPLITS = 3
+FREEDOM = 2 * SPLITS  # degrees of freedom of the error bars
+FEWEST = 16  # episodes; with fewer, stretches of transitions take their place
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """A fit, those of the half-samples, and where there were data."""
+
+    fit: Fit
+    halves: tuple[Fit, ...]
+    visited: np.ndarray  # bool [size at half the resolution]
+    supported: np.ndarray  # bool [gvf]: whether every action that the target policy may take was ever tried
+
+    def values(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Answers and their standard errors, each [gvf, n], at observations [n, o] with policies pi [1 or n, action, gvf].
+
+        Errors are infinite away from all data, and for a policy that takes an action that was never tried; empty without
+        half-samples.
+        """
+        values = self.fit.values(observations, pi)
+        if not self.halves:
+            return values, np.empty(0)
+        off = [(half.values(observations, pi) - values) ** 2 for half in self.halves]
+        basis = self.fit.basis if isinstance(self.fit.basis.features, Kernel) else self.halves[0].basis
+        known = basis.covered(self.visited, observations) & self.supported[:, None]
+        return values, np.where(known, np.sqrt(np.mean(off, axis=0)), np.inf)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as named arrays."""
+        out = self.fit.basis.arrays() | {"range": np.stack(self.fit.within)}
+        out |= {f"weights.{k}": fit.weights for k, fit in enumerate((self.fit, *self.halves))}
+        return out | {"visited": self.visited, "supported": self.supported}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Answers:
+        """The answers that `arrays` described."""
+        basis = Basis.from_arrays(arrays)
+        within = Range(*arrays["range"])
+        weights = [arrays[f"weights.{k}"] for k in range(sum(name.startswith("weights.") for name in arrays))]
+        halves = tuple(Fit(basis.halved(), own, within) for own in weights[1:])
+        return cls(Fit(basis, weights[0], within), halves, arrays["visited"], arrays["supported"])
+
+
+def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = True) -> Answers:
+    """The answers of all questions from transitions, with error bars unless `intervals` is False."""
+    within, total = Range.of(data), sums(data, basis)
+    fit = fitted(data, basis, total, within)
+    tried = np.bincount(data.action, minlength=data.actions) > 0
+    asked = data.pi.max(axis=0)[:, data.member]  # [action, gvf]
+    supported = np.array(asked[~tried].sum(axis=0) == 0)
+    if not intervals:
+        return Answers(fit, (), np.zeros(0, bool), supported)
+    coarse = basis.halved()
+    total = total.first(coarse.size) if isinstance(basis.features, Kernel) else sums(data, coarse)
+    visited = np.concatenate([gram.diagonal()[:, None] for gram in total.gram], axis=1).sum(axis=1) > 0
+    halves: list[Fit] = []
+    for chosen in splits(data.episode, seed):
+        half = data.part(chosen)
+        own = sums(half, coarse)
+        halves += [fitted(half, coarse, own, within), fitted(data.part(~chosen), coarse, total - own, within)]
+    return Answers(fit, tuple(halves), visited, supported)
+
+
+def splits(episode: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Half of the episodes, SPLITS times, as masks over transitions [n]."""
+    _, block = np.unique(episode, return_inverse=True)
+    if block.max() + 1 < FEWEST:
+        block = np.arange(len(episode)) * FEWEST // len(episode)
+    count = int(block.max()) + 1
+    rng = np.random.default_rng([seed, 0x68616C66])
+    return [(rng.permutation(count) < count // 2)[block] for _ in range(SPLITS)]

@@ -1,0 +1,136 @@
+r"""Certainty equivalence in features: the linear systems, their sums over transitions, and their solutions.
+
+Action values are $Q_i(s,a) = \phi(s)^\top w_{i,a}$.  With $\Phi$ the features of the transitions' observations, each in its
+action's block, and $\Phi'$ the mean features of what follows, $\sum_{a'}\pi_i(a'|s')\phi(s')$ in block $a'$, the weights solve
+
+$$\big[\Phi^\top\Phi + \Lambda - \Phi^\top\mathrm{diag}(\gamma_i)\,\Phi'\big]\,w_i = \Phi^\top c_i \quad (L1)$$
+
+(LSTD-Q).  All questions with one policy and one discount share the matrix.  The penalty is
+$\Lambda = M^{-1}\otimes\lambda R$ with $M = \rho\,11^\top + (1-\rho)I$ over actions: with $\rho > 0$ an action that was seldom
+tried is expected to be worth what the others are worth there.  $R$ is the features' own penalty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+from gvfx.evidence.transitions import Transitions
+
+CHUNK = 50_000  # transitions whose features are in memory together
+Matrix = Any  # a NumPy array, or a sparse array for lattice features
+Features = Callable[[np.ndarray], Matrix]  # features [n, size] of observations [n, o]
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What the systems of all questions need of the data; sums over transitions."""
+
+    gram: list[Matrix]  # [action] of [size, size]: features times features, of the transitions with that action
+    cross: list[list[list[Matrix]]]  # [group][action][next action] of [size, size]: features times what follows
+    paid: np.ndarray  # [action, size, gvf]: features times cumulants
+
+    def __sub__(self, other: Sums) -> Sums:
+        """The sums over the transitions that are not in `other`."""
+        return Sums(
+            [a - b for a, b in zip(self.gram, other.gram, strict=True)],
+            [
+                [[a - b for a, b in zip(*rows, strict=True)] for rows in zip(*both, strict=True)]
+                for both in zip(self.cross, other.cross, strict=True)
+            ],
+            self.paid - other.paid,
+        )
+
+    def first(self, count: int) -> Sums:
+        """The sums for the first `count` features alone."""
+        cut = np.s_[:count, :count]
+        return Sums(
+            [a[cut] for a in self.gram], [[[a[cut] for a in row] for row in group] for group in self.cross], self.paid[:, :count]
+        )
+
+
+def chunks(data: Transitions, size: int = CHUNK) -> list[Transitions]:
+    """The transitions in pieces, at least one."""
+    return [data.part(slice(k, k + size)) for k in range(0, max(1, len(data)), size)]
+
+
+def sums(data: Transitions, features: Features) -> Sums:
+    """The sums over all transitions, a piece at a time."""
+    total: Sums | None = None
+    for piece in chunks(data):
+        own = piece_sums(piece, features(piece.observation), features(piece.following), data.groups)
+        total = own if total is None else _added(total, own)
+    assert total is not None
+    return total
+
+
+def piece_sums(data: Transitions, here: Matrix, after: Matrix, groups: list[list[int]]) -> Sums:
+    """The sums over transitions whose features are `here` and, of what follows, `after`, each [n, size]."""
+    gram, paid = [], []
+    cross: list[list[list[Matrix]]] = [[] for _ in groups]
+    for a in range(data.actions):
+        rows = np.flatnonzero(data.action == a)
+        own, then = here[rows], after[rows]
+        back = sp.csr_array(own.T) if sp.issparse(own) else own.T
+        gram.append(back @ own)
+        paid.append(back @ data.cumulant[rows])
+        for g, members in enumerate(groups):
+            discount, policy = data.discount[rows, members[0]], data.member[members[0]]
+            if len(data.pi) == 1:
+                once = back @ _weighted(then, discount)
+                cross[g].append([float(p) * once for p in data.pi[0, :, policy]])
+            else:
+                pi = data.pi[rows, :, policy]
+                cross[g].append([back @ _weighted(then, discount * pi[:, b]) for b in range(data.actions)])
+    return Sums(gram, cross, np.stack(paid))
+
+
+def _weighted(rows: Matrix, weights: np.ndarray) -> Matrix:
+    return sp.csr_array(sp.diags_array(weights) @ rows) if sp.issparse(rows) else rows * weights[:, None]
+
+
+def _added(one: Sums, other: Sums) -> Sums:
+    return Sums(
+        [a + b for a, b in zip(one.gram, other.gram, strict=True)],
+        [
+            [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(*both, strict=True)]
+            for both in zip(one.cross, other.cross, strict=True)
+        ],
+        one.paid + other.paid,
+    )
+
+
+def penalty(roughness: Matrix, strength: float, sharing: float, actions: int) -> Matrix:
+    """Lambda [actions * size, actions * size] for a penalty R [size, size] of one action."""
+    shared = sharing * np.ones((actions, actions)) + (1 - sharing) * np.eye(actions)
+    between = strength * np.linalg.inv(shared)
+    return sp.csr_array(sp.kron(between, roughness)) if sp.issparse(roughness) else np.kron(between, roughness)
+
+
+def diagonal(blocks: list[Matrix]) -> Matrix:
+    """The block-diagonal matrix."""
+    return sp.csr_array(sp.block_diag(blocks)) if sp.issparse(blocks[0]) else scipy.linalg.block_diag(*blocks)
+
+
+def solved(total: Sums, groups: list[list[int]], prior: Matrix) -> np.ndarray:
+    """The weights [action, size, gvf] that solve (L1) for every question, NaN where a system is singular; `prior` is Lambda."""
+    actions, size, gvfs = total.paid.shape
+    out = np.empty((actions * size, gvfs))
+    fixed = diagonal(total.gram) + prior
+    for members, blocks in zip(groups, total.cross, strict=True):
+        right = total.paid.reshape(-1, gvfs)[:, members]
+        try:
+            if sp.issparse(fixed):
+                system = sp.csc_array(fixed - sp.block_array(blocks))
+                out[:, members] = scipy.sparse.linalg.splu(system).solve(right)
+            else:
+                out[:, members] = np.linalg.solve(fixed - np.block(blocks), right)
+        except (RuntimeError, np.linalg.LinAlgError):
+            out[:, members] = np.nan
+    return out.reshape(actions, size, gvfs)

@@ -1,0 +1,83 @@
+"""LinearCertaintyEquivalence: certainty equivalence for continuous observations, in features chosen from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from gvfx.errors import InputError, UnknownName
+from gvfx.evidence.transitions import Transitions
+from gvfx.learners.base import Learner
+from gvfx.learners.half_samples import Answers, answered
+from gvfx.learners.linear_fit import Fit, fitted
+from gvfx.learners.selection import Choice, choose
+from gvfx.schedules import growing
+from gvfx.threads import one_thread
+
+FEATURES = ("auto", "lattice", "kernel")
+FIRST, GROWTH = 300, 1.5  # steps before features are first chosen, and the growth of data between two choices
+LARGEST = 12  # numbers in an observation up to which this learner is the default
+UNRESOLVED = 0.5  # share of the targets' variance that is left, above which finer features matter
+SHARPER = 0.9  # of the error at half the resolution: below it, resolution matters
+
+
+class NoTables(NamedTuple):
+    """The state of a learner that keeps transitions instead of tables; `m` [cell, action, gvf] is read by behaviours."""
+
+    q: np.ndarray
+    m: np.ndarray
+
+
+@dataclass(frozen=True)
+class LinearCertaintyEquivalence(Learner[NoTables]):
+    """Values of all GVFs by linear solves in features of continuous observations (LSTD-Q), all of them chosen from the data.
+
+    features:  "lattice" (piecewise linear, for one or two inputs that vary), "kernel", or "auto": a lattice where it fits.
+    capacity:  transitions that are kept; beyond, a random sample of all of them is.
+    intervals: whether half-samples are fitted for error bars.
+    """
+
+    features: Literal["auto", "lattice", "kernel"] = "auto"
+    capacity: int = 1_000_000
+    intervals: bool = True
+
+    supports: ClassVar[frozenset[str]] = frozenset({"linear"})
+
+    def __post_init__(self) -> None:
+        if self.features not in FEATURES:
+            raise UnknownName("features", str(self.features), FEATURES)
+        if not isinstance(self.capacity, int | np.integer) or self.capacity < 100:
+            raise InputError(f"capacity: {self.capacity!r} transitions are too few; give at least 100.")
+
+    def stops(self, steps: int) -> Sequence[int]:
+        return growing(FIRST, GROWTH, steps)
+
+    def choose(self, data: Transitions, seed: int = 0) -> Choice:
+        """The features for these transitions."""
+        with one_thread():
+            return choose(data, self.features, seed)
+
+    def fit(self, data: Transitions, choice: Choice, halved: bool = False) -> Fit:
+        """The fit with chosen features, or with half their resolution."""
+        with one_thread():
+            return fitted(data, choice.basis.halved() if halved else choice.basis)
+
+    def answers(self, data: Transitions, choice: Choice, seed: int = 0, intervals: bool = True) -> Answers:
+        """The answers with chosen features, with error bars if they are wanted and kept."""
+        with one_thread():
+            return answered(data, choice.basis, seed, intervals and self.intervals)
+
+
+def unresolved(choice: Choice, names: tuple[str, ...]) -> dict[str, str]:
+    """The questions that the chosen features do not resolve, each with the reason."""
+    out = {}
+    for name, left, coarse in zip(names, choice.score, choice.halved, strict=True):
+        if left > UNRESOLVED and left < SHARPER * coarse:
+            out[name] = (
+                f"not resolved: {left:.0%} of what follows a transition is left unexplained, and finer features would explain "
+                "more; its intervals may be too narrow; give more steps, fewer inputs or gvfx.Deep()."
+            )
+    return out

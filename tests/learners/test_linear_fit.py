@@ -1,0 +1,154 @@
+"""Fits: values of worlds that are known, the range of answers, iteration where systems diverge, error bars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.linear import some_transitions
+
+from gvfx.features.kernel import Kernel
+from gvfx.features.lattice import Lattice
+from gvfx.features.scaling import Scaling
+from gvfx.learners import linear_fit
+from gvfx.learners.half_samples import Answers, answered, splits
+from gvfx.learners.linear_fit import Basis, Range, fitted
+
+
+def lattice_basis(data, side=6, strength=0.01):
+    scaling = Scaling.of(data.observation)
+    return Basis(scaling, Lattice.over(scaling(data.observation), side), strength, 0.0)
+
+
+def test_a_constant_cumulant_without_endings_has_the_geometric_sum():
+    data = some_transitions(end=0.0)
+    fit = fitted(data, lattice_basis(data))
+    assert np.allclose(fit.following(data)[:, 2], 2.0, atol=1e-6)  # 1 / (1 - 0.5)
+
+
+def test_the_range_holds_all_discounted_sums_of_the_cumulants():
+    data = some_transitions()
+    data = replace(data, cumulant=np.stack([data.cumulant[:, 0] + 1, -data.cumulant[:, 0] - 1, data.cumulant[:, 1]], axis=1))
+    found = Range.of(data)
+    least, most = data.cumulant.min(axis=0), data.cumulant.max(axis=0)
+    assert np.allclose(found.low, [least[0], 10 * least[1], 2 * least[2]])  # an episode may end after one cumulant
+    assert np.allclose(found.high, [10 * most[0], most[1], 2 * most[2]])
+
+
+def test_a_discount_of_one_has_no_finite_range():
+    data = some_transitions()
+    found = Range.of(replace(data, discount=np.where(data.discount > 0, 1.0, 0.0)))
+    assert np.isinf(found.high).all()
+    assert found.low.tolist() == [data.cumulant[:, 0].min(), -np.inf, 1.0]
+
+
+def divergent():
+    """Two points: from the first the second follows, whose feature is twice as large; the well-known example of Tsitsiklis and
+    Van Roy, in which the linear fixed point is far from the values 0."""
+    n = 200
+    first = np.zeros((n, 1), np.float32)
+    data = some_transitions(n, inputs=1, actions=1, gvfs=1)
+    one = np.ones((1, 1, 1))
+    return replace(
+        data, observation=first + 1, following=first + 2, action=np.zeros(n, int), pi=one, cumulant=np.ones((n, 1)),
+        discount=np.full((n, 1), 0.9), member=np.zeros(1, int),
+    )  # fmt: skip
+
+
+class Linear:
+    """One feature: the input itself."""
+
+    size = 1
+
+    def __call__(self, points):
+        return points
+
+
+def test_answers_stay_in_the_range_where_the_system_diverges():
+    data = divergent()
+    scaling = Scaling(np.array([0]), np.zeros(1), np.ones(1), np.zeros(1, bool), np.zeros(1), np.ones(1))
+    basis = Basis(scaling, Linear(), 0.0, 0.0)
+    fit = fitted(data, basis)
+    # the system gives w = 1 / (1 - 1.8) = -1.25; iteration with targets within [1, 10] gives w = 1 + 0.9 * 10
+    assert fit.weights[0, 0, 0] == pytest.approx(10.0)
+    assert fit.following(data).max() == pytest.approx(10.0)
+
+
+def test_iteration_finds_the_solution_of_the_system_where_both_exist(monkeypatch):
+    data = some_transitions()
+    basis = lattice_basis(data)
+    wide = Range(np.full(3, -1e6), np.full(3, 1e6))
+    plain = fitted(data, basis, within=wide).action_values(data.observation)
+    monkeypatch.setattr(linear_fit, "_beyond", lambda data, basis, weights, within: np.ones(3, bool))
+    monkeypatch.setattr(linear_fit, "SETTLED", 1e-9)
+    for held in (linear_fit.HELD, 0):  # with features in memory and computed again
+        monkeypatch.setattr(linear_fit, "HELD", held)
+        assert np.allclose(fitted(data, basis, within=wide).action_values(data.observation), plain, atol=1e-2)
+
+
+def test_temporal_difference_errors_are_targets_minus_action_values():
+    data = some_transitions()
+    fit = fitted(data, lattice_basis(data))
+    t = 7
+    q = fit.action_values(data.observation[t : t + 1])[0, data.action[t]]
+    v = (fit.action_values(data.following[t : t + 1])[0] * data.pi[t][:, data.member]).sum(axis=0)
+    assert np.allclose(fit.errors(data)[t], data.cumulant[t] + data.discount[t] * v - q)
+
+
+def test_half_samples_are_complementary_halves_of_the_episodes():
+    episode = np.repeat(np.arange(20), 5)
+    for chosen in splits(episode, 3):
+        assert chosen.sum() == 50
+        assert (chosen.reshape(20, 5).std(axis=1) == 0).all()  # whole episodes
+    assert len({chosen.tobytes() for chosen in splits(episode, 3)}) == 3
+
+
+def test_one_long_episode_is_split_into_stretches():
+    for chosen in splits(np.zeros(160, int), 0):
+        assert chosen.sum() == 80
+        assert (chosen.reshape(16, 10).std(axis=1) == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["lattice", "kernel"])
+def test_error_bars_are_the_mean_squares_of_refits_at_half_resolution(kind):
+    data = some_transitions(800)
+    basis = lattice_basis(data)
+    if kind == "kernel":
+        basis = replace(basis, features=Kernel.around(basis.scaling(data.observation[:200:4]), np.full(2, 2.0)), strength=0.1)
+    found = answered(data, basis, seed=5)
+    within, pi = Range.of(data), data.pi[:30][:, :, data.member]
+    values, errors = found.values(data.following[:30], pi)
+    halves = []
+    for chosen in splits(data.episode, 5):
+        halves += [fitted(data.part(part), basis.halved(), within=within) for part in (chosen, ~chosen)]
+    expected = np.sqrt(np.mean([(half.values(data.following[:30], pi) - values) ** 2 for half in halves], axis=0))
+    assert np.allclose(errors, expected, atol=1e-6)
+    again = Answers.from_arrays(found.arrays())
+    assert np.allclose(again.values(data.following[:30], pi), (values, errors))
+
+
+@pytest.mark.parametrize("kind", ["lattice", "kernel"])
+def test_errors_are_infinite_away_from_the_data(kind):
+    data = some_transitions(800)
+    near = data.observation[:, 0] < 0.2
+    data = data.part(near & (data.following[:, 0] < 0.2))
+    basis = lattice_basis(data, 12)
+    basis = replace(basis, features=Lattice(np.array([-2.0, -2.0]), np.array([4.0, 2.0]), 12))
+    if kind == "kernel":
+        basis = replace(basis, features=Kernel.around(basis.scaling(data.observation[:60]), np.ones(2)), strength=0.1)
+    far = np.array([[5.0, 0.0]], np.float32)
+    pi = np.full((1, 3, 3), 1 / 3)
+    found = answered(data, basis)
+    assert np.isinf(found.values(far, pi)[1]).all()
+    assert np.isfinite(found.values(data.observation[:1], pi)[1]).all()
+
+
+def test_errors_are_infinite_for_a_policy_with_an_action_never_tried():
+    data = some_transitions(800, actions=3)
+    data = replace(data.part(data.action < 2))
+    never = np.array(data.pi)
+    never[:, 2, 1] = 0
+    found = answered(replace(data, pi=never), lattice_basis(data))
+    assert found.supported.tolist() == [False, True, False]
+    assert np.isinf(found.values(data.observation[:4], np.full((1, 3, 3), 1 / 3))[1]).all(axis=1).tolist() == [True, False, True]
