@@ -30,6 +30,7 @@ from gvfx.experiments.settings.tabular import paper as paper
 from gvfx.learners.base import Learner as Learner
 from gvfx.learners.certainty import CertaintyEquivalence as CertaintyEquivalence
 from gvfx.learners.episodic import EpisodicExpectedSarsa as EpisodicExpectedSarsa
+from gvfx.learners.linear import LinearCertaintyEquivalence as LinearCertaintyEquivalence
 from gvfx.learners.networks.deep import Deep as Deep
 from gvfx.learners.networks.twin_critics import TwinCritics as TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa

@@ -34,6 +34,7 @@ from gvfx.experiments.own_parts import imported, is_frozen
 from gvfx.experiments.specification import Experiment
 from gvfx.kernel import KINDS, Sizes
 from gvfx.learners.base import Learner
+from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa
@@ -51,7 +52,8 @@ from gvfx.schedules import Fixed
 from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
 
-ENVIRONMENTS: dict[str, Learner] = {  # the kinds of learning that need networks, with small ones that compile quickly
+ENVIRONMENTS: dict[str, Learner] = {  # the kinds of learning that need an environment, with small networks that compile quickly
+    "linear": LinearCertaintyEquivalence(),
     "networks": Deep(hidden=(8,), batch=16, learning_starts=32, capacity=128),
     "box_actions": TwinCritics(hidden=(8,), batch=16, learning_starts=32, capacity=128, updates=1),
 }
@@ -108,7 +110,7 @@ def check_learner(
     _check_description(learner, Learner, name)
     _check_stored(Experiment(world, tuple(questions), explorer, learner, steps, steps), "learner", name)
     for kind in _checked_kinds(learner, "learner", name, kinds):
-        if kind in ("tables", "linear"):
+        if kind == "tables":
             _check_tables(name, world, questions, explorer, learner, steps, seed)
         elif not quick:
             _check_environment(name, kind, GVFExplorer(), learner, seed)

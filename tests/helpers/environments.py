@@ -106,3 +106,39 @@ def lake_log():
     names = ("observation", "action", "next_observation", "terminated", "reward", "behaviour_prob")
     log = {name: np.array(column) for name, column in zip(names, zip(*outcomes, strict=True), strict=True)}
     return world, {**log, "force": np.stack([log["reward"], log["observation"]], axis=1)}
+
+
+HALF = [0.5, 0.5]
+
+
+class Walk(gym.Env):
+    """A point on a line that goes left or right, with noise; ends at the right, is cut after twelve steps."""
+
+    observation_space = gym.spaces.Box(-5, 5, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2, start=3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = 0.0, 0
+        return self.look(), {}
+
+    def look(self):
+        return np.array([self.x, self.t / 12], np.float32)
+
+    def step(self, action):
+        assert action in (3, 4)
+        self.x += 0.3 * (2 * action - 7) + 0.1 * self.np_random.normal()
+        self.t += 1
+        return self.look(), 1.0 + self.x, self.x > 1, self.t >= 12, {"x": self.x}
+
+
+def leaning(observation):
+    """A function of one observation."""
+    return [0.8, 0.2] if observation[0] > 0 else [0.3, 0.7]
+
+
+WALK_QUESTIONS = [
+    gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="reward"),
+    gvfx.GVF(leaning, gvfx.Info("x"), lambda o, a, o2: 0.5 if o2[0] > 0.5 else 0.8, name="place"),
+    gvfx.GVF(leaning, 2.0, 0.7, weight=3.0, name="two"),
+]

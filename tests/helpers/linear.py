@@ -48,7 +48,7 @@ def some_transitions(n=400, inputs=2, actions=3, gvfs=3, seed=0, constant=False,
     logits = np.stack([following @ rng.normal(size=(inputs, actions)) for _ in range(2)], axis=-1)
     pi = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     pi = pi[:1] if constant else pi
-    return Transitions(observation, action, following, cumulant, discount, episode, first, pi, np.array([0, 1, 0])[:gvfs])
+    return Transitions(observation, action, following, cumulant, discount, episode, first, ends, pi, np.array([0, 1, 0])[:gvfs])
 
 
 def plain_sums(data, here, after):

@@ -35,7 +35,7 @@ def test_sums_equal_the_plain_ones_also_in_pieces(kind, constant, monkeypatch):
     data = some_transitions(constant=constant)
     basis = bases(data)[kind]
     monkeypatch.setattr(least_squares.chunks, "__defaults__", (90,))
-    found = sums(data, basis)
+    found = sums(basis.rows(data))
     gram, cross, paid = plain_sums(data, dense(basis(data.observation)), dense(basis(data.following)))
     assert np.allclose([dense(block) for block in found.gram], gram)
     assert np.allclose([[[dense(b) for b in row] for row in group] for group in found.cross], cross)
@@ -47,7 +47,7 @@ def test_weights_solve_one_dense_system_per_question(kind):
     data = some_transitions()
     basis = bases(data)[kind]
     prior = basis.prior(data.actions)
-    found = solved(sums(data, basis), data.groups, prior)
+    found = solved(sums(basis.rows(data)), data.groups, prior)
     plain = plain_weights(data, dense(basis(data.observation)), dense(basis(data.following)), dense(prior))
     assert np.allclose(found, plain, atol=1e-6)
 
@@ -63,8 +63,8 @@ def test_what_is_left_of_the_sums_are_those_of_the_other_transitions():
     data = some_transitions()
     chosen = data.episode % 2 == 0
     for basis in bases(data).values():
-        rest = sums(data, basis) - sums(data.part(chosen), basis)
-        other = sums(data.part(~chosen), basis)
+        rest = sums(basis.rows(data)) - sums(basis.rows(data.part(chosen)))
+        other = sums(basis.rows(data.part(~chosen)))
         assert np.allclose(rest.paid, other.paid)
         assert np.allclose(dense(rest.gram[1]), dense(other.gram[1]))
         assert np.allclose(dense(rest.cross[1][0][2]), dense(other.cross[1][0][2]))
@@ -73,7 +73,7 @@ def test_what_is_left_of_the_sums_are_those_of_the_other_transitions():
 def test_the_first_features_have_the_sums_of_half_the_kernel():
     data = some_transitions()
     basis = bases(data)["kernel"]
-    half, own = sums(data, basis).first(7), sums(data, basis.halved())
+    half, own = sums(basis.rows(data)).first(7), sums(basis.halved().rows(data))
     assert np.allclose(half.paid, own.paid)
     assert np.allclose(half.cross[0][1][1], own.cross[0][1][1])
 
@@ -89,5 +89,5 @@ def test_sharing_penalises_what_differs_between_actions():
 def test_a_singular_system_gives_nan():
     data = some_transitions()
     basis = bases(data)["kernel"]
-    total = sums(data.part(slice(0, 0 + 3)), basis)
+    total = sums(basis.rows(data.part(slice(0, 3))))
     assert np.isnan(solved(total, data.groups, np.zeros((45, 45)))).any()

@@ -11,8 +11,9 @@ from helpers.linear import some_transitions
 from gvfx.features.kernel import Kernel
 from gvfx.features.lattice import Lattice
 from gvfx.features.scaling import Scaling
-from gvfx.learners import linear_fit
+from gvfx.learners import least_squares, linear_fit
 from gvfx.learners.half_samples import Answers, answered, splits
+from gvfx.learners.least_squares import Rows
 from gvfx.learners.linear_fit import Basis, Range, fitted
 
 
@@ -21,9 +22,13 @@ def lattice_basis(data, side=6, strength=0.01):
     return Basis(scaling, Lattice.over(scaling(data.observation), side), strength, 0.0)
 
 
+def fit_to(data, basis, within=None):
+    return fitted(basis.rows(data), basis, within=within)
+
+
 def test_a_constant_cumulant_without_endings_has_the_geometric_sum():
     data = some_transitions(end=0.0)
-    fit = fitted(data, lattice_basis(data))
+    fit = fit_to(data, lattice_basis(data))
     assert np.allclose(fit.following(data)[:, 2], 2.0, atol=1e-6)  # 1 / (1 - 0.5)
 
 
@@ -69,7 +74,7 @@ def test_answers_stay_in_the_range_where_the_system_diverges():
     data = divergent()
     scaling = Scaling(np.array([0]), np.zeros(1), np.ones(1), np.zeros(1, bool), np.zeros(1), np.ones(1))
     basis = Basis(scaling, Linear(), 0.0, 0.0)
-    fit = fitted(data, basis)
+    fit = fitted(Rows.of(data, basis, 1), basis)
     # the system gives w = 1 / (1 - 1.8) = -1.25; iteration with targets within [1, 10] gives w = 1 + 0.9 * 10
     assert fit.weights[0, 0, 0] == pytest.approx(10.0)
     assert fit.following(data).max() == pytest.approx(10.0)
@@ -79,17 +84,17 @@ def test_iteration_finds_the_solution_of_the_system_where_both_exist(monkeypatch
     data = some_transitions()
     basis = lattice_basis(data)
     wide = Range(np.full(3, -1e6), np.full(3, 1e6))
-    plain = fitted(data, basis, within=wide).action_values(data.observation)
-    monkeypatch.setattr(linear_fit, "_beyond", lambda data, basis, weights, within: np.ones(3, bool))
+    plain = fit_to(data, basis, within=wide).action_values(data.observation)
+    monkeypatch.setattr(linear_fit, "_beyond", lambda rows, weights, within: np.ones(3, bool))
     monkeypatch.setattr(linear_fit, "SETTLED", 1e-9)
-    for held in (linear_fit.HELD, 0):  # with features in memory and computed again
-        monkeypatch.setattr(linear_fit, "HELD", held)
-        assert np.allclose(fitted(data, basis, within=wide).action_values(data.observation), plain, atol=1e-2)
+    for held in (least_squares.HELD, 0):  # with features in memory and computed again
+        monkeypatch.setattr(least_squares, "HELD", held)
+        assert np.allclose(fit_to(data, basis, within=wide).action_values(data.observation), plain, atol=1e-2)
 
 
 def test_temporal_difference_errors_are_targets_minus_action_values():
     data = some_transitions()
-    fit = fitted(data, lattice_basis(data))
+    fit = fit_to(data, lattice_basis(data))
     t = 7
     q = fit.action_values(data.observation[t : t + 1])[0, data.action[t]]
     v = (fit.action_values(data.following[t : t + 1])[0] * data.pi[t][:, data.member]).sum(axis=0)
@@ -121,7 +126,7 @@ def test_error_bars_are_the_mean_squares_of_refits_at_half_resolution(kind):
     values, errors = found.values(data.following[:30], pi)
     halves = []
     for chosen in splits(data.episode, 5):
-        halves += [fitted(data.part(part), basis.halved(), within=within) for part in (chosen, ~chosen)]
+        halves += [fit_to(data.part(part), basis.halved(), within=within) for part in (chosen, ~chosen)]
     expected = np.sqrt(np.mean([(half.values(data.following[:30], pi) - values) ** 2 for half in halves], axis=0))
     assert np.allclose(errors, expected, atol=1e-6)
     again = Answers.from_arrays(found.arrays())

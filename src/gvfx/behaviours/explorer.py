@@ -31,7 +31,7 @@ class GVFExplorer(Behaviour[ExplorerState]):
 
     smallest_m: float = field(default=0.0, metadata={"later": True})
 
-    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks", "box_actions"})
     needs_variance: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

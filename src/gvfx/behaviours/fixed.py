@@ -34,7 +34,7 @@ class TurnState(NamedTuple):
 class Uniform(Behaviour[FixedState]):
     """Every action with the same probability."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _fixed(sizes.actions)
@@ -53,7 +53,7 @@ class Uniform(Behaviour[FixedState]):
 class Mixture(Behaviour[MixtureState]):
     """The mean of the target policies at every step (paper, App. B.1)."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _mixture(*sizes)
@@ -108,7 +108,7 @@ class RandomPolicies(Behaviour[FixedState]):
 class RoundRobin(Behaviour[TurnState]):
     """The target policies in turn, one episode each (paper, App. B.1)."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks", "box_actions"})
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks", "box_actions"})
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _round_robin(*sizes)

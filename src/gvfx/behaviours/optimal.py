@@ -20,7 +20,7 @@ It reads only the evidence of the run, so it can be combined with any tabular le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar, NamedTuple
 
@@ -28,6 +28,7 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
+from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.smoothing import Smoothed
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
@@ -37,9 +38,12 @@ from gvfx.theory.importance import importance
 from gvfx.theory.optimum import remaining_design
 from gvfx.worlds.mdp import MDP
 
+CELL_GROWTH, CELL_PRIOR = 1.5, 10.0  # the defaults on cells
+
 
 class PlannedState(NamedTuple):
     table: np.ndarray  # [row, action]
+    share: np.ndarray  # [1] of the actions that follow the target policies, blended with uniform; 0 on tables
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class OptimalDesign(Behaviour[PlannedState]):
     prior:  number of prior visits in which an action does what the state's actions did on average.
     floor:  the smallest importance of a pair, relative to a typical one.
     random: share of random actions.
+
+    With continuous observations a row is a cell of them (`gvfx.features.cells`).  Default `growth` and `prior` are then 1.5 and
+    10, the noise of a cell is that of the learner's temporal-difference errors, and where the features' resolution limits the
+    answers rather than chance, a share of the actions follows the target policies, blended half with uniform.
     """
 
     first: int | None = None
@@ -61,7 +69,7 @@ class OptimalDesign(Behaviour[PlannedState]):
     floor: float = 0.03
     random: float = 0.02
 
-    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear"})
     explores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -76,7 +84,11 @@ class OptimalDesign(Behaviour[PlannedState]):
         return _rule(sizes.actions)
 
     def begin(self, asked: Stacked, world: MDP) -> PlannedState:
-        return PlannedState(np.full((world.rows, world.actions), 1 / world.actions))
+        return PlannedState(np.full((world.rows, world.actions), 1 / world.actions), np.zeros(1))
+
+    def on_cells(self) -> OptimalDesign:
+        growth = CELL_GROWTH if self.growth == OptimalDesign.growth else self.growth
+        return replace(self, growth=growth, prior=CELL_PRIOR if self.prior == OptimalDesign.prior else self.prior)
 
     def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return growing(self.first or 3 * world.rows * world.actions, self.growth, steps)
@@ -86,11 +98,15 @@ class OptimalDesign(Behaviour[PlannedState]):
         steps = known.visits.sum()
         mu = remaining_design(known.model, need, known.visits, self.ahead * steps)
         state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
+        state.share[:] = model.share if isinstance(model, CellModel) else 0.0
 
     def needs(self, model: Empirical) -> tuple[Smoothed, np.ndarray]:
         """The smoothed model, and every pair's importance G [row, action]: n visits leave an error of about G / n."""
         known = Smoothed(model, self.prior)
-        need = importance(known.model, known.pi, known.gamma, known.noise, known.weights, known.where)
+        noise = known.noise
+        if isinstance(model, CellModel) and model.noise_of_pairs is not None:
+            noise = model.noise_of_pairs
+        need = importance(known.model, known.pi, known.gamma, noise, known.weights, known.where)
         going = known.model.going
         typical = np.sqrt(need[going]).mean() ** 2 if going.any() else 0.0
         return known, np.maximum(need, self.floor * typical if typical > 0 else 1.0)
@@ -102,5 +118,12 @@ def _rule(actions: int) -> BehaviourRule:
     def probabilities(state, t, s, x, pi, m, mu):
         for a in range(actions):
             mu[a] = state.table[x, a]
+        if state.share[0] > 0.0:
+            gvfs = pi.shape[1]
+            for a in range(actions):
+                mean = 0.0
+                for i in range(gvfs):
+                    mean += pi[a, i]
+                mu[a] += state.share[0] * (0.5 * (mean / gvfs + 1.0 / actions) - mu[a])
 
     return BehaviourRule(probabilities, observe_nothing, end_nothing)

@@ -34,7 +34,7 @@ class VarianceSoftmax(Behaviour[SoftmaxState]):
     temperature: Schedule = Linear(1.0, 0.1, 50_000)
     smallest_m: float = 0.1
 
-    supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
+    supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks"})
     needs_variance: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

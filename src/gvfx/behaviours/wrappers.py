@@ -52,7 +52,7 @@ class _Wrapper(Behaviour[Wrapping]):
     """
 
     behaviour: Behaviour
-    wraps: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
+    wraps: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks"})
 
     @property
     def supports(self) -> frozenset[str]:
@@ -71,6 +71,9 @@ class _Wrapper(Behaviour[Wrapping]):
 
     def refresh(self, state: Wrapping, model: Empirical) -> None:
         self.behaviour.refresh(state.inner, model)
+
+    def on_cells(self) -> Behaviour[Wrapping]:
+        return replace(self, behaviour=self.behaviour.on_cells())  # type: ignore[type-var]
 
     def retarget(self, state: Wrapping, model: Empirical) -> None:
         self.behaviour.retarget(state.inner, model)
@@ -245,7 +248,7 @@ class Blend(Behaviour[BlendState]):
     second: Behaviour
     share: float = 0.5
 
-    wraps: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
+    wraps: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks"})
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
@@ -270,6 +273,9 @@ class Blend(Behaviour[BlendState]):
     def refresh(self, state: BlendState, model: Empirical) -> None:
         self.first.refresh(state.first, model)
         self.second.refresh(state.second, model)
+
+    def on_cells(self) -> Blend:
+        return replace(self, first=self.first.on_cells(), second=self.second.on_cells())
 
     def retarget(self, state: BlendState, model: Empirical) -> None:
         self.first.retarget(state.first, model)

@@ -22,7 +22,7 @@ from gvfx.benchmarks.common.rows import Row, as_table, at_least, at_most, machin
 from gvfx.experiments.settings.grid import EPSILON, questions
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
-from gvfx.running.streams.network_scanned import grid_questions
+from gvfx.running.streams.grid_questions import grid_questions
 from gvfx.running.streams.scanned_loop import Engine, ScanState
 from gvfx.worlds.continuous_grid import paper_grid
 

@@ -22,6 +22,7 @@ class Transitions:
     discount: np.ndarray  # [n, gvf]; 0 on termination
     episode: np.ndarray  # int [n]
     first: np.ndarray  # bool [n]: whether an episode began with it
+    terminated: np.ndarray  # bool [n]: whether an episode ended with it, other than by truncation
     pi: np.ndarray  # [1 or n, action, policy] at `following`
     member: np.ndarray  # int [gvf] each question's policy
     together: list[list[int]] | None = None  # the groups of the transitions that these are a part of
@@ -39,7 +40,7 @@ class Transitions:
 
     def part(self, chosen: np.ndarray | slice) -> Transitions:
         """Some of the transitions, by index, mask or slice; the groups stay those of all of them."""
-        columns = ("observation", "action", "following", "cumulant", "discount", "episode", "first")
+        columns = ("observation", "action", "following", "cumulant", "discount", "episode", "first", "terminated")
         own = {name: getattr(self, name)[chosen] for name in columns}
         return replace(self, **own, together=self.groups, pi=self.pi if len(self.pi) == 1 else self.pi[chosen])
 

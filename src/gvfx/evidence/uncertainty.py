@@ -136,6 +136,22 @@ class ErrorBelow:
         allowed = (1 - self.confidence) / ((looks + 1) * (looks + 2))
         return float(scipy.special.gammainccinv(errors.mean() ** 2 / spread, allowed) * (spread / errors.mean())), True
 
+    def from_errors(
+        self, values: np.ndarray, errors: np.ndarray, weights: np.ndarray, freedom: int, looks: int
+    ) -> tuple[float, bool]:
+        """As `bound`, from answers and their standard errors [gvf, point] with `freedom` degrees of freedom.
+
+        The points are taken to err together, so that their number does not add to the freedom of the estimated error.
+        """
+        scale = (values**2).mean(axis=1) if self.relative else np.ones(len(values))
+        if not np.isfinite(errors).all() or not (scale > 0).all():
+            return np.inf, False
+        expected = float(self._metric((errors**2).mean(axis=1)[None] / scale, weights)[0])
+        if expected >= self.target:
+            return expected, False
+        allowed = (1 - self.confidence) / ((looks + 1) * (looks + 2))
+        return expected * freedom / float(scipy.special.chdtri(freedom, 1 - allowed)), True
+
     def _metric(self, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The number that is compared with the target, [draw], from errors [draw, gvf]."""
         return errors.max(axis=1) if self.each else errors @ (weights / weights.sum())

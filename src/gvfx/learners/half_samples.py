@@ -64,21 +64,26 @@ class Answers:
 
 def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = True) -> Answers:
     """The answers of all questions from transitions, with error bars unless `intervals` is False."""
-    within, total = Range.of(data), sums(data, basis)
-    fit = fitted(data, basis, total, within)
+    rows, within = basis.rows(data), Range.of(data)
+    total = sums(rows)
+    fit = fitted(rows, basis, total, within)
     tried = np.bincount(data.action, minlength=data.actions) > 0
     asked = data.pi.max(axis=0)[:, data.member]  # [action, gvf]
     supported = np.array(asked[~tried].sum(axis=0) == 0)
     if not intervals:
         return Answers(fit, (), np.zeros(0, bool), supported)
     coarse = basis.halved()
-    total = total.first(coarse.size) if isinstance(basis.features, Kernel) else sums(data, coarse)
-    visited = np.concatenate([gram.diagonal()[:, None] for gram in total.gram], axis=1).sum(axis=1) > 0
+    if isinstance(basis.features, Kernel):
+        total = total.first(coarse.size)  # the first features of the kernel are those of half its centres
+    else:
+        rows = coarse.rows(data)
+        total = sums(rows)
+    visited = np.stack([gram.diagonal() for gram in total.gram]).sum(axis=0) > 0
     halves: list[Fit] = []
     for chosen in splits(data.episode, seed):
-        half = data.part(chosen)
-        own = sums(half, coarse)
-        halves += [fitted(half, coarse, own, within), fitted(data.part(~chosen), coarse, total - own, within)]
+        half, rest = (rows.part(own, coarse, coarse.size) for own in (chosen, ~chosen))
+        own = sums(half)
+        halves += [fitted(half, coarse, own, within), fitted(rest, coarse, total - own, within)]
     return Answers(fit, tuple(halves), visited, supported)
 
 

@@ -12,7 +12,7 @@ tried is expected to be worth what the others are worth there.  $R$ is the featu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ import scipy.sparse.linalg
 from gvfx.evidence.transitions import Transitions
 
 CHUNK = 50_000  # transitions whose features are in memory together
+HELD = 30_000_000  # numbers of features that are kept in memory
 Matrix = Any  # a NumPy array, or a sparse array for lattice features
 Features = Callable[[np.ndarray], Matrix]  # features [n, size] of observations [n, o]
 
@@ -55,16 +56,50 @@ class Sums:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Transitions in pieces, with their features; those are kept in memory if there are few, and else computed when needed."""
+
+    data: Transitions
+    features: Features
+    pieces: list[Transitions]
+    known: list[tuple[Matrix, Matrix]]  # features of what was seen and of what followed, [n, size] each; empty if not kept
+
+    @classmethod
+    def of(cls, data: Transitions, features: Features, size: int) -> Rows:
+        """The rows of transitions; `size` is the number of features that are not 0."""
+        pieces = chunks(data)
+        kept = len(data) * size <= HELD
+        return cls(data, features, pieces, [(features(p.observation), features(p.following)) for p in pieces if kept])
+
+    def __iter__(self) -> Iterator[tuple[Transitions, Matrix, Matrix]]:
+        """The pieces with their features."""
+        for k, piece in enumerate(self.pieces):
+            here, after = self.known[k] if self.known else (self.features(piece.observation), self.features(piece.following))
+            yield piece, here, after
+
+    def part(self, chosen: np.ndarray, features: Features, count: int) -> Rows:
+        """The rows of some transitions, by a mask [n], with the first `count` features alone, which `features` computes."""
+        pieces, known, at = [], [], 0
+        for k, piece in enumerate(self.pieces):
+            own = np.flatnonzero(chosen[at : at + len(piece)])
+            at += len(piece)
+            pieces.append(piece.part(own))
+            if self.known:
+                known.append((self.known[k][0][own, :count], self.known[k][1][own, :count]))
+        return Rows(self.data.part(chosen), features, pieces, known)
+
+
 def chunks(data: Transitions, size: int = CHUNK) -> list[Transitions]:
     """The transitions in pieces, at least one."""
     return [data.part(slice(k, k + size)) for k in range(0, max(1, len(data)), size)]
 
 
-def sums(data: Transitions, features: Features) -> Sums:
+def sums(rows: Rows) -> Sums:
     """The sums over all transitions, a piece at a time."""
     total: Sums | None = None
-    for piece in chunks(data):
-        own = piece_sums(piece, features(piece.observation), features(piece.following), data.groups)
+    for piece, here, after in rows:
+        own = piece_sums(piece, here, after, rows.data.groups)
         total = own if total is None else _added(total, own)
     assert total is not None
     return total

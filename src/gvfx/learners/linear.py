@@ -18,7 +18,7 @@ from gvfx.schedules import growing
 from gvfx.threads import one_thread
 
 FEATURES = ("auto", "lattice", "kernel")
-FIRST, GROWTH = 300, 1.5  # steps before features are first chosen, and the growth of data between two choices
+FIRST, GROWTH = 300, 2.0  # steps before features are first chosen, and the growth of data between two choices
 LARGEST = 12  # numbers in an observation up to which this learner is the default
 UNRESOLVED = 0.5  # share of the targets' variance that is left, above which finer features matter
 SHARPER = 0.9  # of the error at half the resolution: below it, resolution matters
@@ -63,7 +63,8 @@ class LinearCertaintyEquivalence(Learner[NoTables]):
     def fit(self, data: Transitions, choice: Choice, halved: bool = False) -> Fit:
         """The fit with chosen features, or with half their resolution."""
         with one_thread():
-            return fitted(data, choice.basis.halved() if halved else choice.basis)
+            basis = choice.basis.halved() if halved else choice.basis
+            return fitted(basis.rows(data), basis)
 
     def answers(self, data: Transitions, choice: Choice, seed: int = 0, intervals: bool = True) -> Answers:
         """The answers with chosen features, with error bars if they are wanted and kept."""

@@ -21,7 +21,7 @@ from gvfx.evidence.transitions import Transitions
 from gvfx.features.kernel import Kernel
 from gvfx.features.lattice import Lattice
 from gvfx.features.scaling import Scaling
-from gvfx.learners.least_squares import CHUNK, Matrix, Sums, chunks, diagonal, penalty, solved, sums
+from gvfx.learners.least_squares import CHUNK, Matrix, Rows, Sums, diagonal, penalty, solved, sums
 from gvfx.theory.systems import Solve
 
 BEYOND = 0.05  # of the range's width, by which an answer may leave it before the question is fitted by iteration
@@ -29,7 +29,6 @@ SELDOM = 0.01  # of the transitions, after which this may happen
 ROUNDS = 200  # of the iteration
 SETTLED = 1e-3  # of the range's width: the largest change of a value at which the iteration ends
 RIDGE = 1e-8  # relative to a transition's weight, against features that no data reach
-HELD = 40_000_000  # numbers of features that an iteration keeps in memory; beyond, they are computed again in every round
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,10 @@ class Basis:
     @property
     def size(self) -> int:
         return self.features.size
+
+    def rows(self, data: Transitions) -> Rows:
+        """The features of transitions."""
+        return Rows.of(data, self, 4 if isinstance(self.features, Lattice) else self.size)
 
     def prior(self, actions: int) -> Matrix:
         """The penalty Lambda [actions * size, actions * size]."""
@@ -150,52 +153,49 @@ class Fit:
         return data.cumulant + data.discount * self.following(data) - taken
 
 
-def fitted(data: Transitions, basis: Basis, total: Sums | None = None, within: Range | None = None) -> Fit:
-    """The fit of all questions to transitions; `total` are their sums with this basis, if known."""
-    total = sums(data, basis) if total is None else total
-    within = Range.of(data) if within is None else within
-    prior = basis.prior(data.actions)
-    weights = solved(total, data.groups, prior)
-    off = np.isnan(weights).any(axis=(0, 1)) | _beyond(data, basis, weights, within)
+def fitted(rows: Rows, basis: Basis, total: Sums | None = None, within: Range | None = None) -> Fit:
+    """The fit of all questions to the rows of transitions with this basis; `total` are their sums, if known."""
+    total = sums(rows) if total is None else total
+    within = Range.of(rows.data) if within is None else within
+    prior = basis.prior(rows.data.actions)
+    weights = solved(total, rows.data.groups, prior)
+    off = np.isnan(weights).any(axis=(0, 1)) | _beyond(rows, weights, within)
     if off.any():
-        weights[:, :, off] = _iterated(data, basis, diagonal(total.gram) + prior, weights, within, off)
+        weights[:, :, off] = _iterated(rows, diagonal(total.gram) + prior, weights, within, off)
     return Fit(basis, weights, within)
 
 
-def _beyond(data: Transitions, basis: Basis, weights: np.ndarray, within: Range) -> np.ndarray:
+def _beyond(rows: Rows, weights: np.ndarray, within: Range) -> np.ndarray:
     """The questions whose values after some transition leave the range, bool [gvf]."""
     out = np.zeros(weights.shape[2])
     weights = np.nan_to_num(weights)
     slack = BEYOND * np.where(np.isfinite(within.width), within.width, 0.0)
-    for piece in chunks(data):
-        v = _following(basis(piece.following), piece, weights)
+    for piece, _, after in rows:
+        v = _following(after, piece.pi, piece.member, weights)
         out += ((v < within.low - slack) | (v > within.high + slack)).sum(axis=0)
-    return out > SELDOM * len(data)
+    return out > SELDOM * len(rows.data)
 
 
-def _following(after: Matrix, data: Transitions, weights: np.ndarray) -> np.ndarray:
-    """V(s') [n, gvf] without limits, from the features of what follows."""
-    return np.stack([(after @ w) * data.pi[:, a, data.member] for a, w in enumerate(weights)]).sum(axis=0)
+def _following(after: Matrix, pi: np.ndarray, member: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """V(s') [n, gvf] without limits, from the features of what follows; pi [1 or n, action, policy], member [gvf]."""
+    actions, size, gvfs = weights.shape
+    each = (after @ weights.swapaxes(0, 1).reshape(size, -1)).reshape(-1, actions, gvfs)
+    return np.einsum("nai,nai->ni", each, np.broadcast_to(pi[:, :, member], each.shape))
 
 
-def _iterated(data: Transitions, basis: Basis, matrix: Matrix, weights: np.ndarray, within: Range, off: np.ndarray) -> np.ndarray:
+def _iterated(rows: Rows, matrix: Matrix, weights: np.ndarray, within: Range, off: np.ndarray) -> np.ndarray:
     """Weights [action, size, off] of the questions `off` [gvf], by fitted iteration with limited targets."""
-    own = replace(data, cumulant=data.cumulant[:, off], discount=data.discount[:, off], member=data.member[off])
-    within = Range(within.low[off], within.high[off])
-    actions, size, gvfs = data.actions, basis.size, len(within.low)
-    solve, pieces = definite(matrix), chunks(own)
-    kept = len(data) * size <= HELD
-    known = [(basis(p.observation), basis(p.following)) for p in pieces if kept]
+    within, solve = Range(within.low[off], within.high[off]), definite(matrix)
     weights = np.nan_to_num(weights[:, :, off])
+    actions, size, gvfs = weights.shape
     before: list[np.ndarray] = []
     for _ in range(ROUNDS):
         right, now = np.zeros((size, actions, gvfs)), []
-        for k, p in enumerate(pieces):
-            here, after = known[k] if kept else (basis(p.observation), basis(p.following))
-            now.append(within.clipped(_following(after, p, weights)))
-            y = np.zeros((len(p), actions, gvfs))
-            y[np.arange(len(p)), p.action] = p.cumulant + p.discount * now[-1]
-            right += (here.T @ y.reshape(len(p), -1)).reshape(right.shape)
+        for piece, here, after in rows:
+            now.append(within.clipped(_following(after, piece.pi, piece.member[off], weights)))
+            y = np.zeros((len(piece), actions, gvfs))
+            y[np.arange(len(piece)), piece.action] = piece.cumulant[:, off] + piece.discount[:, off] * now[-1]
+            right += (here.T @ y.reshape(len(piece), -1)).reshape(right.shape)
         if before and all((np.abs(v - u) <= SETTLED * within.width).all() for u, v in zip(before, now, strict=True)):
             break
         before = now

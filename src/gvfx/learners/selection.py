@@ -30,7 +30,7 @@ PER_NODE = 4  # least transitions per node and action
 LENGTHS = (1.0, 2.0, 4.0)  # of kernels, in standard deviations
 SHARING = 0.8  # between actions, of kernels
 CENTRES = 500
-TRIAL, TRIAL_CENTRES = 4000, 150  # transitions and centres with which kernels are compared
+TRIAL, TRIAL_CENTRES = 3000, 150  # transitions and centres with which kernels are compared
 PER_CENTRE = 10  # least transitions per centre
 HELD_OUT = 4  # every so many transitions, one is held out
 KEEP = 0.98  # relevance is used if it lowers the score at least to this share
@@ -82,7 +82,7 @@ def score(data: Transitions, basis: Basis, targets: np.ndarray, held: np.ndarray
 def _reference(data: Transitions, bases: Sequence[Basis]) -> np.ndarray:
     """The targets c + gamma V_ref(s') [n, gvf], V_ref the median over fits."""
     within = Range.of(data)
-    after = [fitted(data, basis, within=within).following(data) for basis in bases]
+    after = [fitted(basis.rows(data), basis, within=within).following(data) for basis in bases]
     return data.cumulant + data.discount * np.median(after, axis=0)
 
 
@@ -141,7 +141,7 @@ def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Ch
         weights, lengths = plain, basis.features.lengths[0]  # type: ignore[union-attr]
         trial = basis
         for _ in range(ROUNDS):
-            fit = fitted(few, trial)
+            fit = fitted(trial.rows(few), trial)
             weights = relevance(lambda z, fit=fit: fit.at(fit.basis.features(z)), scaling(few.observation)[:500])  # type: ignore[misc]
             trial = around(weights, lengths, basis.strength, basis.sharing)
         other, its = best_of(weights)

@@ -10,19 +10,23 @@ import gymnasium
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError, require
 from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
+from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import SignalFailed
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
+from gvfx.running.streams.linear_compiled import LinearCompiled
+from gvfx.running.streams.linear_gym import LinearGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
-from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment
+from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
 
@@ -67,6 +71,10 @@ def open_backend(
         behaviour, learner = choose_method("tables", questions, behaviour, learner, plan.steps)
         check_until(until, questions, learner)
         return TableCompiled(world, stack(questions, world, "calibrated" if calibrate else None), behaviour, learner, plan)
+    if isinstance(world, ContinuousGrid) and _wants_linear(behaviour, learner):
+        behaviour, learner = choose_method("linear", questions, behaviour, learner, plan.steps)
+        check_until(until, questions, learner)
+        return LinearCompiled(world, questions, behaviour, learner, plan)
     if isinstance(world, ContinuousGrid):
         behaviour, learner = choose_method("continuous_grid", questions, behaviour, learner, plan.steps)
         check_until(until, questions, learner)
@@ -94,13 +102,19 @@ def _stepped(
     if has_box_actions(env):
         kind = "box_actions"
     else:
-        kind = "tables" if type(space).__name__ == "Discrete" else "networks"
+        kind = "tables" if type(space).__name__ == "Discrete" else _kind_of(env, behaviour, learner)
+    by_default = learner is None
     behaviour, learner = choose_method(kind, questions, behaviour, learner, plan.steps)
     check_until(until, questions, learner)
     if kind == "tables":
         return TableGym(discrete_spec(env), questions, behaviour, learner, plan)
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
+    if kind == "linear":
+        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan)
+        if by_default:
+            linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"
+        return linear
     require("jax", "deep")
     if kind == "box_actions":
         from gvfx.running.streams.critics_gym import CriticsGym
@@ -108,7 +122,28 @@ def _stepped(
         return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan)
     from gvfx.running.streams.network_gym import NetworkGym
 
-    return NetworkGym(box_spec(env), questions, behaviour, learner, plan)
+    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan)
+    if by_default:
+        more = observed(env)[1] > LARGEST
+        reason = f"an observation has {networks.spec.size} numbers, more than {LARGEST}" if more else "the behaviour needs them"
+        networks.why = f"networks, because {reason}"
+    return networks
+
+
+def _wants_linear(behaviour: Behaviour | None, learner: Any) -> bool:
+    """Whether a method on the continuous grid is one of linear features; networks are the paper's."""
+    if isinstance(learner, Learner):
+        return "linear" in learner.supports
+    return isinstance(behaviour, Behaviour) and "linear" in behaviour.supports and "networks" not in behaviour.supports
+
+
+def _kind_of(env: Any, behaviour: Behaviour | None, learner: Any) -> str:
+    """Linear features or networks, for observations that are not Discrete: what the method needs, or else by their size."""
+    if isinstance(learner, Learner):
+        return "linear" if "linear" in learner.supports else "networks"
+    if isinstance(behaviour, Behaviour) and "linear" not in behaviour.supports:
+        return "networks"
+    return "linear" if observed(env)[1] <= LARGEST else "networks"
 
 
 def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:
@@ -137,7 +172,10 @@ def check_until(until: Any, questions: Sequence[GVF], learner: Any) -> None:
         return
     if not isinstance(until, ErrorBelow):
         raise InputError(f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01).")
-    if not isinstance(learner, CertaintyEquivalence):
-        raise InputError("until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence().")
+    if not (isinstance(learner, CertaintyEquivalence) or (isinstance(learner, LinearCertaintyEquivalence) and learner.intervals)):
+        raise InputError(
+            "until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence(), or with continuous "
+            "observations gvfx.LinearCertaintyEquivalence()."
+        )
     if has_own(questions):
         raise InputError("until: the bound does not hold for policies found during the run; give steps alone.")

@@ -58,6 +58,10 @@ class Stream(ABC):
         """The evidence so far, if the run keeps it."""
         raise AttributeError("this stream keeps no evidence")
 
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """What a stopping rule finds now, after `looks` checks that could have stopped the run (`ErrorBelow.bound`)."""
+        return until.bound(self.known, looks)
+
     @abstractmethod
     def episodes(self) -> list[int]:
         """Finished episodes of each seed."""
@@ -91,6 +95,7 @@ class Backend(ABC):
     behaviour: Behaviour
     learner: Any
     plan: Plan
+    why: str = ""  # why its method was chosen, if it was not given
     pairs: int = 0  # states times actions, of tables
     one_environment: bool = False  # seeds cannot run in parallel, because they step the caller's environment
 
@@ -100,7 +105,8 @@ class Backend(ABC):
 
     def described(self) -> dict[str, Any]:
         """The description of the run in its result."""
-        return {"behaviour": repr(self.behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+        method = {"behaviour": repr(self.behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+        return method | ({"chosen": self.why} if self.why else {})
 
     def predictor(self, parts: list[Part]) -> Any:
         """The predictor of the result; None uses the result's tables."""
@@ -118,7 +124,7 @@ class Watch:
     def look(self, stop: int, stream: Stream) -> bool:
         """Evaluate the rule if it is due; whether the run may end here."""
         if self.until and stop in self.times:
-            self.bound, counts = self.until.bound(stream.known, self.looks)
+            self.bound, counts = stream.bound(self.until, self.looks)
             self.reached = bool(self.bound < self.until.target)
             self.looks += counts
         return self.reached

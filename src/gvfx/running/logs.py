@@ -1,6 +1,7 @@
 """Answers from a log: a table of transitions recorded earlier under any behaviour.
 
-The transitions are counted and the questions answered by certainty equivalence, with intervals (`gvfx.evidence`).  The result
+States are counted and the questions answered by certainty equivalence, with intervals (`gvfx.evidence`); continuous observations
+are answered in features (`gvfx.learners.linear`).  The result
 reports the limits of the log: `support` is the share of a question's choices that were ever tried, `effective` the effective
 share of the log for it (given behaviour probabilities), and `collect` lists the choices where one more sample would reduce
 the error most.
@@ -21,8 +22,11 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.outcomes import empirical, no_outcomes, widened
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.files import check_writable
-from gvfx.questions.gvf import GVF, Stacked, stack
+from gvfx.questions.gvf import GVF, Stacked, expand, stack
+from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Reader, policies_only
+from gvfx.running.linear_logs import answered_from_box
+from gvfx.running.log_columns import as_columns
 from gvfx.running.result import Result, Snapshot
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.types import Columns, Row
@@ -36,7 +40,10 @@ Column = Row  # one entry per transition
 
 
 class Log(NamedTuple):
-    """Transitions as columns, one entry per transition; states and actions are whole numbers from 0."""
+    """Transitions as columns, one entry per transition.
+
+    Actions are whole numbers from 0.  So are states; or observations are numbers, one row of them per transition.
+    """
 
     observation: Column
     action: Column
@@ -53,8 +60,9 @@ Checked = Any  # a Log all of whose columns are arrays
 
 
 def as_log(table: Any) -> Log:
-    """A Log from a Log or a mapping of columns, with every column checked."""
+    """A Log from a Log, columns, a data frame or a list of rows or episodes, with every column checked."""
     if not isinstance(table, Log):
+        table = as_columns(table)
         known = {name: table[name] for name in Log._fields if name in table}
         missing = [name for name in Log._fields[:4] if name not in known]
         if missing:
@@ -63,8 +71,11 @@ def as_log(table: Any) -> Log:
         table = Log(**{**known, "info": {**further, **(known.get("info") or {})}})
     columns: dict[str, Any] = {"info": {name: np.asarray(column) for name, column in (table.info or {}).items()}}
     size = len(table.observation)
-    for name in ("observation", "action", "next_observation"):
-        columns[name] = np.asarray(getattr(table, name))
+    columns |= {name: np.asarray(getattr(table, name)) for name in ("observation", "action", "next_observation")}
+    box = columns["observation"].dtype.kind == "f" or columns["observation"].ndim > 1
+    for name in ("observation", "next_observation") if box else ():
+        columns[name] = _numbers(columns[name], name)
+    for name in ("action",) if box else ("observation", "action", "next_observation"):
         if columns[name].ndim != 1 or columns[name].dtype.kind not in "iu" or (columns[name] < 0).any():
             raise InputError(f"{name}: give one whole number of at least 0 per transition.")
     columns["terminated"] = np.asarray(table.terminated, dtype=bool)
@@ -79,6 +90,11 @@ def as_log(table: Any) -> Log:
     prob = columns["behaviour_prob"]
     if prob is not None and not ((prob > 0) & (prob <= 1)).all():
         raise InputError("behaviour_prob: has a number outside (0, 1]; give the probability of each action that was taken.")
+    if box:
+        columns["actions"] = table.actions or 1 + int(columns["action"].max())
+        if columns["action"].max() >= columns["actions"]:
+            raise InputError("actions: the log has an action beyond the number given; increase it.")
+        return Log(**columns)
     seen = 1 + int(max(columns["observation"].max(), columns["next_observation"].max()))
     columns["states"], columns["actions"] = table.states or seen, table.actions or 1 + int(columns["action"].max())
     if seen > columns["states"] or columns["action"].max() >= columns["actions"]:
@@ -86,11 +102,26 @@ def as_log(table: Any) -> Log:
     return Log(**columns)
 
 
+def _numbers(column: np.ndarray, name: str) -> np.ndarray:
+    """Continuous observations as rows of finite numbers, [n, o]."""
+    if column.dtype.kind not in "fiub":
+        raise InputError(f"{name}: holds {column.dtype}, not numbers; give one row of numbers per transition.")
+    column = column.reshape(len(column), -1).astype(float)
+    if not np.isfinite(column).all():
+        raise InputError(f"{name}: holds nan or infinity; give finite numbers.")
+    return column
+
+
 def evaluate_log(log: Log | Columns, questions: Sequence[GVF], *, save: str | Path | None = None) -> Result:
-    """Answer questions from a log of transitions (`gvfx.Log`, or a mapping of its columns); `save` is a file for the result."""
+    """Answer questions from a log of transitions; `save` is a file for the result.
+
+    log: a `gvfx.Log`, a mapping of its columns, a data frame, or a list of rows or of episodes (`gvfx.running.log_columns`).
+         Whole numbers as observations are states; anything else is answered by `LinearCertaintyEquivalence`.
+    """
     if save is not None:
         check_writable(save, "save")
-    result = _answered(as_log(log), questions)
+    checked = as_log(log)
+    result = _answered(checked, questions) if checked.observation.ndim == 1 else _answered_from_box(checked, questions)
     if save is not None:
         result.save(save)
     return result
@@ -146,11 +177,23 @@ def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
     )
 
 
+def _answered_from_box(log: Checked, questions: Sequence[GVF]) -> Result:
+    if any(isinstance(q.policy, OwnPolicy) for q in expand(questions)):
+        raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
+    c, gamma = _signals(log, Reader(questions))
+    begins = np.ones(len(c), bool)
+    begins[1:] = log.terminated[:-1] | (log.observation[1:] != log.next_observation[:-1]).any(axis=1)
+    if "truncated" in log.info:
+        begins[1:] |= np.asarray(log.info["truncated"][:-1], bool)
+    return answered_from_box(log, questions, c, gamma, begins)
+
+
 def _signals(log: Checked, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
     """Cumulants and discounts [transition, gvf]; discounts are 0 on termination."""
     c, gamma = reader.begin(len(log.observation))
     reward = np.full(len(c), np.nan) if log.reward is None else log.reward
-    rows = zip(log.observation.tolist(), log.action.tolist(), reward.tolist(), log.next_observation.tolist(), strict=True)
+    here, after = (column.tolist() if column.ndim == 1 else column for column in (log.observation, log.next_observation))
+    rows = zip(here, log.action.tolist(), reward.tolist(), after, strict=True)
     info = log.info or {}
     for t, (s, a, r, s_next) in enumerate(rows):
         reader.read(s, a, r, s_next, {name: column[t] for name, column in info.items()}, c[t], gamma[t])

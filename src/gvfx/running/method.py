@@ -18,6 +18,7 @@ from gvfx.errors import InputError, UnknownName
 from gvfx.kernel import KINDS, runs_on
 from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
+from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.names import as_call, kinds_of, public_classes, wraps_others
@@ -49,8 +50,8 @@ def choose_method(
 ) -> tuple[Behaviour, Learner]:
     """The behaviour and learner of a run: those given, or the defaults of its kind; refuses what does not fit.
 
-    kind: "tables" (finite worlds, Discrete observations), "networks" and "box_actions" (Gymnasium environments with Discrete
-          and with Box actions), "continuous_grid", or "mujoco".
+    kind: "tables" (finite worlds, Discrete observations), "linear" and "networks" (Gymnasium environments with other
+          observations and Discrete actions), "box_actions" (with Box actions), "continuous_grid", or "mujoco".
     """
     if kind not in RUNS:
         raise UnknownName("kind", kind, list(RUNS))
@@ -104,8 +105,14 @@ def _held_explorer() -> Behaviour:
     return Hold(GVFExplorer())
 
 
+def linear_learner(questions: Sequence[GVF], steps: int) -> LinearCertaintyEquivalence:
+    """For continuous observations of few numbers: all features chosen from the data."""
+    return LinearCertaintyEquivalence()
+
+
 RUNS = {
     "tables": Run("tables", OptimalDesign, table_learner, "a finite world"),
+    "linear": Run("linear", OptimalDesign, linear_learner),
     "networks": Run("networks", network_behaviour, network_learner),
     "box_actions": Run("box_actions", _held_explorer, box_action_learner),
     "continuous_grid": Run("networks", GVFExplorer, lambda questions, steps: Deep(), "the continuous grid"),

@@ -19,6 +19,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
 from gvfx.learners.certainty import CertaintyEquivalence
+from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.running.backends import as_world, known_world, open_backend
 from gvfx.running.drive import drive
@@ -27,7 +28,7 @@ from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.types import Described, Environment
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spec import is_environment
+from gvfx.worlds.spec import DiscreteSpec, has_box_actions, is_environment, spec_of
 from gvfx.worlds.world import World
 
 OPTIMUM = "optimum"
@@ -91,7 +92,8 @@ def plan(
 ) -> Costs:
     """How many steps each behaviour needs until the mean squared error is `error`, in a known world or after a pilot.
 
-    world: an MDP, or a Gymnasium environment with Discrete observations, which needs a pilot unless it exposes its table.
+    world: an MDP, or a Gymnasium environment with Discrete actions, which needs a pilot unless it exposes its table.  With
+           continuous observations the forecast is about tables of cells of them: linear answers need fewer steps.
     pilot: steps of OptimalDesign from which to estimate the world; 0 treats `world` as known.
     draws: number of simulated runs for the interval.
     calibrate: `error` is the mean of the questions' relative errors, each in units of its mean square value.
@@ -137,10 +139,14 @@ def plan(
 def run_pilot(
     world: MDP | Environment, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False
 ) -> Empirical:
-    """The evidence of OptimalDesign after a number of steps."""
-    method, once = (OptimalDesign(), CertaintyEquivalence()), Plan.checked(steps, steps, ())
-    backend = open_backend(world, questions, *method, plan=once, calibrate=calibrate)
-    (part,) = drive(backend, backend.begin(checked_seeds(1, seed)[0]))
-    if part.model is None:
-        raise InputError("world: plans need Discrete observations; give such an environment, or a finite world.")
-    return part.model
+    """The evidence of OptimalDesign after a number of steps; with continuous observations, on cells of them."""
+    learner: CertaintyEquivalence | LinearCertaintyEquivalence
+    once, learner = Plan.checked(steps, steps, ()), CertaintyEquivalence()
+    if is_environment(world) and not isinstance(spec_of(world), DiscreteSpec):
+        if has_box_actions(world):
+            raise InputError("world: plans need Discrete actions; give such an environment, or a finite world.")
+        learner = LinearCertaintyEquivalence(intervals=False)
+    backend = open_backend(world, questions, OptimalDesign(), learner, plan=once, calibrate=calibrate)
+    stream = backend.begin(checked_seeds(1, seed)[0])
+    drive(backend, stream)
+    return stream.known

@@ -8,8 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import scipy
 
 from gvfx.errors import InputError
+from gvfx.learners.half_samples import FREEDOM, Answers
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
@@ -112,8 +114,10 @@ class TwinQNetworks:
         return cls(_scales(arrays), *_layers(arrays), bool(arrays["least"]))
 
 
-def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks:
-    """The networks stored in the arrays, of either kind."""
+def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks | Answers:
+    """The networks or linear answers stored in the arrays."""
+    if "supported" in arrays:
+        return Answers.from_arrays(arrays)
     return TwinQNetworks.from_arrays(arrays) if "least" in arrays else QNetwork.from_arrays(arrays)
 
 
@@ -157,6 +161,12 @@ class Predictor(ABC):
     first_state: int = 0  # the environment's number of the first state
     no_intervals: str  # the error message if standard errors are missing
 
+    freedom: int = 0  # degrees of freedom of the standard errors; 0: many
+
+    def quantile(self, tail: float) -> float:
+        """The number of standard errors beyond which an error lies with probability `tail` on either side."""
+        return float(-(scipy.special.stdtrit(self.freedom, tail) if self.freedom else scipy.special.ndtri(tail)))
+
     @abstractmethod
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions and standard errors at an observation or a batch of them; values and errors [seed, gvf, state] are
@@ -180,6 +190,7 @@ class TablePredictor(Predictor):
     """Tables: an observation is the number of a state."""
 
     first_state: int = 0
+    freedom: int = 0
     no_intervals = "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence()."
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -214,6 +225,14 @@ class NetworkPredictor(Predictor):
 
 
 @dataclass(frozen=True, eq=False)
+class LinearPredictor(NetworkPredictor):
+    """Linear answers: one fit per seed, with those of its half-samples."""
+
+    freedom: int = FREEDOM
+    no_intervals = "intervals: half-samples were not fitted; use gvfx.LinearCertaintyEquivalence(intervals=True)."
+
+
+@dataclass(frozen=True, eq=False)
 class CriticPredictor(NetworkPredictor):
     """Twin critics for Box actions: one pair per seed."""
 
@@ -236,7 +255,9 @@ def network_predictor(
     networks: Sequence[Any], points: np.ndarray | None, spec: BoxSpec | None, targets: Targets | Gaussians | None
 ) -> NetworkPredictor:
     """The predictor that fits the networks."""
-    kind = CriticPredictor if isinstance(networks[0], TwinQNetworks) else NetworkPredictor
+    kind: type[NetworkPredictor] = CriticPredictor if isinstance(networks[0], TwinQNetworks) else NetworkPredictor
+    if isinstance(networks[0], Answers):
+        kind = LinearPredictor
     return kind(tuple(networks), points, spec, targets)
 
 

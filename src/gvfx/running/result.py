@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
@@ -23,7 +22,7 @@ from gvfx.types import Described
 if TYPE_CHECKING:
     import pandas
 
-SAID = ("environment", "behaviour", "learner", "failed", "run")  # parts of an experiment shown in a summary
+SAID = ("environment", "behaviour", "learner", "chosen", "kept", "failed", "run")  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
@@ -174,6 +173,7 @@ class Result:
         between = self.intervals() if self.has_intervals else None
         width = max(map(len, self.names))
         supports: Any = self.experiment.get("support", {})
+        missed: Any = self.experiment.get("not_resolved", {})
         for i, name in enumerate(self.names):
             v = self.values[:, i].mean(axis=0)
             line = f"{name:<{width}}  mean over visits {v @ share:.4g}, from {v[share > 0].min():.4g} to {v[share > 0].max():.4g}"
@@ -184,6 +184,7 @@ class Result:
                 line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
             support = supports.get(name, 1.0)
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
+            line += f", {missed[name]}" if name in missed else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
         collect: Any = self.experiment.get("collect")
         if collect:
@@ -216,6 +217,7 @@ class Result:
             "snapshots": [snapshot.step for snapshot in self.snapshots],
             "experiment": self.experiment,
             "first_state": self.predictor.first_state,
+            **({"freedom": self.predictor.freedom} if self.predictor.freedom else {}),
         }
         metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
         write_whole(Path(path), pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
@@ -244,7 +246,7 @@ class Result:
         if not errors.size:
             raise InputError(self.predictor.no_intervals)
         if method == "asymptotic":
-            half = -scipy.special.ndtri(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
+            half = self.predictor.quantile(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
             out = np.stack([centre - half, centre + half], axis=-1)
         elif method == "bootstrap":
             if not self.models:

@@ -67,7 +67,7 @@ def _predictor(
             seeds.setdefault(int(k), {})[own] = array
     networks = [from_arrays(seeds[k]) for k in sorted(seeds)]
     if not networks:
-        return TablePredictor(described["first_state"])
+        return TablePredictor(described["first_state"], described.get("freedom", 0))
     if spec is not None and isinstance(spec, BoxActionSpec) != isinstance(networks[0], TwinQNetworks):
         raise InputError(f"env: {spec.name} has other actions than {path} was learned with; give the same environment.")
     return network_predictor(networks, arrays.get("points"), spec, targets)

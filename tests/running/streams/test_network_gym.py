@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers.environments import BREAKS, Clock, break_down, broken
+from helpers.environments import BREAKS, HALF, Clock, Walk, break_down, broken, leaning
+from helpers.environments import WALK_QUESTIONS as QUESTIONS
 from helpers.networks import Adam, forward, gradients, numpy_network
 
 import gvfx
@@ -18,41 +19,7 @@ from gvfx.running.plan import Plan
 from gvfx.running.predictor import Scales
 from gvfx.running.streams.network_gym import TOGETHER
 
-HALF = [0.5, 0.5]
 SMALL = gvfx.Deep(hidden=(16,), batch=8, capacity=64, learning_starts=32, target_every=24, q_every=4, m_every=8)
-
-
-class Walk(gym.Env):
-    """A point on a line that goes left or right, with noise; ends at the right, is cut after twelve steps."""
-
-    observation_space = gym.spaces.Box(-5, 5, (2,), np.float32)
-    action_space = gym.spaces.Discrete(2, start=3)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x, self.t = 0.0, 0
-        return self.look(), {}
-
-    def look(self):
-        return np.array([self.x, self.t / 12], np.float32)
-
-    def step(self, action):
-        assert action in (3, 4)
-        self.x += 0.3 * (2 * action - 7) + 0.1 * self.np_random.normal()
-        self.t += 1
-        return self.look(), 1.0 + self.x, self.x > 1, self.t >= 12, {"x": self.x}
-
-
-def leaning(observation):
-    """A function of one observation."""
-    return [0.8, 0.2] if observation[0] > 0 else [0.3, 0.7]
-
-
-QUESTIONS = [
-    gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="reward"),
-    gvfx.GVF(leaning, gvfx.Info("x"), lambda o, a, o2: 0.5 if o2[0] > 0.5 else 0.8, name="place"),
-    gvfx.GVF(leaning, 2.0, 0.7, weight=3.0, name="two"),
-]
 EXPLORER = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer(), gvfx.Linear(1.0, 0.1, 100)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,19 +11,16 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged, InputError
 from gvfx.learners.networks.deep import Deep
-from gvfx.questions.cumulants import Signal
 from gvfx.questions.gvf import GVF, question_names
-from gvfx.questions.policies import ConstantPolicy
 from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.drive import Backend, Stream
 from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY, Measurement
+from gvfx.running.streams.grid_questions import grid_questions, grid_truth
 from gvfx.running.streams.scanned_loop import Engine, ScanState
-from gvfx.truths.lattice import LatticeTruth, continuous_truth, shipped_truth
 from gvfx.worlds.continuous_grid import ContinuousGrid
 
 KINDS = ("observation", "cumulant", "loss of Q", "loss of M")
-TRUTH_EPISODES = 20_000  # episodes per point if no true values are shipped
 
 
 class NetworkScanned(Backend):
@@ -103,29 +99,3 @@ class ScannedNetwork(Stream):
 
     def outcome(self, k: int) -> dict[str, Any]:
         return {"truth": self.run.truth.values}
-
-
-def grid_questions(world: ContinuousGrid, questions: Sequence[GVF]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Target policies [gvf, action], discounts [gvf] and the index of each question's signal [gvf]."""
-    goals = [goal.name for goal in world.goals]
-    policies, discounts, signals = [], [], []
-    for name, q in zip(question_names(questions), questions, strict=True):
-        if not isinstance(q.cumulant, Signal) or q.cumulant.name not in goals:
-            raise InputError(f"{name}.cumulant: the continuous grid has the signals {', '.join(goals)}; use gvfx.Signal(name).")
-        if not isinstance(q.policy, ConstantPolicy) or callable(q.discount):
-            raise InputError(f"{name}: the continuous grid takes constant policies and constant discounts.")
-        policies.append(q.policy.table(1, 4, f"{name}.policy")[0])
-        discounts.append(float(q.discount))
-        signals.append(goals.index(q.cumulant.name))
-    return np.array(policies), np.array(discounts), np.array(signals)
-
-
-def grid_truth(world: ContinuousGrid, policies: np.ndarray, discounts: np.ndarray, signals: np.ndarray) -> LatticeTruth:
-    """The true values shipped with gvfx, or else by Monte Carlo (stored in the user's cache folder)."""
-    if list(signals) != list(range(len(world.goals))) or len(set(discounts)) > 1:
-        raise InputError("questions: give one question per goal, in the goals' order, with one discount.")
-    found = shipped_truth(world, policies, float(discounts[0]))
-    if found is not None:
-        return found
-    cache = Path.home() / ".cache" / "gvfx"
-    return continuous_truth(world, policies, float(discounts[0]), TRUTH_EPISODES, cache=cache)

@@ -129,7 +129,7 @@ def make_agent(
     return act, learn, end
 
 
-def bound(function: Any, agent: TableAgent) -> Callable[[TableAgent], None]:
+def bound(function: Any, agent: Any) -> Callable[[Any], None]:
     """A compiled function for one agent's types, without numba's type lookup at every call."""
     signature = (typeof(agent),)
     function.compile(signature)

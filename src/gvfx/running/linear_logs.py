@@ -1,0 +1,85 @@
+"""Answers from a log with continuous observations: the same features, fits and error bars as in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from gvfx.errors import InputError
+from gvfx.evidence.transitions import Transitions
+from gvfx.features.cells import Cells
+from gvfx.learners.linear import LinearCertaintyEquivalence, unresolved
+from gvfx.questions.gvf import GVF
+from gvfx.questions.reader import Reader, Targets
+from gvfx.running.predictor import LinearPredictor
+from gvfx.running.result import Result, Snapshot
+from gvfx.running.streams.linear_gym import POINTS, nearest
+from gvfx.worlds.spec import BoxSpec
+
+CELLS = 150  # in which it is looked whether an action was ever tried
+
+
+def answered_from_box(log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: np.ndarray, begins: np.ndarray) -> Result:
+    """The result of a log with observations [n, o]; c and gamma [n, gvf] are its signals, begins [n] where episodes begin."""
+    if log.observation.shape != log.next_observation.shape:
+        raise InputError("next_observation: its shape differs from that of observation; give as many numbers in each.")
+    n, size = len(log.action), log.observation.shape[1]
+    reader, targets = Reader(questions), Targets(questions, log.actions)
+    data = Transitions(
+        observation=log.observation.astype(np.float32),
+        action=log.action,
+        following=log.next_observation.astype(np.float32),
+        cumulant=c,
+        discount=gamma,
+        episode=np.cumsum(begins) - 1,
+        first=begins,
+        terminated=log.terminated,
+        pi=np.stack(targets.each(log.next_observation), axis=-1),
+        member=targets.member,
+    )
+    learner = LinearCertaintyEquivalence()
+    choice = learner.choose(data)
+    answers = learner.answers(data, choice)
+    points = data.observation[np.sort(np.random.default_rng(7).choice(n, min(POINTS, n), replace=False))]
+    pi = targets(points)
+    values, errors = answers.values(points, pi)
+    visits = np.zeros((len(points), log.actions), np.int64)
+    np.add.at(visits, (nearest(data.observation, points), data.action), 1)
+    here = np.stack(targets.each(log.observation), axis=-1)
+    support = _support(data, here, log.actions)[targets.member]
+    experiment: dict[str, Any] = {"environment": "a log", "learner": repr(learner), "steps": n}
+    experiment["support"] = dict(zip(reader.names, support.tolist(), strict=True))
+    if missed := unresolved(choice, reader.names):
+        experiment["not_resolved"] = missed
+    if log.behaviour_prob is not None:
+        ratio = here[np.arange(n), data.action][:, targets.member] / log.behaviour_prob[:, None]
+        share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / n
+        experiment["effective"] = dict(zip(reader.names, share.tolist(), strict=True))
+    gvfs, nothing = len(reader.names), np.zeros((1, len(reader.names)))
+    spec = BoxSpec(None, "log", 0, log.actions, 1, Box(-np.inf, np.inf, (size,), np.float32), size)
+    tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
+    return Result(
+        names=reader.names,
+        weights=np.array([q.weight for q in reader.questions], dtype=float),
+        seeds=(0,),
+        steps=np.array([n]),
+        mse=np.full((1, 1, gvfs), np.nan),
+        levels=nothing[None],
+        episodes=np.array([[int(begins.sum())]]),
+        snapshots=(Snapshot(n, values[None], None, visits[None], tried[None], nothing, errors[None]),),
+        truth=np.full((1, gvfs, len(points)), np.nan),
+        seconds=np.zeros(1),
+        experiment=experiment,
+        predictor=LinearPredictor((answers,), points, spec, targets),
+    )
+
+
+def _support(data: Transitions, pi: np.ndarray, actions: int) -> np.ndarray:
+    """The share of each policy's choices, over the log, whose action was ever tried in the same cell, [policy]."""
+    cell = Cells.of(data.observation, CELLS)(data.observation)
+    tried = np.zeros((cell.max() + 1, actions), bool)
+    tried[cell, data.action] = True
+    return (pi * tried[cell][:, :, None]).sum(axis=1).mean(axis=0)

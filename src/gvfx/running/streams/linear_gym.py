@@ -1,0 +1,209 @@
+"""Linear learning in any Gymnasium environment with Discrete actions, stepped from Python with compiled functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces.utils import unflatten as unflatten_space
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.features.scaling import Scaling
+from gvfx.learners.linear import LinearCertaintyEquivalence
+from gvfx.questions.gvf import GVF
+from gvfx.questions.policies import ConstantPolicy
+from gvfx.questions.reader import Reader, Targets
+from gvfx.running.checkpoint import generator_state, set_generator
+from gvfx.running.gym_stepper import NEW_EPISODE, stepper
+from gvfx.running.plan import Plan
+from gvfx.running.predictor import LinearPredictor
+from gvfx.running.record import EMPTY, Measurement, Part, expected_error
+from gvfx.running.streams.linear_agent import LinearAgent
+from gvfx.running.streams.linear_runs import LinearRuns, LinearStream
+from gvfx.running.streams.table_gym import bound
+from gvfx.worlds.spec import BoxSpec, time_limit
+
+POINTS = 64  # observations at which answers are shown and errors estimated
+GROWN = 1.5  # by which the data have grown when the expected error between snapshots is estimated again
+
+
+class LinearGym(LinearRuns):
+    """What the seeds share: the environment, the questions and the compiled functions."""
+
+    one_environment = True
+
+    def __init__(
+        self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: LinearCertaintyEquivalence, plan: Plan
+    ) -> None:
+        self.spec, self.questions = spec, questions
+        Reader(questions)  # refuses signals that cannot be read here
+        self.targets = Targets(questions, spec.actions)
+        self.arrays = spec.space.shape is not None
+        self.constant: np.ndarray | None = None  # [action, policy] if no policy depends on the observation
+        if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
+            self.constant = np.stack(self.targets.each(np.zeros(1)), axis=-1)[0]
+        self.prepare(questions, behaviour, learner, plan, spec.size, spec.actions, time_limit(spec.env))
+        self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first measurement
+        self.points_pi = np.empty(0)  # [point, action, policy]
+        self.said: dict[str, Any] = {}  # by the seeds, at their end
+
+    def begin(self, seed: int) -> SteppedLinear:
+        return SteppedLinear(self, seed)
+
+    def described(self) -> dict[str, Any]:
+        return {"environment": self.spec.name, **super().described(), **self.said}
+
+    def predictor(self, parts: list[Part]) -> LinearPredictor:
+        return LinearPredictor(tuple(part.network for part in parts), self.points, self.spec, self.targets)
+
+    def policies(self, observations: list[Any]) -> np.ndarray:
+        """The distinct target policies at observations, [observation, action, policy]."""
+        if self.constant is not None:
+            return np.broadcast_to(self.constant, (len(observations), *self.constant.shape))
+        batch = np.array(observations) if self.arrays else list(observations)
+        return np.stack(self.targets.each(batch), axis=-1)
+
+    def show_at(self, points: np.ndarray) -> None:
+        """Set the points at which answers are shown."""
+        self.points_pi = self.policies([unflatten_space(self.spec.space, point) for point in points])
+        self.points = points
+
+
+class SteppedLinear(LinearStream):
+    """One seed."""
+
+    run: LinearGym
+
+    def __init__(self, run: LinearGym, seed: int) -> None:
+        spec, lanes, policies = run.spec, run.spec.lanes, len(run.targets.distinct)
+        kept = self.open(run, seed, policies, run.constant)
+        self.reader = Reader(run.questions, None, seed)
+        c, gamma = self.reader.begin(lanes)
+        state, following = np.zeros((2, lanes, spec.size), np.float32)
+        pi, pi_next = np.zeros((2, lanes, spec.actions, policies), np.float32)
+        if run.constant is not None:
+            pi[:] = pi_next[:] = run.constant
+        self.agent = LinearAgent(
+            **self.begun(),
+            member=run.targets.member.astype(np.int64),
+            kept=kept,
+            state=state,
+            following=following,
+            action=np.zeros(lanes, np.int64),
+            policies=pi,
+            policies_next=pi_next,
+            alive=np.ones(lanes),
+            ended=np.zeros(lanes, bool),
+            counts=np.ones(lanes, bool),
+            fresh=np.zeros(lanes, bool),
+            begins=np.zeros(lanes, bool),
+            number=np.zeros(lanes, np.int64),
+            c=c,
+            gamma=gamma,
+        )
+        self.stepper = stepper(spec, self.reader)
+        self.act, self.keep = (bound(function, self.agent) for function in run.compiled[:2])
+        self.done = 0  # episodes
+        self._expected: tuple[int, np.ndarray] | None = None
+
+    def start(self) -> None:
+        if self.t:  # continued from a checkpoint
+            self.run.compiled[3](self.agent)
+        self.stepper.begin(self.agent, self.seed, self.t)
+
+    def advance(self, to: int) -> None:
+        lanes = len(self.agent.action)
+        while self.t < to:
+            self.make_room(lanes)
+            agent, room = self.agent, len(self.agent.kept.action)
+            end = to if room == self.run.learner.capacity else min(to, self.t + room - int(agent.kept.used[0]) - lanes + 1)
+            self._step(agent, end)
+
+    def _step(self, agent: LinearAgent, to: int) -> None:
+        """Step until `to`, or at least once; there is room for the transitions."""
+        act, step, moving = self.act, self.stepper.step, self.run.constant is None
+        try:
+            while True:
+                if moving and np.count_nonzero(agent.fresh):
+                    agent.policies[:] = self.run.policies(self.stepper.seen_now)
+                act(agent)
+                self.done += step(agent, self.learn)
+                if moving:
+                    agent.policies[:] = agent.policies_next
+                if agent.t[0] >= to:
+                    break
+        finally:
+            self.t = int(agent.t[0])
+
+    def learn(self, agent: LinearAgent) -> None:
+        if self.run.constant is None:
+            agent.policies_next[:] = self.run.policies(self.stepper.seen_next)
+        self.keep(agent)
+
+    # --- measuring ---------------------------------------------------------------------------------------------------
+
+    def episodes(self) -> list[int]:
+        return [self.done]
+
+    def at_points(self) -> tuple[np.ndarray, np.ndarray]:
+        run = self.run
+        if run.points is None:
+            seen = self.data.observation
+            chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
+            run.show_at(seen[np.sort(chosen)].copy())
+        assert run.points is not None
+        return run.points, run.points_pi[:, :, run.targets.member]
+
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        gvfs, points_pi = len(self.run.names), self.at_points()
+        if not tables:
+            if self._expected is None or self.t > GROWN * self._expected[0]:
+                errors = self.answers(False, True)[0].values(*points_pi)[1]
+                self._expected = (self.t, expected_error(errors, gvfs))
+            return [Measurement(expected=self._expected[1])]
+        values, errors = self.answers(True, True)[0].values(*points_pi)
+        points, seen = points_pi[0], self.data
+        visits = np.zeros((len(points), self.run.sizes.actions), np.int64)  # each counted at its nearest point
+        np.add.at(visits, (nearest(seen.observation, points), seen.action), 1)
+        return [
+            Measurement(
+                expected=expected_error(errors, gvfs),
+                values=values,
+                variances=EMPTY,
+                visits=visits,
+                behaviour=self.probabilities(points, self.run.points_pi),
+                standard_errors=errors,
+            )
+        ]
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        out = super().outcome(k)
+        if self.unresolved:
+            self.run.said["not_resolved"] = self.unresolved
+        if self.agent.kept.used[1] > self.run.learner.capacity:
+            self.run.said["kept"] = f"a random {self.run.learner.capacity:,} of {int(self.agent.kept.used[1]):,} transitions"
+        return out
+
+    def resumed(self) -> str:
+        return NEW_EPISODE
+
+    def state(self) -> dict[str, np.ndarray]:
+        own = {"noise": generator_state(self.reader.noise), "episodes": np.array([self.done, self.stepper.episode])}
+        own |= {} if self.run.points is None else {"points": self.run.points}
+        return super().state() | own
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().restore(arrays)
+        set_generator(self.reader.noise, arrays["noise"])
+        self.done, self.stepper.episode = (int(n) for n in arrays["episodes"])
+        if self.run.points is None and "points" in arrays:
+            self.run.show_at(arrays["points"].copy())
+
+
+def nearest(observations: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The index of the point [point, o] nearest to each observation [n, o], in scaled units."""
+    scaling = Scaling.of(observations)
+    at = scaling(points)
+    pieces = np.array_split(observations, max(1, len(observations) // 4096))
+    return np.concatenate([((scaling(part)[:, None] - at) ** 2).sum(axis=2).argmin(axis=1) for part in pieces])

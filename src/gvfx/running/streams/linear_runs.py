@@ -1,0 +1,224 @@
+"""Linear learning in any world: plans on cells, features chosen as data grow, answers when they are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gvfx.behaviours.base import Behaviour
+from gvfx.evidence.cell_model import CellModel, cell_model
+from gvfx.evidence.outcomes import widened
+from gvfx.evidence.transitions import Transitions
+from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.features.cells import Cells
+from gvfx.kernel import Sizes
+from gvfx.learners.half_samples import FREEDOM, Answers
+from gvfx.learners.linear import LinearCertaintyEquivalence, unresolved
+from gvfx.learners.selection import Choice
+from gvfx.questions.cumulants import Constant
+from gvfx.questions.gvf import GVF, Stacked, expand, question_names, stack
+from gvfx.questions.policies import uniform_policy
+from gvfx.rng import seed_streams
+from gvfx.running.checkpoint import fill, tables
+from gvfx.running.drive import Backend, Stream
+from gvfx.running.plan import Plan
+from gvfx.running.streams.linear_agent import FIRST, Kept, LinearAgent, make_lanes, no_transitions, transitions, with_room
+from gvfx.worlds.spec import skeleton_mdp
+
+CELLS = {1: 400, 2: 400}  # cells of so many inputs
+MANY = 150  # cells of more inputs
+INITIAL_M = 5.0  # the variance M of pairs without data
+LATE = 200_000  # transitions from which features are chosen again only for snapshots
+SIGNS = (0.2, 0.5)  # gains from resolution at which a behaviour begins to follow the targets, and does nothing else
+
+
+class LinearRuns(Backend):
+    """What the seeds share: the questions over cells, and compiled functions."""
+
+    learner: LinearCertaintyEquivalence
+
+    def prepare(
+        self,
+        questions: Sequence[GVF],
+        behaviour: Behaviour,
+        learner: LinearCertaintyEquivalence,
+        plan: Plan,
+        size: int,
+        actions: int,
+        horizon: int | None,
+    ) -> None:
+        """size: numbers in an observation; horizon: steps after which episodes are truncated."""
+        self.behaviour, self.learner, self.plan = behaviour, learner, plan
+        self.planner, self.size, self.horizon = behaviour.on_cells(), size, horizon
+        asked = expand(questions)
+        self.names = question_names(asked)
+        self.weights = np.array([q.weight for q in asked], dtype=float)
+        self.varying = any(callable(q.discount) for q in asked)
+        self.rows = CELLS.get(size, MANY)
+        self.pairs = self.rows * actions
+        skeleton = skeleton_mdp(self.rows, actions, horizon)
+        self.asked: Stacked = stack([_on_cells(q, name) for q, name in zip(asked, self.names, strict=True)], skeleton)
+        self.replans = frozenset(self.planner.stops(plan.steps, skeleton))
+        self.looks = frozenset(learner.stops(plan.steps))
+        self.sizes = Sizes(len(self.names), actions)
+        self.rule = self.planner.rule(self.sizes)
+        self.compiled = make_lanes(self.sizes, self.rule)
+
+
+def _on_cells(q: GVF, name: str) -> GVF:
+    """A question as a table of cells needs it; its policy, cumulants and varying discounts come from transitions."""
+    discount = 1.0 if callable(q.discount) else q.discount
+    return replace(q, policy=uniform_policy(), cumulant=Constant(0.0), discount=discount, name=name)
+
+
+class LinearStream(Stream):
+    """One seed: the agent's arrays, and the features chosen so far."""
+
+    run: LinearRuns
+    agent: LinearAgent
+
+    def open(self, run: LinearRuns, seed: int, policies: int, constant: np.ndarray | None) -> Kept:
+        """Prepare all but the agent, which the world completes; constant [action, policy]: policies without observations."""
+        self.run, self.seeds, self.seed = run, (seed,), seed
+        self.stops = run.replans | run.looks
+        self.choice: Choice | None = None
+        self._answers: tuple[int, bool, Answers, Choice] | None = None
+        self._known: tuple[int, CellModel] | None = None
+        room = min(FIRST, run.learner.capacity)
+        return no_transitions(run.size, len(run.names), run.sizes.actions, constant, policies, room)
+
+    def begun(self) -> dict[str, Any]:
+        """The agent's fields that do not depend on how the world is stepped; at first all observations are one cell."""
+        run = self.run
+        world = skeleton_mdp(run.rows + 1, run.sizes.actions, run.horizon)
+        return {
+            "behaviour": run.planner.begin(widened(run.asked), world),
+            "cells": Cells.of(np.zeros((1, run.size), np.float32), 1),
+            "m": np.full((run.rows + 1, run.sizes.actions, len(run.names)), INITIAL_M),
+            "rng": seed_streams(self.seed),
+            "t": np.zeros(2, np.int64),
+            "mu": np.zeros(run.sizes.actions),
+            "given": np.zeros((run.sizes.actions, len(run.names))),
+        }
+
+    def make_room(self, steps: int) -> None:
+        """Room for further transitions, up to the learner's capacity."""
+        kept, most = self.agent.kept, self.run.learner.capacity
+        needed = min(int(kept.used[0]) + steps, most)
+        if needed > len(kept.action):
+            self.agent = self.agent._replace(kept=with_room(kept, min(max(needed, 2 * len(kept.action)), most)))
+
+    @property
+    def data(self) -> Transitions:
+        return transitions(self.agent.kept, self.agent.member)
+
+    # --- plans -------------------------------------------------------------------------------------------------------
+
+    @property
+    def known(self) -> CellModel:
+        if self._known is None or self._known[0] != self.t:
+            self._known = (self.t, self._model(self._cells(), None, 0.0))
+        return self._known[1]
+
+    def _cells(self) -> Cells:
+        return Cells.of(self.data.observation, self.run.rows)
+
+    def _model(self, cells: Cells, errors: np.ndarray | None, share: float) -> CellModel:
+        run = self.run
+        return cell_model(self.data, cells, run.asked, run.rows, run.horizon, run.varying, errors, share)
+
+    def pause(self, stop: int) -> None:
+        run = self.run
+        if stop in run.looks and self.agent.kept.used[0] <= LATE:
+            self.choice = run.learner.choose(self.data, self.seed)
+        if not (stop in run.replans or (stop in run.looks and run.planner.needs_variance)):
+            return
+        cells, errors, share = self._cells(), None, 0.0
+        if stop in run.replans:
+            if self.choice is None:
+                self.choice = run.learner.choose(self.data, self.seed)
+            errors = run.learner.fit(self.data, self.choice, halved=True).errors(self.data)
+            share = following(self.choice)
+        model = self._model(cells, errors, share)
+        self.agent = self.agent._replace(cells=cells)
+        if run.planner.needs_variance:
+            own = np.where(model.tried[:, :, None], model.variance(), INITIAL_M)
+            self.agent.m[:] = own
+        if stop in run.replans:
+            run.planner.refresh(self.agent.behaviour, model)
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def answers(self, fresh: bool, intervals: bool) -> tuple[Answers, Choice]:
+        """The answers now, and the features behind them; unless `fresh`, with the features chosen last."""
+        kept = self._answers
+        if kept is not None and kept[0] == self.t and kept[1] >= intervals:
+            return kept[2], kept[3]
+        choice = self.choice
+        if fresh or choice is None:
+            choice = self.run.learner.choose(self.data, self.seed)
+        found = self.run.learner.answers(self.data, choice, self.seed, intervals)
+        self._answers = (self.t, intervals, found, choice)
+        return found, choice
+
+    def at_points(self) -> tuple[np.ndarray, np.ndarray]:
+        """The points [point, o] at which answers are shown, and the policies there [1 or point, action, gvf]."""
+        raise NotImplementedError
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """As `ErrorBelow.bound`, from the half-samples at the points."""
+        points, pi = self.at_points()
+        values, errors = self.answers(False, True)[0].values(points, pi)
+        return until.from_errors(values, errors, self.run.weights, FREEDOM, looks)
+
+    def probabilities(self, points: np.ndarray, policies: np.ndarray) -> np.ndarray:
+        """The behaviour's probabilities [point, action]; policies [point, action, policy]."""
+        agent, mu = self.agent, np.empty((len(points), self.run.sizes.actions))
+        before = [array.copy() for array in (agent.rng, agent.state, agent.policies)]
+        self.run.compiled[2](agent, points.astype(np.float32), np.ascontiguousarray(policies, np.float32), mu)
+        for array, old in zip((agent.rng, agent.state, agent.policies), before, strict=True):
+            array[...] = old
+        return mu
+
+    def episodes(self) -> list[int]:
+        return [int(self.agent.t[1])]
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        found, choice = self.answers(True, True)
+        self.unresolved = unresolved(choice, self.run.names)
+        return {"network": found}
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        arrays = dict(tables(self.agent)) | {"cells.side": np.array(self.agent.cells.side)}
+        if self.choice is not None:
+            arrays |= {f"choice.{name}": array for name, array in self.choice.arrays().items()}
+        return arrays
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        kept = len(arrays["kept.action"])
+        if kept > len(self.agent.kept.action):
+            self.agent = self.agent._replace(kept=with_room(self.agent.kept, kept))
+        cells = self.agent.cells
+        scaling = type(cells.scaling)(*(arrays[f"cells.scaling.{name}"].copy() for name in cells.scaling._fields))
+        own = {name: arrays[f"cells.{name}"].copy() for name in ("low", "high", "centres", "inputs")}
+        self.agent = self.agent._replace(cells=Cells(scaling=scaling, side=int(arrays["cells.side"]), **own))
+        fill(self.agent, arrays)
+        chosen = {name[7:]: array for name, array in arrays.items() if name.startswith("choice.")}
+        self.choice = Choice.from_arrays(chosen) if chosen else None
+        self.t = int(self.agent.t[0])
+
+
+def following(choice: Choice) -> float:
+    """The share of actions that follow the target policies: all of them where resolution and not chance limits the answers.
+
+    It is judged by how much the full resolution predicts better than half of it.  Where chance is all that is left there is no
+    gain, and the design's prediction of the error holds.
+    """
+    coarse = choice.halved.mean()
+    gain = 1 - choice.score.mean() / coarse if coarse > 0 else 0.0
+    return float(np.clip((gain - SIGNS[0]) / (SIGNS[1] - SIGNS[0]), 0.0, 1.0))
