@@ -21,6 +21,6 @@ def test_every_public_behaviour_and_learner_has_its_line():
     page = (DOCS / "behaviours.md").read_text()
     for name in [*public_classes(gvfx.Behaviour), *public_classes(gvfx.Learner)]:
         assert page.count(f"\n| `{name}` |") == 1
-    assert "| `OptimalDesign` | yes |  |  | evidence |" in page
-    assert "| `GVFExplorer` | yes | yes | yes | variance |" in page
-    assert "| `TwinCritics` |  |  | yes |  |" in page
+    assert "| `OptimalDesign` | yes | yes |  |  | evidence |" in page
+    assert "| `GVFExplorer` | yes | yes | yes | yes | variance |" in page
+    assert "| `TwinCritics` |  |  |  | yes |  |" in page

@@ -35,8 +35,9 @@ RIGHT = [gvfx.GVF([0.0, 1.0], gvfx.Reward(), 0.9, name="right"), gvfx.GVF([0.5, 
 def test_values_and_intervals_of_a_world_that_is_known():
     result = gvfx.evaluate_log(drift(), RIGHT)
     assert result.predict(np.array([1.0]))[0] == pytest.approx(9.9, abs=0.15)  # at the right end it stays near 1
-    low, high = result.intervals(np.array([0.5]))[1]
+    low, high = result.intervals(np.array([0.5]), level=0.999)[1]
     assert low < 5.0 < high  # by symmetry
+    assert high - low < 1.5
     assert result.experiment["support"] == {"right": pytest.approx(1.0, abs=0.02), "both": pytest.approx(1.0, abs=0.02)}
     assert result.intervals().shape == (2, 64, 2)
 

@@ -101,7 +101,11 @@ def test_wrong_learners(learner, sentence):
 @pytest.mark.parametrize(
     ("kind", "parts", "words"),
     [
-        ("networks", {"behaviour": gvfx.OptimalDesign()}, "OptimalDesign runs on tables only; for networks choose gvfx.GVFE"),
+        (
+            "networks",
+            {"behaviour": gvfx.OptimalDesign()},
+            "OptimalDesign runs on tables and linear features only; for networks choose gvfx.GVFE",
+        ),
         (
             "box_actions",
             {"behaviour": gvfx.OptimalDesign()},
@@ -123,7 +127,7 @@ def test_methods_of_another_kind(kind, parts, words):
 
 def test_a_wrapper_supports_what_it_wraps():
     assert gvfx.Floor(gvfx.Follow([0.5, 0.5])).supports == {"tables"}
-    assert gvfx.Blend(gvfx.GVFExplorer(), gvfx.RoundRobin()).supports == {"tables", "networks"}
+    assert gvfx.Blend(gvfx.GVFExplorer(), gvfx.RoundRobin()).supports == {"tables", "linear", "networks"}
     assert gvfx.Blend(gvfx.GVFExplorer(), gvfx.SuccessorRepresentation()).supports == {"tables"}  # networks keep one rule's value
     assert gvfx.Hold(gvfx.Actor()).supports == {"box_actions"}
     assert gvfx.Hold(gvfx.Floor(gvfx.Uniform())).supports == set()

@@ -120,7 +120,7 @@ def evaluate_log(log: Log | Columns, questions: Sequence[GVF], *, save: str | Pa
     """
     if save is not None:
         check_writable(save, "save")
-    checked = as_log(log)
+    checked: Checked = as_log(log)
     result = _answered(checked, questions) if checked.observation.ndim == 1 else _answered_from_box(checked, questions)
     if save is not None:
         result.save(save)

@@ -63,7 +63,7 @@ def _predictor(
     seeds: dict[int, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith("answers."):
-            _, k, own = name.split(".")
+            _, k, own = name.split(".", 2)
             seeds.setdefault(int(k), {})[own] = array
     networks = [from_arrays(seeds[k]) for k in sorted(seeds)]
     if not networks:

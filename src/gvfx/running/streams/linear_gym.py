@@ -44,7 +44,7 @@ class LinearGym(LinearRuns):
         if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
             self.constant = np.stack(self.targets.each(np.zeros(1)), axis=-1)[0]
         self.prepare(questions, behaviour, learner, plan, spec.size, spec.actions, time_limit(spec.env))
-        self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first measurement
+        self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first snapshot
         self.points_pi = np.empty(0)  # [point, action, policy]
         self.said: dict[str, Any] = {}  # by the seeds, at their end
 
@@ -64,10 +64,13 @@ class LinearGym(LinearRuns):
         batch = np.array(observations) if self.arrays else list(observations)
         return np.stack(self.targets.each(batch), axis=-1)
 
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """The distinct target policies at flat observations [point, o], [point, action, policy]."""
+        return self.policies([unflatten_space(self.spec.space, point) for point in points])
+
     def show_at(self, points: np.ndarray) -> None:
         """Set the points at which answers are shown."""
-        self.points_pi = self.policies([unflatten_space(self.spec.space, point) for point in points])
-        self.points = points
+        self.points, self.points_pi = points, self.at(points)
 
 
 class SteppedLinear(LinearStream):
@@ -147,24 +150,24 @@ class SteppedLinear(LinearStream):
         return [self.done]
 
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
-        run = self.run
-        if run.points is None:
-            seen = self.data.observation
-            chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
-            run.show_at(seen[np.sort(chosen)].copy())
-        assert run.points is not None
-        return run.points, run.points_pi[:, :, run.targets.member]
+        seen, run = self.data.observation, self.run
+        chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
+        points = seen[np.sort(chosen)].copy()
+        return points, run.at(points)[:, :, run.targets.member]
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
-        gvfs, points_pi = len(self.run.names), self.at_points()
+        run, gvfs, seen = self.run, len(self.run.names), self.data
         if not tables:
             if self._expected is None or self.t > GROWN * self._expected[0]:
-                errors = self.answers(False, True)[0].values(*points_pi)[1]
+                errors = self.answers(False, True)[0].values(*self.at_points())[1]
                 self._expected = (self.t, expected_error(errors, gvfs))
             return [Measurement(expected=self._expected[1])]
-        values, errors = self.answers(True, True)[0].values(*points_pi)
-        points, seen = points_pi[0], self.data
-        visits = np.zeros((len(points), self.run.sizes.actions), np.int64)  # each counted at its nearest point
+        if run.points is None:
+            run.show_at(self.at_points()[0])
+        assert run.points is not None
+        points = run.points
+        values, errors = self.answers(True, True)[0].values(points, run.points_pi[:, :, run.targets.member])
+        visits = np.zeros((len(points), run.sizes.actions), np.int64)  # each counted at its nearest point
         np.add.at(visits, (nearest(seen.observation, points), seen.action), 1)
         return [
             Measurement(
@@ -172,7 +175,7 @@ class SteppedLinear(LinearStream):
                 values=values,
                 variances=EMPTY,
                 visits=visits,
-                behaviour=self.probabilities(points, self.run.points_pi),
+                behaviour=self.probabilities(points, run.points_pi),
                 standard_errors=errors,
             )
         ]

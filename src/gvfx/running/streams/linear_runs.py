@@ -165,7 +165,7 @@ class LinearStream(Stream):
         return found, choice
 
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
-        """The points [point, o] at which answers are shown, and the policies there [1 or point, action, gvf]."""
+        """The points [point, o] at which errors are estimated now, and the policies there [1 or point, action, gvf]."""
         raise NotImplementedError
 
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
