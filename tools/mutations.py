@@ -121,7 +121,7 @@ RATES = [  # Table 2 and App. B.3.2: the baselines, GVFExplorer, SR and BPS of e
 TEXT = [  # exploration, first values, clips, worlds, questions and lengths of the tabular settings
     *variants(TABULAR, "Linear(1.0, last, 500)", PRESETS, ("500", "5_000"), ("1.0", "0.5")),
     Mutation("behaviours/wrappers.py", "floor: float = 1e-3", "floor: float = 1e-2", PRESETS),
-    Mutation(TABULAR, "initial_q: float = 1.0", "initial_q: float = 0.0", PRESETS),
+    Mutation(TABULAR, "initial_q: float = 1.0\n    explorer_q", "initial_q: float = 0.0\n    explorer_q", PRESETS),
     Mutation(TABULAR, "explorer_q: float = 1.0", "explorer_q: float = 2.0", PRESETS),
     Mutation(TABULAR, "initial_m: float = 5.0", "initial_m: float = 1.0", PRESETS),
     Mutation(TABULAR, "explorer_q=2.0", "explorer_q=1.0", PRESETS),
@@ -178,7 +178,7 @@ TEXT = [  # exploration, first values, clips, worlds, questions and lengths of t
     Mutation("reproduce/curves.py", "\nSEEDS = 25", "\nSEEDS = 10", PRINTED),
     Mutation("reproduce/curves.py", "TUNING_STEPS = 800_000", "TUNING_STEPS = 400_000", PRINTED),
 ]
-METHODS = [  # SR and BPS in the preset `paper`; those of `authors` belong below this line
+METHODS = [  # SR, BPS and GVFExplorer in both presets
     Mutation("behaviours/successor.py", "temperature: float = 100.0", "temperature: float = 1.0", PRESETS),
     Mutation("behaviours/successor.py", '"entries"] = "rows"', '"entries"] = "entries"', PRESETS),
     Mutation("behaviours/successor.py", "discount: float = 0.99", "discount: float = 0.9", PRESETS),
@@ -187,7 +187,37 @@ METHODS = [  # SR and BPS in the preset `paper`; those of `authors` belong below
     Mutation("behaviours/search.py", "ratio_low: float = 1e-3", "ratio_low: float = 1e-2", PRESETS),
     Mutation("behaviours/search.py", "ratio_high: float = 10.0", "ratio_high: float = 2.0", PRESETS),
     Mutation(TABULAR, '"Uniform": lambda rate: RandomPolicies()', '"Uniform": lambda rate: BEHAVIOURS["Uniform"](rate)', PRESETS),
-    Mutation("learners/episodic.py", "smallest_m: float = 1e-4", "smallest_m: float = 0.0", PRESETS),
+    Mutation(TABULAR, '{"smallest_m": 0.0}', '{"smallest_m": 1e-4}', PRESETS),
+    Mutation(TABULAR, "GVFExplorer(smallest_m=1e-4)", "GVFExplorer()", PRESETS),
+    *variants(
+        TABULAR,
+        '_greedy = partial(SuccessorRepresentation, choice="first", update="entries", when="episode", floor=1e-3)',
+        PRESETS,
+        ('"first"', '"boltzmann"'),
+        ('"entries"', '"rows"'),
+        ('"episode"', '"step"'),
+        ("1e-3", "1e-2"),
+    ),
+    Mutation(TABULAR, 'choice="boltzmann", temperature=1.0', 'choice="boltzmann", temperature=100.0', PRESETS),
+    *variants(
+        TABULAR,
+        'AuthorsSuccessor(0.0, 0.0, "states", "gvf")',
+        PRESETS,
+        ("(0.0,", "(0.1,"),
+        (" 0.0,", " 1.0,"),
+        ('"states"', '"pairs"'),
+        ('"gvf"', '"policy"'),
+    ),
+    Mutation(TABULAR, "epsilon: float = 0.1", "epsilon: float = 0.0", PRESETS),
+    *variants(
+        TABULAR,
+        'BehaviourPolicySearch(rate, 1.0, 1e300, 1e-3, 1.0, "ratio")',
+        PRESETS,
+        ("rate, 1.0", "rate, 100.0"),
+        ("1e300", "1.0"),
+        ("1e-3, 1.0", "1e-3, 10.0"),
+        ('"ratio"', '"softmax"'),
+    ),
 ]
 NETWORKS = [  # the continuous grid: Table 2, Table 3, Algorithm 1, App. B.4
     *variants(
@@ -202,7 +232,10 @@ NETWORKS = [  # the continuous grid: Table 2, Table 3, Algorithm 1, App. B.4
     Mutation(GRID, "STEPS = 1_000_000  #", "STEPS = 2_000_000  #", PRESETS),
     *variants(GRID, "EPSILON = Linear(1.0, 0.0, 4000)", PRESETS, ("4000", "40"), ("0.0,", "0.1,"), ("1.0", "0.9")),
     Mutation(GRID, "SuccessorRepresentation(temperature=10.0)", "SuccessorRepresentation(temperature=1.0)", PRESETS),
-    *variants(GRID, '4 if preset == "authors" else 8', PRINTED, ("4 if", "8 if"), ("else 8", "else 4")),
+    Mutation(GRID, "m_every=4, alpha", "m_every=8, alpha", PRINTED),
+    Mutation(GRID, "AUTHORS_PER = (0.6, 0.2)", "AUTHORS_PER = (0.6, 1.0)", PRINTED),
+    Mutation(GRID, "AUTHORS_EXPLORER_PER = (0.8, 0.6)", "AUTHORS_EXPLORER_PER = (0.6, 0.6)", PRINTED),
+    Mutation("behaviours/variance_softmax.py", "Linear(1.0, 0.1, 50_000)", "Linear(1.0, 0.1, 5_000)", PRINTED),
     Mutation(GRID, "final_rate=0.03", "final_rate=0.3", PRINTED),
     Mutation(GRID, '"GVFExplorer": 5.19', '"GVFExplorer": 5.91', PRESETS),
     Mutation(GRID, '"GVFExplorer": 3.87', '"GVFExplorer": 3.78', PRESETS),

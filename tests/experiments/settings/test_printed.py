@@ -8,9 +8,11 @@ from __future__ import annotations
 import pytest
 
 import gvfx
+from gvfx.behaviours.variance_softmax import VarianceSoftmax
 from gvfx.experiments.settings import grid, limit, mujoco, tabular
 from gvfx.learners.networks.deep import Deep
 from gvfx.reproduce import ITEMS, curves
+from gvfx.schedules import Linear
 from gvfx.worlds.continuous_grid import ContinuousGrid, Goal, authors_grid, paper_grid
 from gvfx.worlds.mujoco import DOMAINS
 
@@ -143,6 +145,17 @@ def test_what_differs_in_the_presets_of_the_continuous_grid():
     assert (paper.learner.m_every, authors.learner.m_every) == (8, 4)
     assert ours.learner == Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
     assert grid.RATES["Uniform"] == 5e-3  # the paper leaves it out: that of GVFExplorer
+
+
+@pytest.mark.parametrize(("method", "alpha", "beta_share"), [("GVFExplorer", 0.8, 0.6), ("RoundRobin", 0.6, 0.2)])
+def test_the_authors_launcher_on_the_continuous_grid(method, alpha, beta_share):
+    """A softmax over the mean of M instead of Eq. 3, no floor, other constants of prioritised replay."""
+    made = grid.CONTINUOUS.experiment(method, "authors", replay="prioritised")
+    assert (made.learner.alpha, made.learner.beta, made.learner.beta_share) == (alpha, 0.4, beta_share)
+    softmax = VarianceSoftmax(temperature=Linear(1.0, 0.1, 50_000), smallest_m=0.1)
+    inside = softmax if method == "GVFExplorer" else gvfx.RoundRobin()
+    assert made.behaviour == gvfx.Epsilon(inside, Linear(1.0, 0.0, 4000))
+    assert "SR" not in grid.AUTHORS_METHODS  # their SR on networks is another algorithm
 
 
 # --- Walker and Cheetah ------------------------------------------------------------------------------------------
