@@ -30,10 +30,12 @@ class Shape(NamedTuple):
 
     widths: tuple[int, ...]  # the inputs' and every layer's
     waves: int
+    exponential: bool = False
 
     @classmethod
     def of(cls, network: Any) -> Shape:
-        return cls((len(network.weights[0]), *map(len, network.biases)), network.frequencies.shape[1])
+        widths = (len(network.weights[0]), *map(len, network.biases))
+        return cls(widths, network.frequencies.shape[1], network.exponential)
 
 
 class Net(NamedTuple):
@@ -60,7 +62,7 @@ def as_net(network: Any, scales: Scales) -> Net:
 @cache
 def _forward(shape: Shape) -> Callable[..., Any]:
     """Evaluates the network at an observation; the last of its `depth` layers is in layers[depth % 2]."""
-    widths, waves = shape
+    widths, waves, _ = shape
     size, depth = widths[0] - 2 * waves, len(widths) - 1
     ends = np.cumsum([(widths[k] + 1) * widths[k + 1] for k in range(depth)])
 
@@ -99,6 +101,7 @@ def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[C
     """The functions `decide` and `episode_end`; shape: of the variance network, if the behaviour uses it."""
     probabilities, end, (gvfs, actions) = rule.probabilities, rule.episode_end, sizes
     forward, depth = (_forward(shape), len(shape.widths) - 1) if shape else (None, 0)
+    exponential = shape is not None and shape.exponential
 
     @whole
     def decide(state, net, t, observation, distinct, member, given, mu, rng):
@@ -112,7 +115,8 @@ def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[C
             for a in range(actions):
                 for i in range(gvfs):
                     z = y[a * gvfs + i]
-                    m[a, i] = net.square[i] * (max(z, 0.0) + math.log1p(math.exp(-abs(z))))  # softplus
+                    variance = math.exp(z) if exponential else max(z, 0.0) + math.log1p(math.exp(-abs(z)))  # or softplus
+                    m[a, i] = net.square[i] * variance
         probabilities(state, t, 0, 0, pi, m, mu)
         return choose(mu, actions, uniform(rng, BEHAVIOUR))
 
