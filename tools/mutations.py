@@ -172,6 +172,8 @@ TEXT = [  # exploration, first values, clips, worlds, questions and lengths of t
     Mutation(TABULAR, "_semi_greedy,\n        2_000_000", "_semi_greedy,\n        1_000_000", PRINTED),
     Mutation(TABULAR, "        _four_rooms,\n        4_000_000", "        _four_rooms,\n        2_000_000", PRINTED),
     Mutation(TABULAR, "_forty,\n        2_000_000", "_forty,\n        1_000_000", PRINTED),
+    Mutation(TABULAR, "published_lead=91", "published_lead=90", PRINTED),
+    Mutation(GRID, '"prioritised": 66.0}', '"prioritised": 67.0}', PRINTED),
     Mutation("worlds/gridworld.py", "slip: float = 0.1,\n    horizon", "slip: float = 0.2,\n    horizon", PRINTED),
     Mutation("worlds/gridworld.py", "500,\n    grouping", "1000,\n    grouping", PRINTED),
     Mutation("worlds/gridworld.py", "doors = (4, 15)", "doors = (5, 15)", PRINTED),

@@ -100,6 +100,13 @@ def test_the_rates_of_a_setting_with_one_thing_changed(name):
     assert tuple(gvfx.paper[name].rates[m] for m in methods) == ABLATION_RATES[name] and gvfx.paper[name].rate_m == 0.8
 
 
+def test_the_printed_leads_of_gvfexplorer():
+    """The last columns of tab:summary_tabular_perf and tab:mse_in_cont_env; nothing is printed for the other settings."""
+    leads = {name: setting.published_lead for name, setting in gvfx.paper.items() if setting.published_lead is not None}
+    assert leads == {"same": 79, "distinct": 91, "fourrooms": 48, "fourrooms-visit": 48, "forty": 29}
+    assert grid.PUBLISHED_LEADS == {"uniform": 69, "prioritised": 66}
+
+
 def test_the_numbers_of_seeds_and_the_tuning_protocol():
     """25 runs, 10 in the studies of rates and features (captions of App. B.3), the lowest MSE after 800,000 steps."""
     assert (curves.SEEDS, curves.ABLATION_SEEDS, curves.TUNING_STEPS) == (25, 10, 800_000)

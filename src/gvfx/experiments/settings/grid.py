@@ -35,6 +35,7 @@ PUBLISHED = {  # Table 3
     "uniform": {"SR": 21.7, "Mixture": 18.25, "RoundRobin": 16.78, "GVFExplorer": 5.19},
     "prioritised": {"SR": 112.0, "Mixture": 14.7, "RoundRobin": 11.62, "GVFExplorer": 3.87},
 }
+PUBLISHED_LEADS = {"uniform": 69.0, "prioritised": 66.0}  # its last column, in percent
 BEHAVIOURS: dict[str, Behaviour] = {
     **{name: kind() for name, kind in behaviours_for("networks").items()},
     "SR": SuccessorRepresentation(temperature=10.0),
