@@ -159,6 +159,11 @@ class DeepUpdates:
         target = m_target(delta, b.discounts, v)  # Eq. 6 (eq:sarsa-m-update)
         return jax.lax.stop_gradient(target) - self._taken(m(b.observation), b.action)
 
+    def squares(self, learning: DeepLearning, rows: jax.Array) -> jax.Array:
+        """Mean square action values [gvf] of the transitions in replay rows [row, column]."""
+        b = self.parts(rows)
+        return (self._taken(learning.q.first(self.gvfs)(b.observation), b.action) ** 2).mean(axis=0)
+
     def update_q(self, learning: DeepLearning, batch: jax.Array, weight: jax.Array) -> tuple[DeepLearning, jax.Array]:
         def loss(q: Heads) -> tuple[jax.Array, jax.Array]:
             delta = self.q_errors(q, learning.target_q, batch)
