@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gvfx.experiments.settings.grid import OURS as OURS
 from gvfx.report import statistics
 from gvfx.report.colours import SPARE
 from gvfx.report.page import DataTable, Series
@@ -18,7 +19,6 @@ from gvfx.reproduce.curves import AnyCurve
 from gvfx.reproduce.source import Source
 from gvfx.running.result import Result
 
-OURS = "GVFExplorer"  # the paper's method
 
 
 class Verdict(StrEnum):
