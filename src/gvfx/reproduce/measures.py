@@ -20,7 +20,6 @@ from gvfx.reproduce.source import Source
 from gvfx.running.result import Result
 
 
-
 class Verdict(StrEnum):
     """Our error beside the printed one."""
 
