@@ -29,6 +29,9 @@ PRINTED = "tests/experiments/settings/test_printed.py"
 UPDATES = "tests/learners/networks/test_deep_updates.py"
 COPIES = "tests/learners/networks/test_target_copies.py"
 REPLAY = "tests/learners/networks/test_replay.py"
+CALIBRATED = "tests/behaviours/test_calibrated.py"
+CALIBRATE = "tests/running/test_calibrate.py"
+NETWORK_GYM = "tests/running/streams/test_network_gym.py"
 
 TABULAR = "experiments/settings/tabular.py"
 GRID = "experiments/settings/grid.py"
@@ -38,6 +41,7 @@ DEEP = "learners/networks/deep.py"
 DEEP_UPDATES = "learners/networks/deep_updates.py"
 CRITICS = "learners/networks/twin_critics.py"
 ACTOR = "behaviours/actor.py"
+SCALES = "behaviours/calibrated.py"
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
@@ -317,7 +321,19 @@ IMPORTANCE_WEIGHTS = [  # of prioritised replay in the losses of M and of SR's o
     Mutation(DEEP_UPDATES, "(weight[:, None] * reward_error**2).mean(axis=0)", "(reward_error**2).mean(axis=0)", UPDATES),
     Mutation(DEEP_UPDATES, "(weight * (aim - value) ** 2).mean()", "((aim - value) ** 2).mean()", UPDATES),
 ]
-MUTATIONS = [*RATES, *TEXT, *METHODS, *NETWORKS, *ALGORITHM_2, *LEARNING, *IMPORTANCE_WEIGHTS]
+CALIBRATION = [  # the scales of calibrate=True, compiled and over arrays, and the weights of reported errors
+    Mutation(SCALES, "m[a, i] * state.scales.factor[i]", "m[a, i]", CALIBRATED),
+    Mutation(SCALES, "share = max(1.0 / scales.steps[0], rate)", "share = 1.0 / scales.steps[0]", CALIBRATED),
+    Mutation(SCALES, "(q[i] * q[i] - scales.square[i])", "(abs(q[i]) - scales.square[i])", CALIBRATED),
+    Mutation(SCALES, "smallest = min(smallest, scales.square[i])", "smallest = max(scales.square[i], 0.0)", CALIBRATED),
+    Mutation(SCALES, "m * state[1].factor", "m", CALIBRATED),
+    Mutation(SCALES, "xp.maximum(steps / total, min(steps * rate, 1.0))", "steps / total", CALIBRATED),
+    Mutation(SCALES, "1 / xp.where(known, square, smallest), 1.0)", "1 / xp.where(known, square, smallest), 0.0)", CALIBRATED),
+    Mutation(SCALES, "rate: float = 1e-4", "rate: float = 1e-3", CALIBRATED),
+    Mutation("running/drive.py", "or not self.calibrated else answered", "or self.calibrated else answered", CALIBRATE),
+    Mutation("running/streams/network_gym.py", "rows)) * self.scales.unit**2", "rows)) * self.scales.unit", NETWORK_GYM),
+]
+MUTATIONS = [*RATES, *TEXT, *METHODS, *NETWORKS, *ALGORITHM_2, *LEARNING, *IMPORTANCE_WEIGHTS, *CALIBRATION]
 
 
 def changed(source: str, mutation: Mutation) -> str:

@@ -28,6 +28,7 @@ def test_the_running_mean_by_hand():
     for n, square in enumerate([3.0, 5.0, 1.0], 1):  # a plain mean at first
         scales = noted(scales, np.array([square]), 1, 0.01, np)
         assert scales.steps == [n] and scales.square[0] == pytest.approx(np.mean([3.0, 5.0, 1.0][:n]))
+    assert Calibrated(gvfx.GVFExplorer()).rate == 1e-4  # about the last 10,000 steps, as the docs say
     later = noted(scales._replace(steps=np.array([1000.0])), np.array([11.0]), 8, 0.01, np)
     assert later.square[0] == pytest.approx(0.92 * 3.0 + 0.08 * 11.0) and later.steps == [1008]
     assert noted(later, np.array([11.0]), 500, 0.01, np).square[0] == 11.0  # more steps than are remembered
