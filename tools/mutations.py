@@ -315,6 +315,19 @@ LEARNING = [  # SR on networks, prioritised replay, the targets of Q and M
     Mutation("learners/networks/replay.py", "return index, weight / weight.max()", "return index, weight", REPLAY),
     Mutation("learners/networks/replay.py", "jnp.full(steps, replay.largest)", "jnp.full(steps, 1.0)", REPLAY),
 ]
+LOG_SPACE = [  # M in log space, the preset `stabilised` of the continuous grid
+    Mutation(DEEP_UPDATES, "LARGEST_RATIO = 10.0", "LARGEST_RATIO = 1e9", LOG_M),
+    Mutation(DEEP_UPDATES, "return (1 - jax.lax.stop_gradient(ratio)) * jnp.log(m)", "return error**2", LOG_M),
+    Mutation(DEEP_UPDATES, 'exponential=learner.m_output == "exp"', "exponential=False", LOG_M),
+    Mutation(GRID, 'STABILISED: dict[str, Any] = {"m_output": "exp"}', "STABILISED: dict[str, Any] = {}", PRINTED),
+    Mutation(
+        GRID,
+        "TUNING_STEPS, TUNING_SEEDS, FIRST_TUNING_SEED = 400_000",
+        "TUNING_STEPS, TUNING_SEEDS, FIRST_TUNING_SEED = 4_000",
+        PRINTED,
+    ),
+    Mutation(GRID, "FIRST_TUNING_SEED = 400_000, 4, 100", "FIRST_TUNING_SEED = 400_000, 4, 0", PRINTED),
+]
 IMPORTANCE_WEIGHTS = [  # of prioritised replay in the losses of M and of SR's own networks
     Mutation(DEEP_UPDATES, "(weight[:, None] * error**2).mean(axis=0)", "(error**2).mean(axis=0)", UPDATES),
     Mutation(DEEP_UPDATES, "(weight[:, None, None] * psi_error**2).mean()", "(psi_error**2).mean()", UPDATES),

@@ -117,7 +117,8 @@ def uncovered(series: Sequence[Series]) -> tuple[list[Series], str]:
     said = []
     for line in series:
         means = np.asarray(line.mean, dtype=float)
-        below = next((s for s in out if np.isfinite(means).any() and np.array_equal(means, s.mean, equal_nan=True)), None)
+        drawn = [s for s in out if np.array_equal(means, np.asarray(s.mean, dtype=float), equal_nan=True)]
+        below = drawn[0] if drawn and np.isfinite(means).any() else None
         if below is not None:
             said.append(f"{line.name} lies exactly on {below.name}")
         out.append(line if below is None else replace(line, dashed=True))

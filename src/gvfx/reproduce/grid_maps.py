@@ -59,8 +59,12 @@ def value_error(b: Build) -> list[Exhibit]:
 
 def cell_by_cell(b: Build, results: dict[str, Result], k: int) -> DataTable:
     """How the errors of the methods at snapshot k compare, inside and outside the goals' discs."""
-    inside = paper_grid().inside(lattice_points()).any(axis=1)
-    parts = {"everywhere": np.ones(POINTS, dtype=bool), "in the goals' discs": inside, "outside the discs": ~inside}
+    inside = np.asarray(paper_grid().inside(lattice_points()).any(axis=1))
+    parts: dict[str, np.ndarray] = {
+        "everywhere": np.ones(POINTS, dtype=bool),
+        "in the goals' discs": inside,
+        "outside the discs": ~inside,
+    }
     errors = {m: np.abs(r.snapshots[k].values - r.truth) for m, r in results.items()}
     note = f"At step {results[OURS].snapshots[k].step:,}. In a disc: cells that have their centre inside it."
     return by_part(b, "value-error-cells", "Continuous grid: value errors cell by cell", errors, parts, note)

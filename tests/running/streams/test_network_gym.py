@@ -259,19 +259,20 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
 
 
 @pytest.mark.parametrize(
-    "behaviour",
+    ("behaviour", "m_output"),
     [
-        pytest.param(gvfx.Uniform(), marks=pytest.mark.slow),
-        gvfx.Mixture(),
-        EXPLORER,
-        gvfx.Blend(gvfx.RoundRobin(), gvfx.GVFExplorer(), 0.3),
-        gvfx.SuccessorRepresentation(),
+        pytest.param(gvfx.Uniform(), "softplus", marks=pytest.mark.slow),
+        (gvfx.Mixture(), "softplus"),
+        (EXPLORER, "softplus"),
+        (EXPLORER, "exp"),
+        (gvfx.Blend(gvfx.RoundRobin(), gvfx.GVFExplorer(), 0.3), "softplus"),
+        (gvfx.SuccessorRepresentation(), "softplus"),
     ],
     ids=repr,
 )
-def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour):
+def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour, m_output):
     """Also with waves, weights and after an episode has ended."""
-    learner = gvfx.Deep(**{**SMALL.__dict__, "waves": 3})
+    learner = gvfx.Deep(**{**SMALL.__dict__, "waves": 3, "m_output": m_output})
     run = open_backend(Walk(), QUESTIONS, behaviour, learner, plan=Plan.checked(200, None, ()))
     stream = run.begin(1)
     stream.start()

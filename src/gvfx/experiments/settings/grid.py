@@ -42,7 +42,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "SR": SuccessorRepresentation(temperature=10.0),
     "Explorer+Uniform": Blend(GVFExplorer(), Uniform(), 0.5),
 }
-STABILISED = {"m_output": "exp"}  # what the preset `stabilised` changes of GVFExplorer's learner: M in log space
+STABILISED: dict[str, Any] = {"m_output": "exp"}  # what the preset `stabilised` changes of GVFExplorer's learner: M in log space
 AUTHORS_PER = (0.6, 0.2)  # alpha, beta_share in the authors' launchers: of the baselines,
 AUTHORS_EXPLORER_PER = (0.8, 0.6)  # and of GVFExplorer
 RECOMMENDED = Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
