@@ -29,6 +29,7 @@ PRINTED = "tests/experiments/settings/test_printed.py"
 UPDATES = "tests/learners/networks/test_deep_updates.py"
 COPIES = "tests/learners/networks/test_target_copies.py"
 REPLAY = "tests/learners/networks/test_replay.py"
+LOG_M = "tests/learners/networks/test_m_in_log_space.py"
 CALIBRATED = "tests/behaviours/test_calibrated.py"
 CALIBRATE = "tests/running/test_calibrate.py"
 NETWORK_GYM = "tests/running/streams/test_network_gym.py"
@@ -346,7 +347,7 @@ CALIBRATION = [  # the scales of calibrate=True, compiled and over arrays, and t
     Mutation("running/drive.py", "or not self.calibrated else answered", "or self.calibrated else answered", CALIBRATE),
     Mutation("running/streams/network_gym.py", "rows)) * self.scales.unit**2", "rows)) * self.scales.unit", NETWORK_GYM),
 ]
-MUTATIONS = [*RATES, *TEXT, *METHODS, *NETWORKS, *ALGORITHM_2, *LEARNING, *IMPORTANCE_WEIGHTS, *CALIBRATION]
+MUTATIONS = [*RATES, *TEXT, *METHODS, *NETWORKS, *ALGORITHM_2, *LEARNING, *IMPORTANCE_WEIGHTS, *CALIBRATION, *LOG_SPACE]
 
 
 def changed(source: str, mutation: Mutation) -> str:
