@@ -321,16 +321,10 @@ LOG_SPACE = [  # M in log space, the preset `stabilised` of the continuous grid
     Mutation(DEEP_UPDATES, "return (1 - jax.lax.stop_gradient(ratio)) * jnp.log(m)", "return error**2", LOG_M),
     Mutation(DEEP_UPDATES, 'exponential=learner.m_output == "exp"', "exponential=False", LOG_M),
     Mutation(GRID, 'STABILISED: dict[str, Any] = {"m_output": "exp"}', "STABILISED: dict[str, Any] = {}", PRINTED),
-    Mutation(
-        GRID,
-        "TUNING_STEPS, TUNING_SEEDS, FIRST_TUNING_SEED = 400_000",
-        "TUNING_STEPS, TUNING_SEEDS, FIRST_TUNING_SEED = 4_000",
-        PRINTED,
-    ),
-    Mutation(GRID, "FIRST_TUNING_SEED = 400_000, 4, 100", "FIRST_TUNING_SEED = 400_000, 4, 0", PRINTED),
+    *variants(GRID, "FIRST_TUNING_SEED = 400_000, 4, 100", PRINTED, ("400_000", "4_000"), (" 100", " 1")),
 ]
 IMPORTANCE_WEIGHTS = [  # of prioritised replay in the losses of M and of SR's own networks
-    Mutation(DEEP_UPDATES, "(weight[:, None] * error**2).mean(axis=0)", "(error**2).mean(axis=0)", UPDATES),
+    Mutation(DEEP_UPDATES, "(weight[:, None] * each).mean(axis=0)", "each.mean(axis=0)", UPDATES),
     Mutation(DEEP_UPDATES, "(weight[:, None, None] * psi_error**2).mean()", "(psi_error**2).mean()", UPDATES),
     Mutation(DEEP_UPDATES, "(weight[:, None] * reward_error**2).mean(axis=0)", "(reward_error**2).mean(axis=0)", UPDATES),
     Mutation(DEEP_UPDATES, "(weight * (aim - value) ** 2).mean()", "((aim - value) ** 2).mean()", UPDATES),

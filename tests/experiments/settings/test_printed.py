@@ -5,6 +5,8 @@ What the paper leaves open is that of docs/presets.md; the rates of the main set
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import gvfx
@@ -152,6 +154,16 @@ def test_what_differs_in_the_presets_of_the_continuous_grid():
     assert (paper.learner.m_every, authors.learner.m_every) == (8, 4)
     assert ours.learner == Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
     assert grid.RATES["Uniform"] == 5e-3  # the paper leaves it out: that of GVFExplorer
+
+
+def test_the_stabilised_preset_changes_how_gvfexplorer_learns_m():
+    """Everything else is as in `paper`; rates are chosen on seeds that no table reports."""
+    for method in grid.METHODS:
+        paper, stabilised = (grid.CONTINUOUS.experiment(method, preset) for preset in ("paper", "stabilised"))
+        expected = replace(paper.learner, m_output="exp") if method == "GVFExplorer" else paper.learner
+        assert stabilised == replace(paper, learner=expected)
+    chosen = grid.tuning_curve("GVFExplorer", 1e-3)
+    assert (chosen.first_seed, chosen.steps, chosen.preset) == (100, 400_000, "stabilised") and grid.SEEDS == 10
 
 
 @pytest.mark.parametrize(("method", "alpha", "beta_share"), [("GVFExplorer", 0.8, 0.6), ("RoundRobin", 0.6, 0.2)])
