@@ -51,6 +51,7 @@ PAPER = [
     ("fig:cum_value_scaled_Exp", "", "forty-goals", "forty-goals.png"),
     ("fig:FR_rho_exp_sarsa", "", "importance-sampling", "importance-sampling.png importance-sampling.md"),
     ("tab:mse_in_cont_env", "", "table3", "table3.md"),
+    ("tab:mse_in_cont_env", "authors", "table3-authors", "table3-authors.md"),
     (
         "fig:mse1_sub1",
         "",

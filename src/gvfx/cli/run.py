@@ -47,8 +47,8 @@ def run(
         str,
         typer.Option(
             "--preset",
-            help="paper (its text), authors (their code; not walker, cheetah), stabilised (continuous) or recommended (continuous, "
-            "walker, cheetah).",
+            help="paper (its text), authors (their code; not walker, cheetah), stabilised (continuous) or recommended "
+            "(continuous, walker, cheetah).",
             autocompletion=completion.presets,
         ),
     ] = "paper",

@@ -29,6 +29,9 @@ class Verdict(StrEnum):
     DIVERGED = statistics.DIVERGED
 
 
+VERDICTS = "inside CI: the printed number lies in our 95 % interval; better or worse: ours is lower or higher."
+
+
 def verdict(published: float, ours: Estimate) -> Verdict:
     """Whether the printed number lies in our interval, ours is lower (better) or higher (worse), or all our runs diverged."""
     if ours.diverged:

@@ -22,7 +22,7 @@ from gvfx.reproduce.curves import (
     sweep_curves,
     tuned_curves,
 )
-from gvfx.reproduce.measures import LEAD, OURS, Finals, final_errors, printed_row, steps_reached, verdict
+from gvfx.reproduce.measures import LEAD, OURS, VERDICTS, Finals, final_errors, printed_row, steps_reached, verdict
 from gvfx.reproduce.sections import TUNING, WINNERS
 from gvfx.reproduce.source import Source
 
@@ -66,7 +66,7 @@ def _table1(b: Build) -> list[Exhibit]:
             "Does the printed number reproduce?",
             ["setting", "preset", *METHODS, "ranking"],
             verdicts,
-            "inside CI: the printed number lies in our 95 % interval; better or worse: ours is lower or higher.",
+            VERDICTS,
         ),
         _statistics_table(b),
     ]
