@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gvfx.experiments.settings.grid import FEWER_SEEDS, DeepCurve
+from gvfx.experiments.settings.grid import SR_SEEDS, DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve
 from gvfx.experiments.settings.mujoco import MujocoCurve
 from gvfx.experiments.settings.tabular import MAIN, METHODS, RATES, paper
@@ -47,7 +47,7 @@ def seeds_of(curve: AnyCurve, asked: int | None, own: int = SEEDS) -> range:
     Runs that choose a learning rate begin at another seed than those that are reported.
     """
     deep = curve if isinstance(curve, DeepCurve) else None
-    count = asked or (min(own, FEWER_SEEDS) if deep and deep.method == "SR" else own)
+    count = asked or (min(own, SR_SEEDS) if deep and deep.method == "SR" else own)
     first = deep.first_seed if deep else 0
     return range(first, first + count)
 
