@@ -8,8 +8,9 @@ import numpy as np
 
 from gvfx.experiments.settings.grid import (
     AUTHORS_METHODS,
-    FEWER_SEEDS,
+    AUTHORS_SEEDS,
     METHODS,
+    PRIORITY_SEEDS,
     PUBLISHED,
     PUBLISHED_LEADS,
     REPLAYS,
@@ -184,7 +185,7 @@ ITEMS = (
         _curves_of(_authors),
         _table3(_authors, "Preset authors: their world, behaviour and constants. Their SR on networks is left out."),
         NETWORKS,
-        FEWER_SEEDS,
+        AUTHORS_SEEDS,
         rank=1,
     ),
     Item(
@@ -243,7 +244,7 @@ ITEMS = (
         lambda tuned: list(PRIORITIES.values()),
         _priorities,
         NETWORKS,
-        FEWER_SEEDS,
+        PRIORITY_SEEDS,
         rank=2,
     ),
     Item(
