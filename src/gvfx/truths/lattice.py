@@ -49,6 +49,10 @@ class LatticeTruth:
         squared = (np.asarray(estimates) - self.values) ** 2
         return squared[:, self.outside].mean(axis=1) if outside_only else squared.mean(axis=1)
 
+    def evenly(self) -> np.ndarray:
+        """The same share of every point, [point]."""
+        return np.full(len(self.points), 1 / len(self.points))
+
     @property
     def noise(self) -> np.ndarray:
         """Mean squared standard error per GVF [gvf]: the MSE of a perfect prediction."""

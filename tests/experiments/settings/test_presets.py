@@ -63,43 +63,96 @@ def explored(behaviour):
     return behaviour.behaviour.schedule, behaviour.floor, behaviour.behaviour.behaviour
 
 
-@pytest.mark.parametrize("preset", tabular.PRESETS)
-def test_behaviours_of_the_tabular_presets(preset):
+TEXT_SR = {
+    "rate": 0.25,
+    "choice": "boltzmann",
+    "temperature": 100.0,
+    "discount": 0.99,
+    "update": "rows",
+    "when": "step",
+    "weights": "pairs",
+    "per": "policy",
+    "floor": 0.0,
+}
+AUTHORS_SR = {**TEXT_SR, "choice": "first", "update": "entries", "when": "episode", "floor": 1e-3}
+TEXT_BPS = {
+    "rate": 0.5,
+    "scale": 100.0,
+    "largest_step": 1.0,
+    "ratio_low": 1e-3,
+    "ratio_high": 10.0,
+    "parameters": "softmax",
+}
+AUTHORS_BPS = {**TEXT_BPS, "scale": 1.0, "largest_step": 1e300, "ratio_high": 1.0, "parameters": "ratio"}
+
+
+def test_behaviours_of_the_preset_paper():
     """The table of docs/presets.md."""
-    setting, authors = gvfx.paper["same"], preset == "authors"
-    made = {method: explored(setting.behaviour(method, preset=preset)) for method in METHODS}
-    for method, (epsilon, floor, _) in made.items():
-        assert epsilon == Linear(1.0, 0.1 if authors and method == "SR" else 0.0, 500) and floor == 0.001
+    made = {method: explored(gvfx.paper["same"].behaviour(method)) for method in METHODS}
+    for epsilon, floor, _ in made.values():
+        assert epsilon == Linear(1.0, 0.0, 500) and floor == 0.001
     inside = {method: behaviour for method, (_, _, behaviour) in made.items()}
-    assert inside["GVFExplorer"] == gvfx.GVFExplorer()
+    assert inside["GVFExplorer"] == gvfx.GVFExplorer() and inside["GVFExplorer"].smallest_m == 0.0
     assert inside["RoundRobin"] == gvfx.RoundRobin() and inside["Mixture"] == gvfx.Mixture()
-    assert inside["Uniform"] == (RandomPolicies() if authors else gvfx.Uniform())
-    assert asdict(inside["SR"]) == {
-        "rate": 0.25,
-        "choice": "boltzmann",
-        "temperature": 1.0 if authors else 100.0,
-        "discount": 0.99,
-        "update": "entries" if authors else "rows",
-    }
-    assert asdict(inside["BPS"]) == {
-        "step_size": 0.5,
-        "scale": 1.0 if authors else 100.0,
-        "largest_step": 1e300 if authors else 1.0,
-        "ratio_low": 1e-3,
-        "ratio_high": 1.0 if authors else 10.0,
-        "parameters": "ratio" if authors else "softmax",
-    }
+    assert inside["Uniform"] == gvfx.Uniform()
+    assert asdict(inside["SR"]) == TEXT_SR and asdict(inside["BPS"]) == TEXT_BPS
+
+
+def test_behaviours_of_the_preset_authors():
+    """The table of docs/presets.md; SR and BPS have epsilon outermost, chosen once per episode."""
+    made = {method: gvfx.paper["same"].behaviour(method, preset="authors") for method in METHODS}
+    for method in ("GVFExplorer", "RoundRobin", "Mixture", "Uniform"):
+        epsilon, floor, _ = explored(made[method])
+        assert epsilon == Linear(1.0, 0.0, 500) and floor == 0.001
+    inside = {method: explored(made[method])[2] for method in ("GVFExplorer", "RoundRobin", "Mixture", "Uniform")}
+    assert inside["GVFExplorer"] == gvfx.GVFExplorer(smallest_m=1e-4)
+    assert inside["RoundRobin"] == gvfx.RoundRobin() and inside["Mixture"] == gvfx.Mixture()
+    assert inside["Uniform"] == RandomPolicies()
+    for method, last, options in (("SR", 0.1, AUTHORS_SR), ("BPS", 0.0, AUTHORS_BPS)):
+        outer = made[method]
+        assert isinstance(outer, gvfx.Epsilon) and (outer.schedule, outer.when) == (Linear(1.0, last, 500), "episode")
+        assert asdict(outer.behaviour) == options
+
+
+@pytest.mark.parametrize(
+    ("method", "last", "options"),
+    [
+        ("SR", 0.0, {"choice": "first", "floor": 1e-3}),
+        ("SR-epsilon0", 0.0, {"choice": "first", "floor": 1e-3}),
+        ("SR-boltzmann", 0.0, {"choice": "boltzmann", "temperature": 1.0, "floor": 0.0}),
+    ],
+)
+def test_sr_of_the_authors_launcher_for_forty_gvfs(method, last, options):
+    """Epsilon to 0, Q from 0, weights per state, one representation per GVF (run_martha_scaled.sh); the named variants too."""
+    forty = gvfx.paper["forty"]
+    made = forty.behaviour(method, preset="authors")
+    assert made.schedule == Linear(1.0, last, 500)
+    assert asdict(made.behaviour) == {**AUTHORS_SR, "weights": "states", "per": "gvf", **options}
+    assert forty.learner(behaviour=method, preset="authors").initial_q == 0.0
+
+
+def test_named_variants_of_sr():
+    """Greedy in the text's form; epsilon to 0 and Boltzmann with temperature 1 in the authors'."""
+    same = gvfx.paper["same"]
+    assert asdict(explored(same.behaviour("SR-greedy"))[2]) == {**TEXT_SR, "choice": "greedy"}
+    for t in (1, 10, 1000):
+        assert asdict(explored(same.behaviour(f"SR-{t}"))[2]) == {**TEXT_SR, "temperature": float(t)}
+    variants = {method: same.behaviour(method, preset="authors") for method in ("SR-epsilon0", "SR-boltzmann")}
+    assert [v.schedule for v in variants.values()] == [Linear(1.0, 0.0, 500), Linear(1.0, 0.1, 500)]
+    assert asdict(variants["SR-epsilon0"].behaviour) == AUTHORS_SR
+    boltzmann = {"choice": "boltzmann", "temperature": 1.0, "floor": 0.0}
+    assert asdict(variants["SR-boltzmann"].behaviour) == {**AUTHORS_SR, **boltzmann}
 
 
 @pytest.mark.parametrize(("name", "q", "explorer_q", "m"), [("same", 1.0, 1.0, 5.0), ("forty", 1.0, 2.0, 0.5)])
 def test_learners_of_the_tabular_presets(name, q, explorer_q, m):
-    """The table of docs/presets.md and the lines below it."""
+    """The table of docs/presets.md and the lines below it; the authors bound M inside mu, not in the table."""
     setting = gvfx.paper[name]
     for method, start in (("GVFExplorer", explorer_q), ("Uniform", q)):
         paper, authors = (setting.experiment(method, preset) for preset in ("paper", "authors"))
         rates = {"rate_q": setting.rates[method], "rate_m": setting.rate_m}
         assert paper.learner == gvfx.ExpectedSarsa(**rates, initial_q=start, initial_m=m)
-        assert authors.learner == gvfx.EpisodicExpectedSarsa(**rates, initial_q=start, initial_m=m, smallest_m=1e-4)
+        assert authors.learner == gvfx.EpisodicExpectedSarsa(**rates, initial_q=start, initial_m=m, smallest_m=0.0)
         assert (paper.average_episodes, authors.average_episodes) == (0, 500)
     ratios = [setting.learner("ImportanceSampling", preset=preset) for preset in ("paper", "authors")]
     assert [(learner.ratio_low, learner.ratio_high) for learner in ratios] == [(0.0, 10.0), (1e-3, 1.0)]

@@ -12,7 +12,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.kernel import BehaviourRule, Sizes, whole
 from gvfx.learners.half_samples import FREEDOM
 from gvfx.learners.linear import LinearCertaintyEquivalence
-from gvfx.questions.gvf import GVF
+from gvfx.questions.gvf import GVF, calibrated_weights
 from gvfx.rng import CUMULANTS, ENVIRONMENT, normal, uniform
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import TablePredictor
@@ -105,11 +105,14 @@ class LinearCompiled(LinearRuns):
         behaviour: Behaviour,
         learner: LinearCertaintyEquivalence,
         plan: Plan,
+        calibrate: bool = False,
     ) -> None:
         self.world = world
         self.policies, self.discounts, self.signals = grid_questions(world, questions)
         self.truth = grid_truth(world, self.policies, self.discounts, self.signals)
-        self.prepare(questions, behaviour, learner, plan, 2, len(MOVES), world.horizon)
+        self.prepare(questions, behaviour, learner, plan, 2, len(MOVES), world.horizon, calibrate)
+        if calibrate:  # of the errors, against the true values
+            self.weights = self.weights * calibrated_weights(self.truth.values, self.truth.evenly())
         self.loop = make_loop(self.sizes, self.rule, len(world.goals), len(world.centres), world.distance == "euclidean")
         self.begin(0).advance(0)  # compile before seeds run in parallel
 

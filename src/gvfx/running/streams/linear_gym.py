@@ -32,9 +32,16 @@ class LinearGym(LinearRuns):
     """What the seeds share: the environment, the questions and the compiled functions."""
 
     one_environment = True
+    knows_truth = False
 
     def __init__(
-        self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: LinearCertaintyEquivalence, plan: Plan
+        self,
+        spec: BoxSpec,
+        questions: Sequence[GVF],
+        behaviour: Behaviour,
+        learner: LinearCertaintyEquivalence,
+        plan: Plan,
+        calibrate: bool = False,
     ) -> None:
         self.spec, self.questions = spec, questions
         Reader(questions)  # refuses signals that cannot be read here
@@ -43,7 +50,7 @@ class LinearGym(LinearRuns):
         self.constant: np.ndarray | None = None  # [action, policy] if no policy depends on the observation
         if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
             self.constant = np.stack(self.targets.each(np.zeros(1)), axis=-1)[0]
-        self.prepare(questions, behaviour, learner, plan, spec.size, spec.actions, time_limit(spec.env))
+        self.prepare(questions, behaviour, learner, plan, spec.size, spec.actions, time_limit(spec.env), calibrate)
         self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first snapshot
         self.points_pi = np.empty(0)  # [point, action, policy]
         self.said: dict[str, Any] = {}  # by the seeds, at their end

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import rescale
 from gvfx.evidence.cell_model import CellModel, cell_model
 from gvfx.evidence.outcomes import widened
 from gvfx.evidence.transitions import Transitions
@@ -49,6 +50,7 @@ class LinearRuns(Backend):
         size: int,
         actions: int,
         horizon: int | None,
+        calibrate: bool,
     ) -> None:
         """size: numbers in an observation; horizon: steps after which episodes are truncated."""
         self.behaviour, self.learner, self.plan = behaviour, learner, plan
@@ -56,11 +58,13 @@ class LinearRuns(Backend):
         asked = expand(questions)
         self.names = question_names(asked)
         self.weights = np.array([q.weight for q in asked], dtype=float)
+        self.calibrated = calibrate
         self.varying = any(callable(q.discount) for q in asked)
         self.rows = CELLS.get(size, MANY)
         self.pairs = self.rows * actions
         skeleton = skeleton_mdp(self.rows, actions, horizon)
-        self.asked: Stacked = stack([_on_cells(q, name) for q, name in zip(asked, self.names, strict=True)], skeleton)
+        on_cells = [_on_cells(q, name) for q, name in zip(asked, self.names, strict=True)]
+        self.asked: Stacked = stack(on_cells, skeleton, "calibrated" if calibrate else None)
         self.replans = frozenset(self.planner.stops(plan.steps, skeleton))
         self.looks = frozenset(learner.stops(plan.steps))
         self.sizes = Sizes(len(self.names), actions)
@@ -145,6 +149,7 @@ class LinearStream(Stream):
         model = self._model(cells, errors, share)
         self.agent = self.agent._replace(cells=cells)
         if run.planner.needs_variance:
+            rescale(run.planner, self.agent.behaviour, model)
             own = np.where(model.tried[:, :, None], model.variance(), INITIAL_M)
             self.agent.m[:] = own
         if stop in run.replans:
