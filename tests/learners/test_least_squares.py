@@ -13,8 +13,8 @@ from gvfx.features.kernel import Kernel, farthest_points
 from gvfx.features.lattice import Lattice
 from gvfx.features.scaling import Scaling
 from gvfx.learners import least_squares
+from gvfx.learners.basis import Basis
 from gvfx.learners.least_squares import penalty, solved, sums
-from gvfx.learners.linear_fit import Basis
 
 
 def bases(data):

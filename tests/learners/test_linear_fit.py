@@ -12,9 +12,11 @@ from gvfx.features.kernel import Kernel
 from gvfx.features.lattice import Lattice
 from gvfx.features.scaling import Scaling
 from gvfx.learners import least_squares, linear_fit
+from gvfx.learners.basis import Basis
 from gvfx.learners.half_samples import Answers, answered, splits
 from gvfx.learners.least_squares import Rows
-from gvfx.learners.linear_fit import Basis, Range, fitted
+from gvfx.learners.limits import Range
+from gvfx.learners.linear_fit import fitted
 
 
 def lattice_basis(data, side=6, strength=0.01):

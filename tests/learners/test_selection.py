@@ -12,8 +12,8 @@ import gvfx
 from gvfx.features.kernel import Kernel
 from gvfx.features.lattice import Lattice
 from gvfx.features.scaling import Scaling
+from gvfx.learners.basis import Basis
 from gvfx.learners.linear import unresolved
-from gvfx.learners.linear_fit import Basis
 from gvfx.learners.selection import Choice, choose, score
 
 

@@ -60,6 +60,32 @@ class Lattice:
         return sp.csr_array(sum(part.T @ part for part in along))
 
 
+def squares(rows: sp.csr_array, action: np.ndarray, actions: int, among: np.ndarray) -> list[sp.csr_array]:
+    """[action] of features times features [size, size], summed over a lattice's features [n, size] where `among` [n] holds."""
+    size, corners = rows.shape[1], rows.nnz // max(1, rows.shape[0])
+    if not rows.shape[0]:
+        return [sp.csr_array((size, size)) for _ in range(actions)]
+    first, weight = rows.indices.reshape(-1, corners)[:, 0], rows.data.reshape(-1, corners)
+    total = np.zeros((actions, size, corners, corners))
+    _squares(first, weight, action, among, total)
+    offsets = rows.indices[:corners] - rows.indices[0]  # of a cell's corners from its first
+    out = []
+    for own in total:
+        used = np.flatnonzero(own[:, 0, 0] + own[:, -1, -1])
+        row = np.broadcast_to(used[:, None, None] + offsets[:, None], (len(used), corners, corners))
+        column = np.broadcast_to(used[:, None, None] + offsets, (len(used), corners, corners))
+        entries = (own[used].ravel(), (row.ravel(), column.ravel()))
+        out.append(sp.csr_array(sp.coo_array(entries, shape=(size, size))))
+    return out
+
+
+def scattered(rows: sp.csr_array, action: np.ndarray, actions: int, among: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Features times columns [n, k], [action, size, k], summed over a lattice's features [n, size] where `among` [n] holds."""
+    total = np.zeros((actions, rows.shape[1], columns.shape[1]))
+    _scatter(rows.indptr, rows.indices, rows.data, action, among, np.ascontiguousarray(columns, float), total)
+    return total
+
+
 def _differences(side: int) -> sp.sparray:
     """Second differences [side - 2, side]."""
     return sp.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(side - 2, side))
@@ -92,3 +118,25 @@ def _hats(points, low, high, side, index, weight):
                 index[t, 2 * j + 1] = node + 1
                 weight[t, 2 * j + 1] = amount * share
             known *= 2
+
+
+@stored(nogil=True)
+def _squares(first, weight, action, among, total):
+    """Add the products of every point's weights [n, corner] to those of its action and cell, [action, node, corner, corner]."""
+    n, corners = weight.shape
+    for t in range(n):
+        if among[t]:
+            own = total[action[t], first[t]]
+            for j in range(corners):
+                for k in range(corners):
+                    own[j, k] += weight[t, j] * weight[t, k]
+
+
+@stored(nogil=True)
+def _scatter(start, index, weight, action, among, columns, total):
+    """Add every point's columns [n, k], times its features, to those of its action, [action, size, k]."""
+    for t in range(columns.shape[0]):
+        if among[t]:
+            for j in range(start[t], start[t + 1]):
+                for i in range(columns.shape[1]):
+                    total[action[t], index[j], i] += weight[j] * columns[t, i]

@@ -1,9 +1,11 @@
 r"""Error bars of linear answers: half-samples of episodes, each fitted again at half the resolution.
 
-Three times the episodes are split into two halves at random, and each half is fitted with half the features.  The squared error
-of an answer is the mean over the six of $(\hat V_{half} - \hat V)^2$: a half-sample differs from the whole by as much as the
+Four times the episodes are split into two halves at random, and each half is fitted with half the features.  The squared error
+of an answer is the mean over the eight of $(\hat V_{half} - \hat V)^2$: a half-sample differs from the whole by as much as the
 whole differs from the truth through chance, and the coarser features add what the resolution matters for, which chance alone
-would not show.  Intervals use Student's t with six degrees of freedom.  A bias that both resolutions share is not seen.
+would not show.  The two halves of a split mirror each other, so intervals use Student's t with four degrees of freedom.  Values
+that are small beside the question's others are smoothed by the features in a way that both resolutions share: the standard error
+is at least a share `SMALLEST` of the root mean square value.  Any other bias that both resolutions share is not seen.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ import numpy as np
 
 from gvfx.evidence.transitions import Transitions
 from gvfx.features.kernel import Kernel
+from gvfx.learners.basis import Basis
 from gvfx.learners.least_squares import sums
-from gvfx.learners.linear_fit import Basis, Fit, Range, fitted
+from gvfx.learners.limits import Range
+from gvfx.learners.linear_fit import Fit, fitted
 
-SPLITS = 3
-FREEDOM = 2 * SPLITS  # degrees of freedom of the error bars
+SPLITS = 4
+FREEDOM = SPLITS  # degrees of freedom of the error bars
+SMALLEST = 3e-4  # standard error, as a share of a question's root mean square value
+ROUNDS = 40  # of iterations: error bars need fewer than answers
 FEWEST = 16  # episodes; with fewer, stretches of transitions take their place
 
 
@@ -31,6 +37,7 @@ class Answers:
     halves: tuple[Fit, ...]
     visited: np.ndarray  # bool [size at half the resolution]
     supported: np.ndarray  # bool [gvf]: whether every action that the target policy may take was ever tried
+    least: np.ndarray  # [gvf] the smallest standard error
 
     def values(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Answers and their standard errors, each [gvf, n], at observations [n, o] with policies pi [1 or n, action, gvf].
@@ -44,13 +51,13 @@ class Answers:
         off = [(half.values(observations, pi) - values) ** 2 for half in self.halves]
         basis = self.fit.basis if isinstance(self.fit.basis.features, Kernel) else self.halves[0].basis
         known = basis.covered(self.visited, observations) & self.supported[:, None]
-        return values, np.where(known, np.sqrt(np.mean(off, axis=0)), np.inf)
+        return values, np.where(known, np.sqrt(np.mean(off, axis=0) + self.least[:, None] ** 2), np.inf)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
         out = self.fit.basis.arrays() | {"range": np.stack(self.fit.within)}
         out |= {f"weights.{k}": fit.weights for k, fit in enumerate((self.fit, *self.halves))}
-        return out | {"visited": self.visited, "supported": self.supported}
+        return out | {"visited": self.visited, "supported": self.supported, "least": self.least}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Answers:
@@ -59,7 +66,7 @@ class Answers:
         within = Range(*arrays["range"])
         weights = [arrays[f"weights.{k}"] for k in range(sum(name.startswith("weights.") for name in arrays))]
         halves = tuple(Fit(basis.halved(), own, within) for own in weights[1:])
-        return cls(Fit(basis, weights[0], within), halves, arrays["visited"], arrays["supported"])
+        return cls(Fit(basis, weights[0], within), halves, arrays["visited"], arrays["supported"], arrays["least"])
 
 
 def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = True) -> Answers:
@@ -71,7 +78,7 @@ def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = T
     asked = data.pi.max(axis=0)[:, data.member]  # [action, gvf]
     supported = np.array(asked[~tried].sum(axis=0) == 0)
     if not intervals:
-        return Answers(fit, (), np.zeros(0, bool), supported)
+        return Answers(fit, (), np.zeros(0, bool), supported, np.zeros(data.gvfs))
     coarse = basis.halved()
     if isinstance(basis.features, Kernel):
         total = total.first(coarse.size)  # the first features of the kernel are those of half its centres
@@ -83,8 +90,9 @@ def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = T
     for chosen in splits(data.episode, seed):
         half, rest = (rows.part(own, coarse, coarse.size) for own in (chosen, ~chosen))
         own = sums(half)
-        halves += [fitted(half, coarse, own, within), fitted(rest, coarse, total - own, within)]
-    return Answers(fit, tuple(halves), visited, supported)
+        halves += [fitted(half, coarse, own, within, ROUNDS), fitted(rest, coarse, total - own, within, ROUNDS)]
+    least = SMALLEST * np.sqrt((fit.following(data) ** 2).mean(axis=0))
+    return Answers(fit, tuple(halves), visited, supported, least)
 
 
 def splits(episode: np.ndarray, seed: int) -> list[np.ndarray]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.evidence.transitions import Transitions
+from gvfx.features.lattice import scattered, squares
 
-CHUNK = 50_000  # transitions whose features are in memory together
+CHUNK = 25_000_000  # features that are in memory together
 HELD = 30_000_000  # numbers of features that are kept in memory
+ORDERED = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.01, "options": {"SymmetricMode": True}}  # of sparse systems
 Matrix = Any  # a NumPy array, or a sparse array for lattice features
 Features = Callable[[np.ndarray], Matrix]  # features [n, size] of observations [n, o]
 
@@ -68,7 +71,7 @@ class Rows:
     @classmethod
     def of(cls, data: Transitions, features: Features, size: int) -> Rows:
         """The rows of transitions; `size` is the number of features that are not 0."""
-        pieces = chunks(data)
+        pieces = chunks(data, max(1, CHUNK // size))
         kept = len(data) * size <= HELD
         return cls(data, features, pieces, [(features(p.observation), features(p.following)) for p in pieces if kept])
 
@@ -77,6 +80,17 @@ class Rows:
         for k, piece in enumerate(self.pieces):
             here, after = self.known[k] if self.known else (self.features(piece.observation), self.features(piece.following))
             yield piece, here, after
+
+    def by_action(self) -> Iterator[tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]]:
+        """The pieces with the features of what followed, and for each action those of what was seen, with their indices."""
+        if self.known:
+            yield from self._by_action
+        else:
+            yield from (_apart(*one) for one in self)
+
+    @cached_property
+    def _by_action(self) -> list[tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]]:
+        return [_apart(*one) for one in self]
 
     def part(self, chosen: np.ndarray, features: Features, count: int) -> Rows:
         """The rows of some transitions, by a mask [n], with the first `count` features alone, which `features` computes."""
@@ -90,7 +104,12 @@ class Rows:
         return Rows(self.data.part(chosen), features, pieces, known)
 
 
-def chunks(data: Transitions, size: int = CHUNK) -> list[Transitions]:
+def _apart(piece: Transitions, here: Matrix, after: Matrix) -> tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]:
+    chosen = [np.flatnonzero(piece.action == a) for a in range(piece.actions)]
+    return piece, after, [(here[own], own) for own in chosen]
+
+
+def chunks(data: Transitions, size: int) -> list[Transitions]:
     """The transitions in pieces, at least one."""
     return [data.part(slice(k, k + size)) for k in range(0, max(1, len(data)), size)]
 
@@ -107,27 +126,66 @@ def sums(rows: Rows) -> Sums:
 
 def piece_sums(data: Transitions, here: Matrix, after: Matrix, groups: list[list[int]]) -> Sums:
     """The sums over transitions whose features are `here` and, of what follows, `after`, each [n, size]."""
-    gram, paid = [], []
-    cross: list[list[list[Matrix]]] = [[] for _ in groups]
-    for a in range(data.actions):
-        rows = np.flatnonzero(data.action == a)
-        own, then = here[rows], after[rows]
-        back = sp.csr_array(own.T) if sp.issparse(own) else own.T
-        gram.append(back @ own)
-        paid.append(back @ data.cumulant[rows])
-        for g, members in enumerate(groups):
-            discount, policy = data.discount[rows, members[0]], data.member[members[0]]
-            if len(data.pi) == 1:
-                once = back @ _weighted(then, discount)
-                cross[g].append([float(p) * once for p in data.pi[0, :, policy]])
-            else:
-                pi = data.pi[rows, :, policy]
-                cross[g].append([back @ _weighted(then, discount * pi[:, b]) for b in range(data.actions)])
-    return Sums(gram, cross, np.stack(paid))
+    back = Back(here, data.action, data.actions)
+    cross: list[list[list[Matrix]]] = []
+    known: list[tuple[np.ndarray, list[Matrix]]] = []  # discounts, and the products that they gave
+    for members in groups:
+        discount, policy = data.discount[:, members[0]], data.member[members[0]]
+        once = next((product for other, product in known if np.array_equal(other, discount)), None)
+        if once is None:
+            once = back(_weighted(after, discount))
+            known.append((discount, once))
+        if len(data.pi) != 1:
+            of_next = [back(_weighted(after, discount * data.pi[:, b, policy])) for b in range(1, data.actions)]
+            first = [whole - sum(others) for whole, *others in zip(once, *of_next, strict=True)]  # probabilities sum to 1
+            cross.append([list(row) for row in zip(first, *of_next, strict=True)])
+        else:
+            cross.append([[float(p) * own for p in data.pi[0, :, policy]] for own in once])
+    return Sums(back.gram(), cross, back.sums(data.cumulant))
+
+
+class Back:
+    """Sums of features times other columns, over the transitions with each action."""
+
+    def __init__(self, here: Matrix, action: np.ndarray, actions: int, among: np.ndarray | None = None) -> None:
+        """Of features here [n, size] of transitions with action [n]; among: bool [n], those that count (default: all)."""
+        self.here, self.action, self.actions = here, action, actions
+        self.among = np.ones(len(action), bool) if among is None else among
+        if not sp.issparse(here):
+            self.rows = [np.flatnonzero((action == a) & self.among) for a in range(actions)]
+
+    def gram(self) -> list[Matrix]:
+        """[action] of features times features, [size, size] each."""
+        return squares(self.here, self.action, self.actions, self.among) if sp.issparse(self.here) else self(self.here)
+
+    def sums(self, columns: np.ndarray) -> np.ndarray:
+        """Features times columns [n, k] of numbers, [action, size, k]."""
+        return (
+            scattered(self.here, self.action, self.actions, self.among, columns)
+            if sp.issparse(self.here)
+            else np.stack(self(columns))
+        )
+
+    def __call__(self, columns: Matrix) -> list[Matrix]:
+        """[action] of features times columns [n, k], sparse if the features are, [size, k] each."""
+        if not sp.issparse(self.here):
+            return [self.here[rows].T @ columns[rows] for rows in self.rows]
+        product, size = self._transposed @ columns, self.here.shape[1]
+        return [product[a * size : (a + 1) * size] for a in range(self.actions)]
+
+    @cached_property
+    def _transposed(self) -> sp.csr_array:
+        """Sparse features, each row's in the block of its action, as [actions * size, n]."""
+        here, each = self.here, np.diff(self.here.indptr)
+        blocks = np.repeat(self.action.astype(here.indices.dtype) * here.shape[1], each) + here.indices
+        shape = (here.shape[0], self.actions * here.shape[1])
+        return sp.csr_array(sp.csr_array((here.data * np.repeat(self.among, each), blocks, here.indptr), shape=shape).T)
 
 
 def _weighted(rows: Matrix, weights: np.ndarray) -> Matrix:
-    return sp.csr_array(sp.diags_array(weights) @ rows) if sp.issparse(rows) else rows * weights[:, None]
+    if not sp.issparse(rows):
+        return rows * weights[:, None]
+    return sp.csr_array((rows.data * np.repeat(weights, np.diff(rows.indptr)), rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _added(one: Sums, other: Sums) -> Sums:
@@ -163,7 +221,7 @@ def solved(total: Sums, groups: list[list[int]], prior: Matrix) -> np.ndarray:
         try:
             if sp.issparse(fixed):
                 system = sp.csc_array(fixed - sp.block_array(blocks))
-                out[:, members] = scipy.sparse.linalg.splu(system).solve(right)
+                out[:, members] = scipy.sparse.linalg.splu(system, **ORDERED).solve(right)
             else:
                 out[:, members] = np.linalg.solve(fixed - np.block(blocks), right)
         except (RuntimeError, np.linalg.LinAlgError):

@@ -20,18 +20,22 @@ from gvfx.features.kernel import Kernel, farthest_points
 from gvfx.features.lattice import Lattice
 from gvfx.features.relevance import ROUNDS, relevance
 from gvfx.features.scaling import Scaling
-from gvfx.learners.least_squares import diagonal
-from gvfx.learners.linear_fit import Basis, Range, definite, fitted
+from gvfx.learners.basis import Basis
+from gvfx.learners.least_squares import Back, diagonal
+from gvfx.learners.limits import Range, definite
+from gvfx.learners.linear_fit import fitted
 
 SIDES = (4, 6, 8, 11, 16, 23, 32, 45, 64)  # nodes per axis of two-dimensional lattices; squared for one input
 STRENGTHS = {"lattice": (0.01, 0.1, 1.0), "kernel": (1e-3, 1e-2, 1e-1)}
-REFERENCE = 2100  # most nodes of the lattices that are fitted for the targets
+REFERENCE = 1100  # most nodes of the lattices that are fitted for the targets
+REFERRED = 200_000  # transitions that they are fitted to
 PER_NODE = 4  # least transitions per node and action
 LENGTHS = (1.0, 2.0, 4.0)  # of kernels, in standard deviations
 SHARING = 0.8  # between actions, of kernels
-CENTRES = 500
+CENTRES = 400
 TRIAL, TRIAL_CENTRES = 3000, 150  # transitions and centres with which kernels are compared
 PER_CENTRE = 10  # least transitions per centre
+ROUGH = 20  # rounds of iterations for targets and relevance, which need not be exact
 HELD_OUT = 4  # every so many transitions, one is held out
 KEEP = 0.98  # relevance is used if it lowers the score at least to this share
 
@@ -67,9 +71,9 @@ def score(data: Transitions, basis: Basis, targets: np.ndarray, held: np.ndarray
     """Mean squared error [gvf] at the transitions `held` [n] of a regression of targets [n, gvf] on the others, over the
     targets' variance (1 if a target never varies)."""
     here = basis(data.observation)
-    rows = [np.flatnonzero((data.action == a) & ~held) for a in range(data.actions)]
-    matrix = diagonal([here[r].T @ here[r] for r in rows]) + basis.prior(data.actions)
-    right = np.concatenate([here[r].T @ targets[r] for r in rows])
+    back = Back(here, data.action, data.actions, ~held)
+    matrix = diagonal(back.gram()) + basis.prior(data.actions)
+    right = back.sums(targets).reshape(-1, targets.shape[1])
     weights = definite(matrix)(right).reshape(data.actions, -1, targets.shape[1])
     missed = np.zeros(targets.shape[1])
     for a, w in enumerate(weights):
@@ -79,11 +83,16 @@ def score(data: Transitions, basis: Basis, targets: np.ndarray, held: np.ndarray
     return np.divide(missed / max(1, held.sum()), spread, out=np.zeros(len(spread)), where=spread > 0)
 
 
-def _reference(data: Transitions, bases: Sequence[Basis]) -> np.ndarray:
+def _reference(data: Transitions, bases: Sequence[Basis], rng: np.random.Generator) -> np.ndarray:
     """The targets c + gamma V_ref(s') [n, gvf], V_ref the median over fits."""
-    within = Range.of(data)
-    after = [fitted(basis.rows(data), basis, within=within).following(data) for basis in bases]
+    within, some = Range.of(data), sample(data, REFERRED, rng)
+    after = [fitted(basis.rows(some), basis, within=within, rounds=ROUGH).following(data) for basis in bases]
     return data.cumulant + data.discount * np.median(after, axis=0)
+
+
+def sample(data: Transitions, count: int, rng: np.random.Generator) -> Transitions:
+    """So many of the transitions at random, or all of them if they are no more."""
+    return data.part(np.sort(rng.permutation(len(data))[:count])) if len(data) > count else data
 
 
 def _held(count: int, rng: np.random.Generator) -> np.ndarray:
@@ -103,7 +112,7 @@ def _lattice(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> C
 
     middle = STRENGTHS["lattice"][1]
     referred = [side for side in allowed if side**scaling.size <= REFERENCE]
-    targets = _reference(data, [basis(side, middle) for side in referred[-3:]])
+    targets = _reference(data, [basis(side, middle) for side in referred[-3:]], rng)
     held = _held(len(data), rng)
     tried = {(side, middle): score(data, basis(side, middle), targets, held) for side in allowed}
     side = min(tried, key=lambda one: tried[one].mean())[0]
@@ -117,13 +126,13 @@ def _lattice(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> C
 
 
 def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Choice:
-    few = data.part(np.sort(rng.permutation(len(data))[:TRIAL])) if len(data) > TRIAL else data
+    few = sample(data, TRIAL, rng)
     held = _held(len(few), rng)
     count = max(1, min(TRIAL_CENTRES, len(few) // PER_CENTRE))
     around = partial(_around, scaling, scaling(few.observation), count)
     plain = np.ones(scaling.size)
     middle = STRENGTHS["kernel"][1]
-    targets = _reference(few, [around(plain, length, middle, SHARING) for length in LENGTHS])
+    targets = _reference(few, [around(plain, length, middle, SHARING) for length in LENGTHS], rng)
 
     def best_of(weights: np.ndarray) -> tuple[Basis, np.ndarray]:
         """The best length, then the best strength and sharing with it, at a relevance [d] of the inputs."""
@@ -141,7 +150,7 @@ def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Ch
         weights, lengths = plain, basis.features.lengths[0]  # type: ignore[union-attr]
         trial = basis
         for _ in range(ROUNDS):
-            fit = fitted(trial.rows(few), trial)
+            fit = fitted(trial.rows(few), trial, rounds=ROUGH)
             weights = relevance(lambda z, fit=fit: fit.at(fit.basis.features(z)), scaling(few.observation)[:500])  # type: ignore[misc]
             trial = around(weights, lengths, basis.strength, basis.sharing)
         other, its = best_of(weights)
