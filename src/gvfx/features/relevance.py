@@ -2,7 +2,9 @@
 
 An input on which no answer depends only spreads the data out, and a kernel with one length for all inputs then sees
 neighbours nowhere.  The relevance of an input is the root mean square of the answers' derivative along it, relative to the
-largest; lengths are divided by it.  Derivatives come from a fit with the lengths so far, so a few rounds are made.
+largest.  Lengths are divided by its square root, because the derivatives of a fit with lengths that differ exaggerate what its
+lengths say; inputs of little relevance get the floor.  Derivatives come from a fit with the lengths so far, so a few rounds are
+made.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from collections.abc import Callable
 import numpy as np
 
 ROUNDS = 3
-FLOOR = 0.03  # smallest relevance of an input, relative to the largest
+LITTLE = 0.1  # relevance below which an input counts as irrelevant
+FLOOR = 0.03  # what lengths of irrelevant inputs are divided by
 STEP = 0.1  # of the differences that stand for derivatives, in scaled units
 
 
 def relevance(answers: Callable[[np.ndarray], np.ndarray], points: np.ndarray) -> np.ndarray:
-    """The relevance [d], within [FLOOR, 1], of the inputs of `answers`, from its differences at points [n, d].
+    """What the lengths [d] of the inputs of `answers` are divided by, within [FLOOR, 1], from differences at points [n, d].
 
     answers: from points [n, d] to answers [n, ...]; each is counted in units of its standard deviation over the points.
     """
@@ -31,4 +34,7 @@ def relevance(answers: Callable[[np.ndarray], np.ndarray], points: np.ndarray) -
         step = STEP * np.eye(points.shape[1])[k]
         change = (answers(points + step) - answers(points - step)).reshape(len(points), -1)[:, used]
         slopes[k] = np.sqrt(((change / unit[used]) ** 2).mean())
-    return np.maximum(slopes / slopes.max(), FLOOR) if slopes.max() > 0 else np.ones(points.shape[1])
+    if not slopes.max() > 0:
+        return np.ones(points.shape[1])
+    relative = slopes / slopes.max()
+    return np.where(relative >= LITTLE, np.sqrt(relative), FLOOR)

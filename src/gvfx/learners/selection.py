@@ -37,7 +37,7 @@ TRIAL, TRIAL_CENTRES = 3000, 150  # transitions and centres with which kernels a
 PER_CENTRE = 10  # least transitions per centre
 ROUGH = 20  # rounds of iterations for targets and relevance, which need not be exact
 HELD_OUT = 4  # every so many transitions, one is held out
-KEEP = 0.98  # relevance is used if it lowers the score at least to this share
+KEEP = 0.9  # relevance is used if it lowers the score at least to this share
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,36 +130,37 @@ def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Ch
     held = _held(len(few), rng)
     count = max(1, min(TRIAL_CENTRES, len(few) // PER_CENTRE))
     around = partial(_around, scaling, scaling(few.observation), count)
-    plain = np.ones(scaling.size)
     middle = STRENGTHS["kernel"][1]
-    targets = _reference(few, [around(plain, length, middle, SHARING) for length in LENGTHS], rng)
 
-    def best_of(weights: np.ndarray) -> tuple[Basis, np.ndarray]:
+    def lengths(weights: np.ndarray) -> list[Basis]:
+        return [around(weights, length, middle, SHARING) for length in LENGTHS]
+
+    def best(bases: Sequence[Basis], targets: np.ndarray) -> tuple[Basis, np.ndarray]:
+        return min(((basis, score(few, basis, targets, held)) for basis in bases), key=lambda pair: pair[1].mean())
+
+    def best_of(weights: np.ndarray, targets: np.ndarray) -> tuple[Basis, np.ndarray]:
         """The best length, then the best strength and sharing with it, at a relevance [d] of the inputs."""
-        found = [(b, score(few, b, targets, held)) for b in (around(weights, length, middle, SHARING) for length in LENGTHS)]
-        basis, own = min(found, key=lambda pair: pair[1].mean())
-        others = [replace(basis, strength=s, sharing=r) for s in STRENGTHS["kernel"] for r in (SHARING, 0.0)]
-        found = [
-            (basis, own),
-            *((b, score(few, b, targets, held)) for b in others if (b.strength, b.sharing) != (middle, SHARING)),
-        ]
-        return min(found, key=lambda pair: pair[1].mean())
+        basis = best(lengths(weights), targets)[0]
+        return best([replace(basis, strength=s, sharing=r) for s in STRENGTHS["kernel"] for r in (SHARING, 0.0)], targets)
 
-    basis, own = best_of(plain)
+    weights = plain = np.ones(scaling.size)
+    targets = _reference(few, lengths(plain), rng)
     if scaling.size > 1:
-        weights, lengths = plain, basis.features.lengths[0]  # type: ignore[union-attr]
-        trial = basis
+        trial, first = best(lengths(plain), targets)
+        length = float(trial.features.lengths[0])  # type: ignore[union-attr]
         for _ in range(ROUNDS):
             fit = fitted(trial.rows(few), trial, rounds=ROUGH)
             weights = relevance(lambda z, fit=fit: fit.at(fit.basis.features(z)), scaling(few.observation)[:500])  # type: ignore[misc]
-            trial = around(weights, lengths, basis.strength, basis.sharing)
-        other, its = best_of(weights)
+            trial = around(weights, length, middle, SHARING)
+        if best(lengths(weights), targets)[1].mean() < first.mean():  # better fits give better targets
+            targets = _reference(few, lengths(weights), rng)
+    basis, own = best_of(plain, targets)
+    if scaling.size > 1:
+        other, its = best_of(weights, targets)
         if its.mean() <= KEEP * own.mean():
             basis, own = other, its
         else:
             weights = plain
-    else:
-        weights = plain
     half = score(few, basis.halved(), targets, held)
     many = max(1, min(CENTRES, len(data) // PER_CENTRE))
     length = float(basis.features.lengths.min()) if scaling.size else 1.0  # type: ignore[union-attr]
