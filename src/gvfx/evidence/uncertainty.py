@@ -137,12 +137,9 @@ class ErrorBelow:
         return float(scipy.special.gammainccinv(errors.mean() ** 2 / spread, allowed) * (spread / errors.mean())), True
 
     def from_errors(
-        self, values: np.ndarray, errors: np.ndarray, weights: np.ndarray, freedom: int, looks: int
+        self, values: np.ndarray, errors: np.ndarray, weights: np.ndarray, freedom: float, looks: int
     ) -> tuple[float, bool]:
-        """As `bound`, from answers and their standard errors [gvf, point] with `freedom` degrees of freedom.
-
-        The points are taken to err together, so that their number does not add to the freedom of the estimated error.
-        """
+        """As `bound`, from answers and their standard errors [gvf, point]; freedom: that of the mean squared standard error."""
         scale = (values**2).mean(axis=1) if self.relative else np.ones(len(values))
         if not np.isfinite(errors).all() or not (scale > 0).all():
             return np.inf, False

@@ -24,6 +24,7 @@ from gvfx.learners.linear_fit import Fit, fitted
 
 SPLITS = 4
 FREEDOM = SPLITS  # degrees of freedom of the error bars
+INDEPENDENT = 6.0  # most directions in which answers are taken to err on their own
 SMALLEST = 3e-4  # standard error, as a share of a question's root mean square value
 ROUNDS = 40  # of iterations: error bars need fewer than answers
 FEWEST = 16  # episodes; with fewer, stretches of transitions take their place
@@ -36,14 +37,14 @@ class Answers:
     fit: Fit
     halves: tuple[Fit, ...]
     visited: np.ndarray  # bool [size at half the resolution]
-    supported: np.ndarray  # bool [gvf]: whether every action that the target policy may take was ever tried
+    supported: np.ndarray  # bool [gvf]: whether every action of the target policy was tried, and a cumulant but 0 was seen
     least: np.ndarray  # [gvf] the smallest standard error
 
     def values(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Answers and their standard errors, each [gvf, n], at observations [n, o] with policies pi [1 or n, action, gvf].
 
-        Errors are infinite away from all data, and for a policy that takes an action that was never tried; empty without
-        half-samples.
+        Errors are infinite away from all data, for a policy that takes an action that was never tried, and for a question whose
+        cumulants were all 0 so far; empty without half-samples.
         """
         values = self.fit.values(observations, pi)
         if not self.halves:
@@ -52,6 +53,19 @@ class Answers:
         basis = self.fit.basis if isinstance(self.fit.basis.features, Kernel) else self.halves[0].basis
         known = basis.covered(self.visited, observations) & self.supported[:, None]
         return values, np.where(known, np.sqrt(np.mean(off, axis=0) + self.least[:, None] ** 2), np.inf)
+
+    def freedom(self, observations: np.ndarray, pi: np.ndarray) -> float:
+        """Degrees of freedom of the mean squared standard error over observations [n, o]; pi as in `values`.
+
+        Between one per split, if all answers err together, and INDEPENDENT times as many.  It is judged by the angles between
+        the deviations of different splits: those of independent directions in d dimensions have a mean squared cosine of 1 / d.
+        """
+        values = self.fit.values(observations, pi)
+        off = np.stack([(half.values(observations, pi) - values).ravel() for half in self.halves[::2]])  # one half per split
+        inner = off @ off.T
+        size = np.sqrt(np.maximum(inner.diagonal(), np.finfo(float).tiny))
+        cosines = (inner / np.outer(size, size))[np.triu_indices(len(off), 1)]
+        return SPLITS * float(np.clip(1 / np.maximum((cosines**2).mean(), 1e-12), 1.0, INDEPENDENT))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
@@ -76,7 +90,7 @@ def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = T
     fit = fitted(rows, basis, total, within)
     tried = np.bincount(data.action, minlength=data.actions) > 0
     asked = data.pi.max(axis=0)[:, data.member]  # [action, gvf]
-    supported = np.array(asked[~tried].sum(axis=0) == 0)
+    supported = np.array(asked[~tried].sum(axis=0) == 0) & (data.cumulant != 0).any(axis=0)
     if not intervals:
         return Answers(fit, (), np.zeros(0, bool), supported, np.zeros(data.gvfs))
     coarse = basis.halved()

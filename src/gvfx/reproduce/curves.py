@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gvfx.experiments.settings.grid import SR_SEEDS, DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve
+from gvfx.experiments.settings.limit_continuous import LinearCurve
 from gvfx.experiments.settings.mujoco import MujocoCurve
 from gvfx.experiments.settings.tabular import MAIN, METHODS, RATES, paper
 from gvfx.experiments.specification import Experiment
@@ -38,7 +39,7 @@ class Curve:
         return _experiment(self)
 
 
-AnyCurve = Curve | DeepCurve | LimitCurve | MujocoCurve
+AnyCurve = Curve | DeepCurve | LimitCurve | LinearCurve | MujocoCurve
 
 
 def seeds_of(curve: AnyCurve, asked: int | None, own: int = SEEDS) -> range:
@@ -46,6 +47,8 @@ def seeds_of(curve: AnyCurve, asked: int | None, own: int = SEEDS) -> range:
 
     Runs that choose a learning rate begin at another seed than those that are reported.
     """
+    if isinstance(curve, LinearCurve):
+        return range(curve.first_seed, curve.first_seed + (asked or curve.seeds))
     deep = curve if isinstance(curve, DeepCurve) else None
     count = asked or (min(own, SR_SEEDS) if deep and deep.method == "SR" else own)
     first = deep.first_seed if deep else 0

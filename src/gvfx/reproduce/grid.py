@@ -109,11 +109,11 @@ def _spread(replay: str, name: str, results: dict[str, Result], printed: Mapping
         final = r.error[:, -1]
         seeds = [of_seeds(final, np.median), of_seeds(final, np.max)]
         beside = [f"{printed[method]:g}", verdict(printed[method], statistics.mean(final))] if method in printed else ["-", "-"]
-        rows.append([replay, name, method, *seeds, str(statistics.mean(_outside(r)[:, -1])), *beside])
+        rows.append([replay, name, method, *seeds, str(statistics.mean(outside_goals(r)[:, -1])), *beside])
     return rows
 
 
-def _outside(r: Result) -> np.ndarray:
+def outside_goals(r: Result) -> np.ndarray:
     assert r.mse_outside is not None
     return r.mse_outside.mean(axis=2)
 
@@ -156,7 +156,7 @@ def _recommended(b: Build) -> list[Exhibit]:
     first = next(iter(results.values()))
     series = [b.series(m, r.error, colour(m, k)) for k, (m, r) in enumerate(results.items())]
     rows = [
-        [m, str(statistics.mean(r.error[:, -1])), str(statistics.mean(_outside(r)[:, -1])), steps_reached(r, 2.0)]
+        [m, str(statistics.mean(r.error[:, -1])), str(statistics.mean(outside_goals(r)[:, -1])), steps_reached(r, 2.0)]
         for m, r in results.items()
     ]
     columns = ["behaviour", "MSE, 400 cells", "MSE, 392 outside the goals", "steps to MSE 2"]

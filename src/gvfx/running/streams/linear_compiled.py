@@ -174,6 +174,10 @@ class CompiledLinear(LinearStream):
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         return self.run.truth.points.astype(np.float32), self.run.policies.T[None]
 
+    def bounded_at(self) -> tuple[np.ndarray, np.ndarray]:
+        points, pi = self.at_points()
+        return points[self.run.truth.outside], pi  # nobody acts inside the discs
+
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         truth, (points, pi) = self.run.truth, self.at_points()
         values, errors = self.answers(tables, tables)[0].values(points, pi)

@@ -16,7 +16,7 @@ from gvfx.evidence.transitions import Transitions
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.features.cells import Cells
 from gvfx.kernel import Sizes
-from gvfx.learners.half_samples import FREEDOM, Answers
+from gvfx.learners.half_samples import Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence, unresolved
 from gvfx.learners.selection import Choice
 from gvfx.questions.cumulants import Constant
@@ -173,11 +173,15 @@ class LinearStream(Stream):
         """The points [point, o] at which errors are estimated now, and the policies there [1 or point, action, gvf]."""
         raise NotImplementedError
 
+    def bounded_at(self) -> tuple[np.ndarray, np.ndarray]:
+        """As `at_points`, the points over which a stopping rule bounds the error."""
+        return self.at_points()
+
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         """As `ErrorBelow.bound`, from the half-samples at the points."""
-        points, pi = self.at_points()
-        values, errors = self.answers(False, True)[0].values(points, pi)
-        return until.from_errors(values, errors, self.run.weights, FREEDOM, looks)
+        (points, pi), found = self.bounded_at(), self.answers(False, True)[0]
+        values, errors = found.values(points, pi)
+        return until.from_errors(values, errors, self.run.weights, found.freedom(points, pi), looks)
 
     def probabilities(self, points: np.ndarray, policies: np.ndarray) -> np.ndarray:
         """The behaviour's probabilities [point, action]; policies [point, action, policy]."""
