@@ -14,14 +14,14 @@ from gvfx.cli.terminal import check_output, make_console
 from gvfx.errors import UnknownName, require
 from gvfx.files import write_whole
 
-EXTRAS = dict.fromkeys(("cartpole", "deep", "online"), ("jax", "deep")) | {"mujoco": ("mujoco", "mujoco")}  # what they need
+EXTRAS = dict.fromkeys(("cartpole", "continuous", "deep", "online"), ("jax", "deep")) | {"mujoco": ("mujoco", "mujoco")}  # what they need
 
 
 def bench(
     which: Annotated[
         str,
         typer.Argument(
-            help="cartpole, deep, limit, mujoco, online, own, random_mdps, start or tabular.",
+            help="cartpole, continuous, deep, limit, mujoco, online, own, random_mdps, start or tabular.",
             autocompletion=completion.benchmark_names,
         ),
     ] = "tabular",

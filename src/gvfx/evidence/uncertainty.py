@@ -100,9 +100,9 @@ class ErrorBelow:
         if not 0 < self.confidence < 1:
             raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
 
-    def looks(self, steps: int, pairs: int) -> Sequence[int]:
-        """Steps at which to check: first after one step per state and action, then each time the data have grown by 15 %."""
-        return [*growing(max(100, pairs), 1.15, steps), steps]
+    def looks(self, steps: int, pairs: int, growth: float = 1.15) -> Sequence[int]:
+        """Steps at which to check: first after one step per state and action, then each time the data have grown."""
+        return [*growing(max(100, pairs), growth, steps), steps]
 
     def bound(self, data: Empirical, looks: int) -> tuple[float, bool]:
         """An upper bound of the present error, and whether this check could have stopped the run.

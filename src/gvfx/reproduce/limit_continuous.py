@@ -43,8 +43,8 @@ def _errors(b: Build) -> Exhibit:
     columns = ["behaviour", "steps", "seeds", "MSE outside", "MSE, all points", "× limit", "95 % intervals that hold, %"]
     note = (
         "LinearCertaintyEquivalence with default settings, features chosen from the data. MSE averaged over both GVFs, at the "
-        f"392 points outside the goals and at all 400; mean over seeds with a bootstrap 95 % interval. × limit: MSE outside times "
-        f"steps over the optimum on {SIDE} × {SIDE} cells. Intervals are counted where the true value is above {SMALL:g}."
+        f"392 points outside the goals and at all 400; mean over seeds with a bootstrap 95 % interval. × limit: MSE outside "
+        f"times steps over the optimum on {SIDE} × {SIDE} cells. Intervals are counted where the true value is above {SMALL:g}."
     )
     return b.table("limit-continuous", b.item.title, columns, rows, note)
 

@@ -98,6 +98,7 @@ class Backend(ABC):
     plan: Plan
     why: str = ""  # why its method was chosen, if it was not given
     pairs: int = 0  # states times actions, of tables
+    look_growth: float = 1.15  # of the data between two checks of a stopping rule
     one_environment: bool = False  # seeds cannot run in parallel, because they step the caller's environment
     knows_truth: bool = True
     calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
@@ -125,9 +126,9 @@ class Backend(ABC):
 class Watch:
     """The stopping rule of one run, and what it has found so far."""
 
-    def __init__(self, until: ErrorBelow | None, steps: int, pairs: int) -> None:
+    def __init__(self, until: ErrorBelow | None, steps: int, backend: Backend) -> None:
         self.until = until
-        self.times = frozenset(until.looks(steps, pairs) if until else ())
+        self.times = frozenset(until.looks(steps, backend.pairs, backend.look_growth) if until else ())
         self.looks, self.bound, self.reached = 0, np.inf, False
 
     def look(self, stop: int, stream: Stream) -> bool:
@@ -183,7 +184,7 @@ class _Drive:
     ) -> None:
         self.backend, self.stream, self.plan, self.listeners = backend, stream, backend.plan, listeners
         self.checkpoints, self.interruption, self.checkpoint_every = checkpoints, interruption, CHECKPOINT_EVERY
-        self.watch = Watch(until, self.plan.steps, backend.pairs)
+        self.watch = Watch(until, self.plan.steps, backend)
         self.records = [Record(len(backend.names)) for _ in stream.seeds]
         self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, seconds spent, steps per call of advance
         self.kept: int | None = None  # the step of the newest checkpoint

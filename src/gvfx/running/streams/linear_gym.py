@@ -33,6 +33,7 @@ class LinearGym(LinearRuns):
 
     one_environment = True
     knows_truth = False
+    look_growth = 1.5  # a check takes several fits
 
     def __init__(
         self,
