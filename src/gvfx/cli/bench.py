@@ -14,7 +14,9 @@ from gvfx.cli.terminal import check_output, make_console
 from gvfx.errors import UnknownName, require
 from gvfx.files import write_whole
 
-EXTRAS = dict.fromkeys(("cartpole", "continuous", "deep", "online"), ("jax", "deep")) | {"mujoco": ("mujoco", "mujoco")}  # what they need
+EXTRAS = dict.fromkeys(("cartpole", "continuous", "deep", "online"), ("jax", "deep")) | {
+    "mujoco": ("mujoco", "mujoco")
+}  # what they need
 
 
 def bench(

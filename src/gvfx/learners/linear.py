@@ -18,7 +18,7 @@ from gvfx.schedules import growing
 from gvfx.threads import one_thread
 
 FEATURES = ("auto", "lattice", "kernel")
-FIRST, GROWTH = 1000, 4.0  # steps before features are first chosen, and the growth of data between two choices
+FIRST, GROWTH = 300, 2.0  # steps before features are first chosen, and the growth of data between two choices
 LARGEST = 12  # numbers in an observation up to which this learner is the default
 UNRESOLVED = 0.5  # share of the targets' variance that is left, above which finer features matter
 SHARPER = 0.9  # of the error at half the resolution: below it, resolution matters

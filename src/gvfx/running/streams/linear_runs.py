@@ -15,6 +15,7 @@ from gvfx.evidence.outcomes import widened
 from gvfx.evidence.transitions import Transitions
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.features.cells import Cells
+from gvfx.features.kernel import Kernel
 from gvfx.kernel import Sizes
 from gvfx.learners.half_samples import Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence, unresolved
@@ -66,7 +67,8 @@ class LinearRuns(Backend):
         on_cells = [_on_cells(q, name) for q, name in zip(asked, self.names, strict=True)]
         self.asked: Stacked = stack(on_cells, skeleton, "calibrated" if calibrate else None)
         self.replans = frozenset(self.planner.stops(plan.steps, skeleton))
-        self.looks = frozenset(learner.stops(plan.steps))
+        looks = learner.stops(plan.steps)
+        self.looks, self.seldom = frozenset(looks), frozenset(looks[::2])
         self.sizes = Sizes(len(self.names), actions)
         self.rule = self.planner.rule(self.sizes)
         self.compiled = make_lanes(self.sizes, self.rule)
@@ -134,9 +136,13 @@ class LinearStream(Stream):
         run = self.run
         return cell_model(self.data, cells, run.asked, run.rows, run.horizon, run.varying, errors, share)
 
+    def _settled(self) -> bool:
+        """Whether kernel features were chosen: that takes long, so they are chosen again at every second look only."""
+        return self.choice is not None and isinstance(self.choice.basis.features, Kernel)
+
     def pause(self, stop: int) -> None:
         run = self.run
-        if stop in run.looks and self.agent.kept.used[0] <= LATE:
+        if stop in run.looks and self.agent.kept.used[0] <= LATE and not (self._settled() and stop in run.seldom):
             self.choice = run.learner.choose(self.data, self.seed)
         if not (stop in run.replans or (stop in run.looks and run.planner.needs_variance)):
             return
