@@ -45,6 +45,7 @@ class Evidence(NamedTuple):
     recent: np.ndarray  # [rate, rows, gvf] those running means
     missed: np.ndarray  # [rate, rows, gvf] sums of their squared errors in predicting the next cumulant
     starts: np.ndarray  # int64 [states] how often an episode started there
+    found: np.ndarray  # int64 [states] 1 + the steps done when the state was first reached; 0: never
 
 
 def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] = ()) -> Evidence:
@@ -65,6 +66,7 @@ def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] =
         recent=np.zeros((len(rates), *size)),
         missed=np.zeros((len(rates), *size)),
         starts=np.zeros(world.states if kept else 0, dtype=np.int64),
+        found=np.zeros(world.states if kept else 0, dtype=np.int64),
     )
 
 
@@ -92,6 +94,13 @@ def counting(gvfs: int) -> Callable[..., None]:
     return count
 
 
+@piece
+def reach(seen, state, t):
+    """Note that a state was reached when t steps were done, if it was never reached before."""
+    if seen.found[state] == 0:
+        seen.found[state] = t + 1
+
+
 @dataclass(frozen=True, eq=False)
 class Empirical:
     """The model estimated from the evidence so far.
@@ -115,7 +124,7 @@ class Empirical:
         return self.counts.sum(axis=2)
 
     @cached_property
-    def _seen(self) -> _Seen:
+    def seen(self) -> Seen:
         """The outcomes seen as flat lists; with state aggregation every state has the outcomes of its whole row."""
         world = self.world
         outcome = np.flatnonzero(self.evidence.counts.ravel())
@@ -123,14 +132,14 @@ class Empirical:
         pair = outcome // world.successors
         if world.features is None:
             total = np.bincount(pair, n, world.states * world.actions)
-            return _Seen(pair, outcome, n / total[pair])
+            return Seen(pair, outcome, n / total[pair])
         return _expanded(world, outcome, n, pair)
 
     @cached_property
     def tried(self) -> np.ndarray:
         """Whether an action was ever tried in a state (or in another state of its row), [state, action] bool."""
         tried = np.zeros(self.world.states * self.world.actions, dtype=bool)
-        tried[self._seen.pair] = True
+        tried[self.seen.pair] = True
         return tried.reshape(self.world.states, self.world.actions)
 
     @cached_property
@@ -172,7 +181,7 @@ class Empirical:
     @cached_property
     def values(self) -> np.ndarray:
         """Certainty-equivalent values of every GVF, [gvf, state]."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         out = np.zeros((len(self.asked.names), world.states))
         paid = self.means[self.evidence.row.ravel()[seen.outcome]]  # [seen, gvf]
         state = seen.pair // world.actions
@@ -205,7 +214,7 @@ class Empirical:
 
     def discounts(self, i: int) -> np.ndarray:
         """gamma_i of the outcomes seen, [seen]; 0 on termination."""
-        return self.discount(i, self._seen.outcome)
+        return self.discount(i, self.seen.outcome)
 
     def discount(self, i: int, outcome: np.ndarray) -> np.ndarray:
         """gamma_i of outcomes given by their indices into the world's flattened arrays; 0 on termination."""
@@ -214,7 +223,7 @@ class Empirical:
 
     def solver(self, i: int, power: int) -> Any:
         """A function that solves (I - sum_a pi_i P gamma_i^power) x = b [state, ...]; x is 0 in states whose sums do not end."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         weight = self.policy(i).ravel()[seen.pair] * seen.prob * self.discounts(i) ** power
         where = (seen.pair // world.actions, world.next.ravel()[seen.outcome])
         kernel = sp.csc_array(sp.coo_array((weight, where), shape=(world.states, world.states)))
@@ -231,7 +240,7 @@ class Empirical:
 
     def moments(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of c + gamma V(s') given s, a in the model, each [state, action, gvf]."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         pairs = world.states * world.actions
         row = self.evidence.row.ravel()[seen.outcome]
         arrived = world.next.ravel()[seen.outcome]
@@ -246,7 +255,7 @@ class Empirical:
 
     def variance(self) -> np.ndarray:
         """The variance function M(s, a) of the model with Expected-Sarsa targets (Eq. 6), [state, action, gvf]."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         noise = self.noise(self.values)
         out = noise.reshape(-1, noise.shape[2]).copy()
         arrived = world.next.ravel()[seen.outcome]
@@ -259,7 +268,7 @@ class Empirical:
         return out.reshape(noise.shape)
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """The outcomes seen: their (state, action), index into the world's flattened arrays, and estimated probability."""
 
     pair: np.ndarray
@@ -267,7 +276,7 @@ class _Seen(NamedTuple):
     prob: np.ndarray
 
 
-def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> _Seen:
+def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> Seen:
     """The outcomes seen with those of a table row given to each of its states."""
     cell = world.feature[pair // world.actions] * world.actions + pair % world.actions
     total = np.bincount(cell, n, world.rows * world.actions)
@@ -279,4 +288,4 @@ def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) 
     length = (past - first)[cells]
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     which = order[np.repeat(first[cells], length) + within]
-    return _Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])
+    return Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])

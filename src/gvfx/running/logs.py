@@ -24,6 +24,7 @@ from gvfx.files import check_writable
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.reader import Reader, policies_only
 from gvfx.running.result import Result, Snapshot
+from gvfx.running.story import seen_in
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.types import Columns, Row
 from gvfx.worlds.mdp import MDP
@@ -114,6 +115,7 @@ def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
     experiment: dict[str, Any] = {"environment": "a log", "learner": "CertaintyEquivalence()", "steps": len(pair)}
     experiment["support"] = dict(zip(asked.names, _support(visits, pi), strict=True))
     experiment["collect"] = _worth_collecting(known)
+    experiment |= seen_in([known])
     if log.behaviour_prob is not None:
         ratio = pi[log.observation, log.action] / log.behaviour_prob[:, None]
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
@@ -173,6 +175,9 @@ def _counted(log: Checked, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, aske
     begins = np.ones(len(key), bool)  # a row begins an episode unless it continues from the row before it
     begins[1:] = ends[:-1] | (log.observation[1:] != log.next_observation[:-1])
     np.add.at(met.evidence.starts, log.observation[begins], 1)
+    reached = np.stack([log.observation, np.where(ends, skeleton.states, log.next_observation)], axis=1).ravel()
+    states, first = np.unique(reached, return_index=True)
+    met.evidence.found[states] = 1 + (first + 1) // 2
     return empirical(met, skeleton, asked, varying)
 
 

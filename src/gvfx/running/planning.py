@@ -18,11 +18,13 @@ from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
+from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.running.backends import as_world, known_world, open_backend
 from gvfx.running.drive import drive
 from gvfx.running.plan import Plan, checked_seeds
+from gvfx.running.story import frontier
 from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.types import Described, Environment
@@ -50,6 +52,7 @@ class Cost:
     steps: float  # until the expected error reaches the target; infinite if it never does
     low: float  # until 5 % of the runs have reached it
     high: float  # until 95 % of the runs have reached it
+    bounded: float  # until the rule error_below, which needs a bound on the error and not its mean, stops
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +72,15 @@ class Costs:
         raise InputError(f"name: {name!r} was not planned; choose from {', '.join(c.name for c in self.costs)}.")
 
     def __repr__(self) -> str:
-        rows = [f"{c.name}: {c.steps:,.0f} steps, {c.low:,.0f} to {c.high:,.0f}" for c in self.costs]
+        rows = [
+            f"{c.name}: {c.steps:,.0f} steps, {c.low:,.0f} to {c.high:,.0f}; {c.bounded:,.0f} until it is sure"
+            for c in self.costs
+        ]
         return "\n".join([f"for a mean squared error of {self.error:g}", *rows, f"at least: {self.bound:,.0f} steps"])
 
     def to_json(self) -> Described:
         """Plain data; infinite values become None."""
-        names = ("steps", "low", "high")
+        names = ("steps", "low", "high", "bounded")
         rows = {c.name: {n: getattr(c, n) if math.isfinite(getattr(c, n)) else None for n in names} for c in self.costs}
         return {"error": self.error, "bound": self.bound, "pilot": self.pilot, "unseen": self.unseen, "costs": rows}
 
@@ -95,6 +101,8 @@ def plan(
     pilot: steps of OptimalDesign from which to estimate the world; 0 treats `world` as known.
     draws: number of simulated runs for the interval.
     calibrate: `error` is the mean of the questions' relative errors, each in units of its mean square value.
+    `steps` of a cost is when the expected error reaches `error`; a run with until=error_below(error) goes on until an upper
+    bound of its error does, which is `bounded`.  A pilot that may have missed what the answers rest on is refused.
     RoundRobin is planned as the mixture.  Drifting cumulants are treated as constant.
     """
     steps_needed(1.0, error)  # refuses an error of 0 or less
@@ -110,6 +118,7 @@ def plan(
     unseen = 0
     if pilot:
         known = run_pilot(given, questions, pilot, seed, calibrate)
+        check_pilot(known, pilot)
         known = replace(known, asked=known.asked._replace(calibrated=False))  # calibrated below, in the estimated world
         counted = known.world.feature[known.world.live]
         given, questions = estimated(known)
@@ -129,9 +138,21 @@ def plan(
     costs = []
     for name, mu in designs.items():
         f = forecast(given, questions, mu, draws=draws)
-        costs.append(Cost(name, mu, f, f.steps(wanted), f.steps(wanted, 0.05), f.steps(wanted, 0.95)))
+        costs.append(Cost(name, mu, f, f.steps(wanted), f.steps(wanted, 0.05), f.steps(wanted, 0.95), f.bounded(wanted)))
     costs.sort(key=lambda c: -c.steps)
     return Costs(float(error), tuple(costs), steps_needed(best.bound, wanted), pilot, unseen)
+
+
+def check_pilot(data: Empirical, pilot: int) -> None:
+    """Refuse a forecast from a pilot whose answers may rest on states that it never saw."""
+    chance = Unseen(data).over_visited()
+    if data.world.features is not None or (chance <= STOP_BELOW).all():
+        return
+    i = int(chance.argmax())
+    raise InputError(
+        f"pilot: {pilot:,} steps are too few for a forecast: {data.asked.names[i]} may rest on what was never seen, with a "
+        f"chance of {chance[i]:.2g} ({frontier(data)}); give a longer pilot."
+    )
 
 
 def run_pilot(
