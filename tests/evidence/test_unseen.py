@@ -112,11 +112,11 @@ def test_states_that_were_never_reached_and_traps_raise_the_missing_mass():
     found = Unseen(data)
     assert found.unreached > 0
     assert (found.mass >= 1 / (data.visits + 2)).all()
-    world, questions = traps(12)
-    asked, at = compiled_evidence(world, questions, steps=60, behaviour=gvfx.Uniform())
+    world, questions = traps(24, 0.02)
+    asked, at = compiled_evidence(world, questions, steps=40, behaviour=gvfx.Uniform())
     found = Unseen(Empirical(world, asked, at.evidence))
     stuck = np.flatnonzero(found.trapping)
-    left = (found.data.counts * (world.next != np.arange(12)[:, None, None])).sum(axis=(1, 2))
+    left = (found.data.counts * (world.next != np.arange(24)[:, None, None])).sum(axis=(1, 2))
     assert stuck.tolist() == np.flatnonzero((left == 0) & (found.data.visits.sum(axis=1) > 0)).tolist() and stuck.size
     total = found.data.visits[stuck].sum(axis=1)
     assert (found.mass[stuck] >= 1 / (total + 2)[:, None]).all()

@@ -58,12 +58,12 @@ def test_a_plan_for_the_bound_is_where_the_rule_stops(case):
     """Runs with until=error_below stop at the looks around `bounded`, 15 % apart; the expected error is reached before."""
     world, questions = case
     cost = gvfx.plan(world, questions, 0.01)["Uniform"]
-    assert cost.steps < cost.high < cost.bounded < 4 * cost.steps
+    assert cost.steps < cost.high < cost.bounded
     rule = gvfx.error_below(0.01)
     stopped = gvfx.evaluate(
         world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=100_000, seeds=9, evaluate_every=1e5, until=rule
     ).stopped
-    assert cost.bounded / 1.4 < np.median(stopped) < 1.4 * cost.bounded
+    assert cost.bounded / 1.16 < np.median(stopped) < 1.16 * cost.bounded
 
 
 def test_what_never_happens_takes_for_ever():

@@ -97,12 +97,12 @@ def coverage(source: Any, asked: Asked, runs: int, times: tuple[int, ...]) -> tu
         acted = snapshot.visits.sum(axis=2) > 0  # [seed, state]
         where = acted if isinstance(source, Stepped) else np.broadcast_to(world.live, acted.shape)
         counted = np.broadcast_to(where[:, None], snapshot.values.shape)
-        errors, missed = snapshot.standard_errors, np.abs(snapshot.values - truth)
+        errors, missed = np.asarray(snapshot.standard_errors), np.abs(snapshot.values - truth)
         sure = np.isfinite(errors) & counted
         finite.append(sure.sum() / counted.sum())
         cover.append((missed <= 1.96 * errors + 1e-12)[sure].mean() if sure.any() else np.nan)
-    now = r.snapshots[-1].standard_errors
-    before = np.stack([own_errors(m) for m in r.models])[..., : now.shape[2]]
+    now = np.asarray(r.snapshots[-1].standard_errors)
+    before = np.stack([own_errors(m)[:, : now.shape[2]] for m in r.models])
     both = np.isfinite(now) & np.isfinite(before) & (before > 0)
     return np.array(cover), np.array(finite), float(now[both].mean() / before[both].mean()) if both.any() else np.nan
 
@@ -114,11 +114,12 @@ def stops(source: Any, asked: Asked, target: float, runs: int, most: int) -> tup
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         r = gvfx.evaluate(source, questions, steps=most, evaluate_every=most, seeds=_seeds(runs), until=gvfx.error_below(target))
+    reached, stopped = np.asarray(r.reached), np.asarray(r.stopped)
     broken = 0
-    for k in np.flatnonzero(r.reached):
+    for k in np.flatnonzero(reached):
         counted = r.visits[k].sum(axis=1) > 0 if isinstance(source, Stepped) else world.live
         broken += bool(((r.values[k] - truth)[:, counted] ** 2).mean() > target)
-    return broken, int(r.reached.sum()), float(np.median(r.stopped[r.reached])) if r.reached.any() else np.nan
+    return broken, int(reached.sum()), float(np.median(stopped[reached])) if reached.any() else np.nan
 
 
 def pilots(source: Any, asked: Asked, runs: int) -> tuple[int, list[float]]:

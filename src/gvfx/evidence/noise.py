@@ -14,8 +14,9 @@ variance; where the differences are chance, they share one.  On average over pai
 less than the share h(n) of its local scale, with h the chance that a pair tried n times next shows an outcome that it has not
 shown before (the discovery curve of `unseen`, of outcomes instead of states).
 
-What remains uncertain about a pair's noise is its *doubt*, $g^2 B W / (n B + W)$, with W drawn towards the pair's own.  A variance $A = \sum_k w_k\hat\sigma_k^2$ has
-then itself a variance $S = \sum_k w_k^2 doubt_k$ (so $\nu = 2A^2/S$ degrees of freedom, Satterthwaite), and intervals use
+What remains uncertain about a pair's noise is its *doubt*, $g^2 B W / (n B + W)$, with W drawn towards the pair's own.
+A variance $A = \sum_k w_k\hat\sigma_k^2$ has then itself a variance $S = \sum_k w_k^2 doubt_k$ (so $\nu = 2A^2/S$ degrees of
+freedom, Satterthwaite), and intervals use
 $A\,(1 + 1/(2\nu)) = A + S/(4A)$.  Student's t would widen more; measured coverage does not ask for it.
 """
 

@@ -87,7 +87,7 @@ class Unseen:
         """Whether a state was left by no action that was tried in it, [state] bool."""
         seen, world = self.data.seen, self.data.world
         state, arrived = seen.pair // world.actions, world.next.ravel()[seen.outcome]
-        stayed = self.data.tried.any(axis=1)
+        stayed = np.asarray(self.data.tried.any(axis=1))
         stayed[state[arrived != state]] = False
         return stayed
 
@@ -119,7 +119,7 @@ class Unseen:
     @cached_property
     def silent(self) -> np.ndarray:
         """Whether a question has never seen a cumulant other than 0, [gvf] bool."""
-        return ~(self.data.evidence.squares > 0).any(axis=0)
+        return np.logical_not((self.data.evidence.squares > 0).any(axis=0))
 
     @cached_property
     def unknown(self) -> np.ndarray:
@@ -133,10 +133,11 @@ class Unseen:
         reason to refuse it; states never seen are.
         """
         data = self.data
-        where = data.world.live & data.tried.any(axis=1)
+        acted = np.asarray(data.tried.any(axis=1))
+        where = np.flatnonzero(data.world.live & acted)
         out = np.ones(len(self.silent))
         for group in data.groups:
-            own = np.where(data.tried.any(axis=1)[:, None], data.policy(group[0]), 1 / data.world.actions)
+            own = np.where(acted[:, None], data.policy(group[0]), 1 / data.world.actions)
             out[group] = np.sqrt((_first_passage(data, group[0], own, self.mass) ** 2)[where].mean())
         return np.where(self.silent, 1.0, out)
 

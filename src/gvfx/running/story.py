@@ -34,7 +34,7 @@ def frontier(data: Empirical) -> str:
 def endless(data: Empirical) -> bool:
     """Whether a run kept finding new states until its end, one in every second step at least, so that tables cannot answer."""
     steps = int(data.visits.sum())
-    return steps >= 500 and np.count_nonzero(data.evidence.found) > steps / 2
+    return bool(steps >= 500 and np.count_nonzero(data.evidence.found) > steps / 2)
 
 
 def unending(data: Empirical) -> list[str]:
