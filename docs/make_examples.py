@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,8 +41,9 @@ def shown(name: str) -> str:
 
 
 def kept(name: str) -> str:
-    """The section that the page has now."""
-    parts = (HERE / "examples.md").read_text().split("\n## ")
+    """The section that the page has now; an output may have headings of its own."""
+    headings = "|".join(map(re.escape, ORDER))
+    parts = re.split(rf"^## (?=(?:{headings})$)", (HERE / "examples.md").read_text(), flags=re.MULTILINE)
     return next((f"## {part.rstrip()}\n" for part in parts if part.startswith(f"{name}\n")), "")
 
 

@@ -41,8 +41,10 @@ def near_the_truth(out):
 
 def calibrated(out):
     """scales: with calibrated weights the small question is answered better, and no worse than twice as well as the large."""
-    (small, _), (small_calibrated, large_calibrated) = numbers(out, r"small: off by (\S+)%[^%]*large: off by (\S+)%")
-    assert small_calibrated < small / 2 and 0.5 < small_calibrated / large_calibrated < 2
+    pairs = numbers(out, r"small: off by (\S+)%[^%]*large: off by (\S+)%")  # with OptimalDesign
+    others = [pair[::-1] for pair in numbers(out, r"left: off by (\S+)%[^%]*right: off by (\S+)%")]  # with GVFExplorer
+    for (small, _), (small_calibrated, large_calibrated) in (pairs, others):
+        assert small_calibrated < small / 2 and 0.5 < small_calibrated / large_calibrated < 2
 
 
 def near_monte_carlo(out, **shares):

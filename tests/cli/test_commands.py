@@ -59,6 +59,7 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["run", "distinct", "--rate-q", "3"], ["rate", "(0, 1]"]),
         (["run", "distinct", "--json", "/proc/nowhere/out.json"], ["--json"]),
         (["run", "distinct", "--stepz", "5"], ["--stepz"]),
+        (["run", "walker", "--calibrate"], ["calibrate", "Box actions", "GVFExplorer"]),
         (["run", "continuous", "--learner", "ExpectedSarsa"], ["learner", "Deep"]),
         (["run", "continuous", "--preset", "recommend"], ["preset", "recommended"]),
         (["run", "continuous", "--steps", "4001"], ["steps", "multiples of 8"]),
@@ -124,6 +125,16 @@ def test_run_passes_names_and_options_on(setting, name, option, monkeypatch):
     assert passed["evaluate_every"] == 800 and passed["learner"] == "Any" and passed["rate_q"] == 0.5
     made = passed["chosen"].experiment(passed["behaviour"]).behaviour
     assert "SuccessorRepresentation" in repr(made)
+
+
+def test_run_calibrated(tmp_path):
+    done = cli("run", "distinct", "--calibrate", "--steps", 20000, "--seeds", 1, "--json", tmp_path / "out.json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads((tmp_path / "out.json").read_text())
+    setting = gvfx.paper["distinct"]
+    squares = (gvfx.exact.values(setting.world, setting.questions)[:, setting.world.live] ** 2).mean(axis=1)
+    assert data["experiment"]["calibrate"] is True
+    assert data["weights"][0] / data["weights"][1] == pytest.approx(squares[1] / squares[0])
 
 
 def test_plan_shows_what_every_behaviour_would_need(tmp_path):

@@ -132,8 +132,6 @@ def test_a_relative_rule_to_stop_weighs_relative_errors_alike():
 
 
 def test_complaints():
-    with pytest.raises(gvfx.InputError, match=r"^calibrate: GVFExplorer weights its questions before"):
-        gvfx.evaluate(*chain(), gvfx.GVFExplorer(), steps=10, calibrate=True)
     with pytest.raises(gvfx.InputError, match=r"^target: "):
         gvfx.error_below(0.0)
     with pytest.raises(gvfx.InputError, match=r"^until: .*CertaintyEquivalence"):

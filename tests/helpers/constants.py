@@ -11,7 +11,7 @@ from gvfx.behaviours.wrappers import Hold
 from gvfx.benchmarks import random_mdps
 from gvfx.experiments.settings import grid, limit, mujoco, tabular
 from gvfx.learners.networks import twin_critics
-from gvfx.reproduce import ablations, curves
+from gvfx.reproduce import curves, successor
 from gvfx.reproduce.mujoco import noise_floor
 from gvfx.running.result import Result
 from gvfx.truths.lattice import shipped_truth
@@ -36,7 +36,7 @@ def constants() -> dict[str, frozenset[float]]:
         r"\brates?\b": {*rates, *grid.TUNING_RATES},
         r"γ|discount": {tabular.DISCOUNT, mujoco.DISCOUNT},
         r"intervals?\b": {100 * inspect.signature(Result.intervals).parameters["level"].default},
-        r"temperature": {float(t) for t in ablations.SR_TEMPERATURES.values()},
+        r"temperature": {float(t) for t in successor.TEMPERATURES.values()},
         r"σ|N\(0": {0.0, *tabular.DRIFTS},
         r"standard deviation": {tabular.DRIFTS[1] * fourrooms.steps**0.5},
         r"GVFs": {len(s.questions) for s in settings},

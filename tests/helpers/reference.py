@@ -249,6 +249,38 @@ class Floor(Epsilon):
         return self.schedule + (1 - len(above) * self.schedule) * above / above.sum()
 
 
+class Scales:
+    """A running mean of squares, and what M is multiplied by."""
+
+    def __init__(self, gvfs, rate=1e-4):
+        self.rate, self.square, self.n = rate, np.zeros(gvfs), 0
+
+    def note(self, squares, steps=1):
+        self.n += steps
+        self.square = self.square + max(steps / self.n, steps * self.rate) * (squares - self.square)
+
+    def factors(self):
+        known = self.square > 0
+        return np.array([1 / (x if x > 0 else self.square[known].min()) if known.any() else 1.0 for x in self.square])
+
+
+class Calibrated(Epsilon):
+    """M in units of a running mean of Q(s, a)^2; `run` gives it the table q."""
+
+    def __init__(self, inner, gvfs, rate):
+        self.inner, self.scales = inner, Scales(gvfs, rate)
+
+    def probabilities(self, t, s, x, pi, m):
+        return self.inner.probabilities(t, s, x, pi, m * self.scales.factors())
+
+    def observe(self, t, step):
+        self.inner.observe(t, step)
+        self.scales.note(self.q[step.x, step.a] ** 2)
+
+    def episode_end(self):
+        self.inner.episode_end()
+
+
 class Step:
     """One transition and what the updates need to know about it."""
 
@@ -279,6 +311,7 @@ def run(world, asked, behaviour, learner, steps, seed, sampled=False, ratio=(0.0
     rate_q, rate_m, q, m = learner
     w = dynamics(world, asked)
     draws = behaviour.draws = Draws(seed)
+    behaviour.q = q
     path = []  # with smallest_m the updates wait for the end of the episode
     feature = world.feature
     level = asked.level.copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import gvfx
+from gvfx.behaviours.calibrated import watching
 from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.kernel import Sizes
 from gvfx.questions.gvf import stack
@@ -18,6 +19,7 @@ def compiled_run(world, questions, behaviour, learner, steps=STEPS, seed=3, vari
     asked = stack(questions, world)
     sizes = Sizes(len(asked.names), world.actions)
     acting, learning = behaviour.begin(asked, world), learner.begin(asked, world)
+    acting = watching(behaviour, acting, learning.q)
     at = cursor(world, asked, seed_streams(seed))
     loop = make_loop(
         sizes,

@@ -26,5 +26,5 @@ def questions():
     return [gvfx.GVF(POLICIES[i], gvfx.Signal(name), 0.99, name=name) for i, name in enumerate(("left", "right"))]
 
 
-def runner(steps=800, learner=SMALL):
-    return NetworkScanned(paper_grid(), questions(), BEHAVIOUR, learner, Plan.checked(steps, 80, (400,)))
+def runner(steps=800, learner=SMALL, behaviour=BEHAVIOUR, calibrate=False):
+    return NetworkScanned(paper_grid(), questions(), behaviour, learner, Plan.checked(steps, 80, (400,)), calibrate)

@@ -9,7 +9,7 @@ from helpers.results import SEEDS, TUNED, made_up_part
 
 from gvfx.experiments.store import Store
 from gvfx.reproduce import ITEMS, Source, curves_with_seeds
-from gvfx.reproduce.curves import load_tuned
+from gvfx.reproduce.curves import load_tuned, seeds_of
 from gvfx.reproduce.summary import available
 from gvfx.tensors import pack
 
@@ -22,7 +22,7 @@ def results(tmp_path_factory):
     store = Store(folder)
     tuned = load_tuned(folder)
     for curve, seeds in curves_with_seeds(list(ITEMS.values()), tuned, SEEDS):
-        for seed in range(seeds):
+        for seed in seeds_of(curve, seeds):
             raw = pack(made_up_part(curve, seed).arrays(), {"experiment": curve.experiment.hash, "seed": str(seed)})
             store.save(curve.experiment, seed, raw)
     return folder

@@ -14,7 +14,7 @@ from gvfx.experiments.store import Store
 from gvfx.report import statistics
 from gvfx.reproduce import ITEMS, Source, build
 from gvfx.reproduce.base import Exhibit
-from gvfx.reproduce.curves import Curve, load_tuned, main_curves
+from gvfx.reproduce.curves import Curve, load_tuned, main_curves, seeds_of
 from gvfx.reproduce.measures import Outcome, ranking, verdict
 from gvfx.reproduce.output import markdown, write_exhibits
 from gvfx.reproduce.source import AllDiverged
@@ -23,9 +23,9 @@ from gvfx.reproduce.tables import choose_rates, sweep_errors
 
 
 def diverging(results, folder, lost):
-    """The store of made-up results, with the runs lost[curve] = seeds replaced by records of their divergence."""
+    """The store of made-up results, with the runs lost[curve] replaced by records of their divergence: 0 is the first seed."""
     store = Store(folder)
-    by_hash = {curve.experiment.hash: (curve.experiment, seeds) for curve, seeds in lost.items()}
+    by_hash = {c.experiment.hash: (c.experiment, [seeds_of(c, SEEDS)[k] for k in seeds]) for c, seeds in lost.items()}
     for experiment in results.iterdir():
         if experiment.is_dir() and experiment.name in by_hash:
             (folder / experiment.name).mkdir()

@@ -77,10 +77,13 @@ def test_errors_are_compared_cell_by_cell(source):
 
     table = cell_by_cell(Build(source, ITEMS[ITEM]), {"RoundRobin": result(robin), "GVFExplorer": result(np.ones(400))}, 0)
     rows = rows_of(table)
-    everywhere, outside = rows["mean over GVFs", "400"], rows["mean over GVFs", "392"]
+    everywhere, inside, outside = (rows["mean over GVFs", w] for w in ("everywhere", "in the goals' discs", "outside the discs"))
+    assert [row["cells"] for row in (everywhere, inside, outside)] == ["400", "8", "392"]
     lower = "GVFExplorer is lower in"
-    assert everywhere[lower] == "26 %" and outside[lower] == "25 %"  # 106 of 400, 98 of 392
+    assert [row[lower] for row in (everywhere, inside, outside)] == ["26 %", "100 %", "25 %"]  # 106 of 400, 8 of 8, 98 of 392
     assert everywhere["median cell, RoundRobin"] == "0.5" and everywhere["mean cell, RoundRobin"] == "1.43"
-    assert everywhere["squared error in the 8, RoundRobin"] == "7 %"  # 8 * 16 / (106 * 16 + 294 / 4)
-    assert everywhere["squared error in the 8, GVFExplorer"] == "2 %"
-    assert rows["GVF 2 (right goal)", "392"] == {**outside, "absolute error": "GVF 2 (right goal)"}
+    assert inside["share of the squared error, RoundRobin"] == "7 %"  # 8 * 16 / (106 * 16 + 294 / 4)
+    assert inside["share of the squared error, GVFExplorer"] == "2 %"
+    assert inside["share of the absolute error, RoundRobin"] == "6 %"  # 8 * 4 / (106 * 4 + 294 / 2)
+    assert rows["GVF 2 (right goal)", "outside the discs"] == {**outside, "absolute error": "GVF 2 (right goal)"}
+    assert "step 900,000" in table.note

@@ -97,8 +97,9 @@ def test_the_items_keep_their_order():
     assert " ".join(ITEMS) == (
         "table1 table2 same fourrooms fourrooms-visit forty distinct value-error sensitivity individual-same "
         "individual-distinct variance semi-greedy individual-semi-greedy grouping fourrooms-variance drift forty-goals "
-        "importance-sampling cumulants successor successor-temperature table3 continuous individual-continuous "
-        "value-error-continuous variance-continuous behaviour-continuous priorities tuning-continuous recommended "
+        "importance-sampling cumulants successor successor-authors successor-temperature table3 table3-authors continuous "
+        "individual-continuous "
+        "value-error-continuous variance-continuous behaviour-continuous priorities recommended tuning-continuous stabilising "
         "mujoco-recommended mujoco-paper mujoco-stills mujoco-trials limit-main limit-behaviours limit-drift coverage stops"
     )
 
@@ -112,8 +113,8 @@ def test_the_report_has_every_exhibit_in_the_order_of_the_sections(built):
     assert order["curves"] == ["same", "distinct", "semi-greedy", "fourrooms", "fourrooms-visit", "forty"]
     assert order["maps"] == ["value-error", "variance", "fourrooms-variance", "forty-goals"]
     assert " ".join(order["continuous"]) == (
-        "table3 continuous recommended individual-continuous value-error-continuous behaviour-continuous "
-        "variance-continuous priorities tuning-continuous"
+        "table3 continuous recommended table3-authors individual-continuous value-error-continuous behaviour-continuous "
+        "variance-continuous priorities tuning-continuous stabilising"
     )
     assert order["ablations"][-1] == "cumulants" and order["tuning"][0] == "sensitivity"
 

@@ -36,11 +36,11 @@ def test_the_stills_say_which_explorer_they_show(built, source, monkeypatch):
     assert len(told[1].split(", ")) == len(walker.columns) and set(told[1].split(", ")) <= {"walk", "flip"}
 
     def grown(b, curve):
-        result = b.source.result(curve, 1)
+        result = b.source.finished(curve, 1)
         old = curve == MujocoCurve("walker", "GVFExplorer")  # a run of 0.1.0 has no critics
         return replace(result, mse=result.mse[:, ::-1], critics=None if old else result.critics)
 
-    monkeypatch.setattr(Build, "result", grown)
+    monkeypatch.setattr(Build, "finished", grown)
     walker, cheetah = build(ITEMS["mujoco-stills"], source)
     assert [name for name, _ in walker.rows][-2:] == ["Uniform", f"{printed} (diverged)"]
     assert f"{recommended}: left out" in walker.note and cheetah.rows[-2][0].startswith(recommended)

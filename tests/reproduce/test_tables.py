@@ -8,7 +8,7 @@ from helpers.results import rows_of
 
 from gvfx.report.statistics import Estimate
 from gvfx.reproduce import ITEMS, build
-from gvfx.reproduce.measures import Outcome, Verdict, ranking, verdict
+from gvfx.reproduce.measures import Outcome, Verdict, printed_row, ranking, verdict
 from gvfx.reproduce.output import markdown
 from gvfx.reproduce.tables import choose_rates, sweep_errors
 
@@ -21,10 +21,25 @@ def test_table_1_shows_the_papers_number_ours_and_a_verdict(source):
     assert rows["same", "ours (paper)"]["GVFExplorer against the best baseline"].startswith("holds: 50 % below BPS")
     assert rows["same", "ours (paper, tuned)"]["GVFExplorer against the best baseline"].startswith("differs: Uniform is lower")
     assert rows["forty", "ours (authors)"]["BPS"] == "-"
+    printed = {
+        setting: row["GVFExplorer against the best baseline"] for (setting, name), row in rows.items() if "printed" in name
+    }
+    leads = {"same": 79, "distinct": 91, "fourrooms": 48, "fourrooms-visit": 48, "forty": 29}  # tab:summary_tabular_perf
+    assert printed == {setting: f"{lead} % below" for setting, lead in leads.items()}
     assert rows_of(verdicts)["same", "ours (paper)"]["BPS"] == "better"
     assert rows_of(verdicts)["same", "ours (paper)"]["GVFExplorer"] == "worse"
     assert "**1.05 [1, 1.1]**" in markdown(table)
     assert any(row[:2] == ["distinct", "SR"] and row[2] == "3.15 ± 0.15" for row in more.rows)
+
+
+def test_the_papers_row_has_what_it_prints_and_nothing_else(source):
+    """tab:mse_in_cont_env prints 69 % and 66 %; a lead that the paper does not print is left out, not computed."""
+    rows = rows_of(build(ITEMS["table3"], source)[0])
+    printed = [rows[replay, "paper, as printed"] for replay in ("replay", "PER")]
+    assert [row["GVFExplorer against the best baseline"] for row in printed] == ["69 % below", "66 % below"]
+    assert [row["Uniform"] for row in printed] == ["-", "-"]
+    row = printed_row("semi-greedy", {"GVFExplorer": 1.0, "SR": 4.0}, None, ["SR", "BPS", "GVFExplorer"])
+    assert row == ["semi-greedy", "paper, as printed", "4", "-", "1", "-"]
 
 
 def test_verdicts():

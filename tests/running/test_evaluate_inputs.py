@@ -51,7 +51,6 @@ REFUSED = [
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, seeds=2, seed=3), "^seed: give either"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, workers=2), "^workers: must be 1 for a single environment"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, progress=3), "^progress: 3 cannot be called"),
-    (lambda: gvfx.evaluate(Sound(), QUESTIONS, calibrate=True), "^calibrate: "),
     (lambda: gvfx.evaluate("FrozenPuddle-v1", LAKE), "^world: Gymnasium cannot make 'FrozenPuddle-v1'"),
     (lambda: gvfx.evaluate(Sound, QUESTIONS), r"^world: Sound is a class; give an instance, Sound\(...\)"),
     (lambda: gvfx.evaluate(3, QUESTIONS), "^world: int is not a supported world"),

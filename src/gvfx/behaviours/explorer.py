@@ -27,6 +27,7 @@ class GVFExplorer(Behaviour[ExplorerState]):
     """mu(a|s) proportional to sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)); uniform if all of these are zero.
 
     smallest_m: a smaller M counts as this one, on tables and networks (the authors' code: 1e-4); what is learned stays as it is.
+                With calibrate=True it is in units of the GVF's mean square value.
     """
 
     smallest_m: float = field(default=0.0, metadata={"later": True})

@@ -45,7 +45,7 @@ class WithInner(Protocol):
 Wrapping = TypeVar("Wrapping", bound=WithInner)
 
 
-class _Wrapper(Behaviour[Wrapping]):
+class Wrapper(Behaviour[Wrapping]):
     """A behaviour that changes the probabilities of another one and delegates everything else to it.
 
     It supports the kinds in `wraps` that the wrapped behaviour supports.
@@ -81,7 +81,7 @@ class _Wrapper(Behaviour[Wrapping]):
 
 
 @dataclass(frozen=True)
-class Epsilon(_Wrapper[EpsilonState | HeldEpsilonState]):
+class Epsilon(Wrapper[EpsilonState | HeldEpsilonState]):
     """A uniformly random action with probability epsilon_t: (1 - epsilon) mu + epsilon / actions.
 
     when: epsilon is the schedule's at every "step", or throughout an "episode" the one of its first step (tables only).
@@ -122,7 +122,7 @@ class Epsilon(_Wrapper[EpsilonState | HeldEpsilonState]):
 
 
 @dataclass(frozen=True)
-class Floor(_Wrapper[FloorState]):
+class Floor(Wrapper[FloorState]):
     """No probability below `floor`: smaller ones are raised to it, and the excess above it is scaled to sum to one."""
 
     behaviour: Behaviour
@@ -148,7 +148,7 @@ class Floor(_Wrapper[FloorState]):
 
 
 @dataclass(frozen=True)
-class Hold(_Wrapper[WithInner]):
+class Hold(Wrapper[WithInner]):
     """Box actions: a world keeps the behaviour's choice for `steps` steps on average before the next choice."""
 
     behaviour: Behaviour
@@ -178,7 +178,7 @@ class Hold(_Wrapper[WithInner]):
         )
 
 
-def _passing_on(inner: BehaviourRule, probabilities: Any) -> BehaviourRule:
+def passing_on(inner: BehaviourRule, probabilities: Any) -> BehaviourRule:
     inner_observe, inner_end = inner.observe, inner.episode_end
 
     @piece
@@ -208,7 +208,7 @@ def _epsilon(inner: BehaviourRule, actions: int, held: bool) -> BehaviourRule:
         inner_end(state.inner, t, rng)
         state.begun[0] = t
 
-    passed = _passing_on(inner, probabilities)
+    passed = passing_on(inner, probabilities)
     return replace(passed, episode_end=next_episode) if held else passed
 
 
@@ -227,7 +227,7 @@ def _floor(inner: BehaviourRule, actions: int) -> BehaviourRule:
         for a in range(actions):
             mu[a] = state.floor + scale * mu[a]
 
-    return _passing_on(inner, probabilities)
+    return passing_on(inner, probabilities)
 
 
 class BlendState(NamedTuple):

@@ -42,7 +42,7 @@ def sweep(
     _check_seeds(seeds)
     store = Store(results)
     protocols = {name: protocol(name) for name in names}
-    runs = [(c.experiment, seeds_of(c, seeds or p.seeds)) for p in protocols.values() for c in p.curves]
+    runs = [(c.experiment, seeds_of(c, seeds, p.seeds)) for p in protocols.values() for c in p.curves]
     run_missing(store, runs, workers, cluster)
     console = make_console()
     tuned = {s: {m: list(rates) for m, rates in methods.items()} for s, methods in load_tuned(results).items()}
@@ -92,7 +92,7 @@ def reproduce(
     check_output(folder / "table1.md", "--out")
     tuned = load_tuned(results)
     store = Store(results)
-    runs = [(c.experiment, seeds_of(c, n)) for c, n in curves_with_seeds(chosen, tuned, seeds)]
+    runs = [(c.experiment, seeds_of(c, seeds, n)) for c, n in curves_with_seeds(chosen, tuned, seeds)]
     run_missing(store, runs, workers, cluster, device)
     console = make_console()
     for item in chosen:

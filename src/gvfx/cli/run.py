@@ -47,10 +47,14 @@ def run(
         str,
         typer.Option(
             "--preset",
-            help="paper (its text), authors (their code; not walker, cheetah) or recommended (continuous, walker, cheetah).",
+            help="paper (its text), authors (their code; not walker, cheetah), stabilised (continuous) or recommended "
+            "(continuous, walker, cheetah).",
             autocompletion=completion.presets,
         ),
     ] = "paper",
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Divide each GVF's weight by its mean square value (not walker, cheetah).")
+    ] = False,
     output: options.Json = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the whole result to this file (see gvfx.load).")] = None,
     checkpoint: Annotated[
@@ -77,6 +81,7 @@ def run(
             rate_m=rate_m,
             evaluate_every=every if evaluate_every is None else evaluate_every,
             preset=preset,
+            calibrate=calibrate,
             workers=workers or os.cpu_count() or 1,
             progress=report,
             save=save,

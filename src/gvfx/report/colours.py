@@ -17,6 +17,7 @@ COLOURS = {  # one hue per method, readable side by side and in grey
     "RobustSampling": "#9775fa",
     "Explorer+Uniform": "#5f3dc4",
 }
+STEPS = "environment steps"  # the horizontal axis of most figures
 SPARE = ["#2b8a3e", "#5f3dc4", "#a61e4d", "#0b7285", "#e67700", "#495057"]
 MAP = "inferno"
 GOAL = "#51cf66"
@@ -28,6 +29,14 @@ LABELS = {"GVFExplorer": "GVFExplorer", "Mixture": "MixturePolicy", "Uniform": "
 def colour(name: str, index: int = 0) -> str:
     """A method's colour; unknown names take spare ones in order."""
     return COLOURS.get(name, SPARE[index % len(SPARE)])
+
+
+def shades(hue: str, count: int) -> list[str]:
+    """Shades of one colour '#rrggbb', from light to dark."""
+    parts = [int(hue[k : k + 2], 16) for k in (1, 3, 5)]
+    lights = [0.6 - 1.15 * k / max(count - 1, 1) for k in range(count)]  # 1 is white, -1 black
+    mixed = [[round(p + (255 - p) * light if light > 0 else p * (1 + light)) for p in parts] for light in lights]
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in mixed]
 
 
 def steps_label(value: float, _position: Any = None) -> str:

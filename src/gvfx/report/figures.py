@@ -11,11 +11,13 @@ from matplotlib.colors import LogNorm
 from matplotlib.patches import Circle
 from matplotlib.ticker import FuncFormatter
 
-from gvfx.report.colours import GOAL, LABELS, MAP, PATHS, START, colour, steps_label
-from gvfx.report.page import Curves, Maps, Pictures
+from gvfx.report.colours import GOAL, LABELS, MAP, PATHS, START, STEPS, colour, steps_label
+from gvfx.report.page import Curves, Maps, Panel, Pictures
 from gvfx.report.style import figure, styled
 from gvfx.running.result import standard_error
 from gvfx.worlds.mdp import MDP
+
+MARKED = 12  # curves of so few points have markers
 
 
 @styled
@@ -30,16 +32,16 @@ def learning_curves(steps: np.ndarray, errors: Mapping[str, np.ndarray], title: 
         ax.fill_between(steps, np.maximum(mean - spread, mean * 0.05), mean + spread, color=hue, alpha=0.16, linewidth=0)
     ax.set_yscale("log")
     ax.xaxis.set_major_formatter(FuncFormatter(steps_label))
-    ax.set_xlabel("environment steps")
+    ax.set_xlabel(STEPS)
     ax.set_ylabel("MSE, averaged over GVFs")
     ax.set_title(title, loc="left")
-    ax.legend(fontsize=8.5)
+    _legend_below(fig, ax)
     return fig
 
 
 @styled
 def draw(exhibit: Curves | Maps | Pictures) -> Any:
-    """A figure of an exhibit: curves with their bands, maps at the last time, or pictures."""
+    """A figure of an exhibit: curves with their bands, maps at the last time (or the first and the last), or pictures."""
     if isinstance(exhibit, Pictures):
         return _draw_pictures(exhibit)
     return _draw_curves(exhibit) if isinstance(exhibit, Curves) else _draw_maps(exhibit)
@@ -68,47 +70,92 @@ def _draw_curves(exhibit: Curves) -> Any:
     for line in exhibit.series:
         mean, low, high = (np.asarray(v, dtype=float) for v in (line.mean, line.low, line.high))
         ax.plot(
-            exhibit.steps, mean, color=line.colour, label=LABELS.get(line.name, line.name), linestyle="--" if line.dashed else "-"
+            exhibit.x,
+            mean,
+            color=line.colour,
+            label=LABELS.get(line.name, line.name),
+            linestyle="--" if line.dashed else "-",
+            marker="o" if len(exhibit.x) <= MARKED else None,
+            markersize=4,
         )
-        ax.fill_between(exhibit.steps, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.16, linewidth=0)
+        ax.fill_between(exhibit.x, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.16, linewidth=0)
     for name, value in exhibit.reference:
         ax.axhline(value, color="#495057", linestyle=":", linewidth=1.2, label=name)
     if means.size and means.max() > 20 * max(means.min(), 1e-300):
         ax.set_yscale("log")
+        if means.min() > 1e-3 and means.max() < 1e4:
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))  # 0.1, not 10^-1
+            ax.yaxis.set_minor_formatter(FuncFormatter(lambda v, _: f"{v:g}" if f"{v:e}"[0] in "25" else ""))
+    if len(exhibit.x_ticks):
+        ax.set_xticks(exhibit.x_ticks)
+        ax.tick_params(axis="x", labelsize=8)
     ax.xaxis.set_major_formatter(FuncFormatter(steps_label))
-    ax.set_xlabel("environment steps")
+    ax.set_xlabel(exhibit.x_label)
     ax.set_ylabel(exhibit.y_label)
     ax.set_title(textwrap.fill(exhibit.title, 62), loc="left", fontsize=10)
-    crowded = len(exhibit.series) > 6
-    ax.legend(fontsize=8, **({"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)} if crowded else {}))
+    _legend_below(fig, ax)
     return fig
 
 
+def _legend_below(fig: Any, ax: Any) -> None:
+    """A legend under the axes, where it covers no data; the figure grows by its height."""
+    handles, names = ax.get_legend_handles_labels()
+    if not names:
+        return
+    fitting = max(1, int(fig.get_figwidth() / (0.065 * max(map(len, names)) + 0.65)))  # entries in a row
+    rows = -(-len(names) // fitting)
+    fig.set_figheight(fig.get_figheight() + 0.08 + 0.17 * rows)
+    fig.legend(handles, names, loc="outside lower center", ncols=-(-len(names) // rows), fontsize=8, handlelength=2.8)
+
+
+def _views(exhibit: Maps) -> list[tuple[str, Panel, int]]:
+    """What is drawn of maps: a title, the panel and the index of the time."""
+    if not exhibit.early:
+        return [(panel.title, panel, -1) for panel in exhibit.panels]
+    return [(f"{panel.title}, step {exhibit.times[t]:,}", panel, t) for panel in exhibit.panels for t in (0, -1)]
+
+
 def _draw_maps(exhibit: Maps) -> Any:
-    images = [np.array(panel.frames[-1], dtype=float).reshape(exhibit.height, exhibit.width) for panel in exhibit.panels]
+    views = _views(exhibit)
+    images = [np.array(panel.frames[t], dtype=float).reshape(exhibit.height, exhibit.width) for _, panel, t in views]
     for image in images:
         image.ravel()[list(exhibit.walls)] = np.nan
     columns = min(exhibit.columns or len(images), len(images))
-    size = 3.6 if columns <= 3 else 2.7
+    size = 5.0 if exhibit.numbers else 3.6 if columns <= 3 else 2.7
     fig, axes = figure(columns=columns, rows=-(-len(images) // columns), width=size, height=size - 0.1)
     for spare in axes[len(images) :]:
         spare.remove()
     axes = axes[: len(images)]
-    titles = [p.title for p in exhibit.panels]
-    shown = _shared_scale(axes, images, titles, exhibit.goals, exhibit.log, exhibit.radius)
+    titles = [title for title, _, _ in views]
+    shown = _shared_scale(axes, images, titles, () if exhibit.numbers else exhibit.goals, exhibit.log, exhibit.radius)
     free = ~exhibit.goal_cells()
     free[list(exhibit.walls)] = False
-    for ax, panel in zip(axes, exhibit.panels, strict=True):
+    for ax, image, (_, panel, t) in zip(axes, images, views, strict=True):
+        if exhibit.numbers:
+            _write_numbers(ax, image, shown)
         if panel.arrows is not None:
-            _draw_arrows(ax, np.asarray(panel.arrows[-1], dtype=float).reshape(-1, 2), free, exhibit.width, "white")
-        for k, path in enumerate(panel.paths[-1] if panel.paths is not None else []):
+            _draw_arrows(ax, np.asarray(panel.arrows[t], dtype=float).reshape(-1, 2), free, exhibit.width, "white")
+        for k, path in enumerate(panel.paths[t] if panel.paths is not None else []):
             x, y = np.asarray(path, dtype=float).T - 0.5
             ax.plot(x, y, color=PATHS[k % len(PATHS)], linewidth=0.9)
             ax.plot(x[0], y[0], "o", color=START, markersize=6, markeredgecolor="white", markeredgewidth=0.8, zorder=4)
     fig.colorbar(shown, ax=axes, label=exhibit.unit, shrink=0.85, pad=0.02)
-    if exhibit.times[-1]:
-        fig.suptitle(f"{exhibit.title}, step {exhibit.times[-1]:,}", fontsize=10)
+    step = exhibit.times[-1] if not exhibit.early else 0  # titles of panels have their own
+    fig.suptitle(exhibit.title + (f", step {step:,}" if step else ""), fontsize=10)
     return fig
+
+
+def _write_numbers(ax: Any, image: np.ndarray, shown: Any) -> None:
+    """The value of every cell that has one, black on bright colours and white on dark ones, and lines between cells."""
+    ax.set_facecolor("#f8f9fa")
+    ax.set_xticks(np.arange(image.shape[1] - 1) + 0.5, minor=True)
+    ax.set_yticks(np.arange(image.shape[0] - 1) + 0.5, minor=True)
+    ax.grid(True, which="minor", color="#dee2e6", linewidth=0.5)
+    ax.tick_params(which="minor", length=0)
+    for (row, column), value in np.ndenumerate(image):
+        if np.isfinite(value):
+            bright = np.dot(shown.cmap(shown.norm(value))[:3], (0.299, 0.587, 0.114)) > 0.5
+            ax.text(column, row, f"{value:g}", ha="center", va="center", fontsize=6.5, color="black" if bright else "white")
 
 
 def _shared_scale(

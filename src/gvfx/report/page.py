@@ -24,6 +24,7 @@ import numpy as np
 from PIL import Image
 
 from gvfx.files import write_whole
+from gvfx.report.colours import STEPS
 
 Numbers: TypeAlias = Sequence[float] | Sequence[float | None] | np.ndarray  # NaN, infinity and None are gaps
 SCRIPTS = ("elements", "numbers", "frame", "plot", "curves", "scale", "paint", "maps", "tables", "page")  # in this order
@@ -61,22 +62,27 @@ class Series:
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves over steps[t]; `reference` holds (name, value) of dashed horizontal lines."""
+    """Curves over x[t]; `reference` holds (name, value) of dashed horizontal lines.
+
+    x_ticks: the numbers to write on the horizontal axis; round ones are chosen if there are none.
+    """
 
     id: str
     title: str
     label: str
-    steps: Numbers
+    x: Numbers
     series: Sequence[Series]
     y_label: str
     provenance: Provenance
     note: str = ""
     reference: Sequence[tuple[str, float]] = ()
+    x_label: str = STEPS
+    x_ticks: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         for series in self.series:
             for name, values in (("mean", series.mean), ("low", series.low), ("high", series.high)):
-                same(f"{name} of series {series.name!r} in {self.id!r}", len(values), len(self.steps))
+                same(f"{name} of series {series.name!r} in {self.id!r}", len(values), len(self.x))
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,8 @@ class Maps:
     goals: (row, column) of each goal; whole numbers are the centres of cells, so (0.5, 0.5) is a corner that four cells share.
     radius: of the goals' discs, in cells; 0 if a goal is one cell.
     columns: panels in a row; 0 for all of them.
+    numbers: whether the values are written into the cells instead of dots at the goals, for maps of a few values.
+    early: whether the first time is shown as well, beside the last (in the HTML page beside that of the slider).
     """
 
     id: str
@@ -117,6 +125,8 @@ class Maps:
     note: str = ""
     radius: float = 0.0
     columns: int = 0
+    numbers: bool = False
+    early: bool = False
 
     def __post_init__(self) -> None:
         cells = self.height * self.width

@@ -131,8 +131,10 @@ def paired_difference(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
 
 
 def improvement(ours: np.ndarray, theirs: np.ndarray, draws: int = DRAWS) -> Estimate:
-    """How much lower our mean is, in percent of theirs, seeds paired; pairs of which one diverged are left out."""
-    both = np.stack([ours, theirs], axis=1)
+    """How much lower our mean is, in percent of theirs, over the first seeds that both have, paired; pairs of which one
+    diverged are left out."""
+    common = min(len(ours), len(theirs))
+    both = np.stack([ours[:common], theirs[:common]], axis=1)
     left = finished(both)
     if not len(left):
         return NOTHING

@@ -1,6 +1,6 @@
 """The tables and figures of the paper and our own: what they need, how they are built, and the report of all of them.
 
-An item is one `Item` in the `ITEMS` of the module that builds it (tables, tabular, ablations, grid, mujoco, limit).
+An item is one `Item` in the `ITEMS` of the module that builds it (`MODULES` in `items`).
 """
 
 from gvfx.reproduce.base import Build as Build

@@ -5,32 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from gvfx import rng as streams
-from gvfx.experiments.settings.tabular import DRIFTS, FORTY_GOALS, GROUPINGS, paper
+from gvfx.experiments.settings.tabular import DRIFTS, GROUPINGS
 from gvfx.report import statistics
 from gvfx.report.colours import SPARE, colour
-from gvfx.report.page import Panel, Series
+from gvfx.report.page import Series
+from gvfx.reproduce import tabular_maps
 from gvfx.reproduce.base import Build, Exhibit, Item
 from gvfx.reproduce.curves import ABLATION_SEEDS, Curve, Tuned
-from gvfx.reproduce.measures import OURS
+from gvfx.reproduce.measures import OURS, final_table, spare_series
 from gvfx.reproduce.sections import ABLATIONS, MAPS
-from gvfx.reproduce.tabular import variance
-from gvfx.running.result import Result
 
 GROUPED = ("RoundRobin", "Mixture", "Uniform", OURS)  # the methods with grouped states
 LEARNERS = ("ExpectedSarsa", "ImportanceSampling")
-SR_SETTINGS = ("same", "distinct", "semi-greedy")
-SR_TEMPERATURES = {"SR-1": 1, "SR-10": 10, "SR": 100, "SR-1000": 1000}
-SR_CHOICES = ("SR", "SR-greedy")
 
 
 def _nothing(tuned: Tuned) -> list[Curve]:
     """For items that show a setting itself and need no runs."""
     return []
-
-
-def _series(b: Build, results: dict[str, Result]) -> list[Series]:
-    """The mean error of each result, in spare colours."""
-    return [b.series(name, r.error, SPARE[k]) for k, (name, r) in enumerate(results.items())]
 
 
 def _grouping_curves() -> dict[int, dict[str, Curve]]:
@@ -59,19 +50,18 @@ def _drift_curves() -> dict[str, Curve]:
 
 def _drift(b: Build) -> list[Exhibit]:
     results = {name: b.result(c) for name, c in _drift_curves().items()}
-    return [b.curves("drift", b.item.title, next(iter(results.values())).steps, _series(b, results))]
-
-
-def _forty_goals(b: Build) -> list[Exhibit]:
-    world = paper["forty"].world
-    values = np.full(world.states - 1, np.nan)
-    values[list(FORTY_GOALS)] = list(FORTY_GOALS.values())
-    return [b.maps("forty-goals", b.item.title, world, [0], [Panel("cumulant", [values])], "cumulant", log=False)]
+    return [
+        b.curves("drift", b.item.title, next(iter(results.values())).steps, spare_series(b, results)),
+        final_table(b, "drift-errors", "drift per step", results),
+    ]
 
 
 def _importance_sampling(b: Build) -> list[Exhibit]:
     results = {name: b.result(Curve("fourrooms", OURS, learner=name)) for name in LEARNERS}
-    return [b.curves("importance-sampling", b.item.title, results["ExpectedSarsa"].steps, _series(b, results))]
+    return [
+        b.curves("importance-sampling", b.item.title, results["ExpectedSarsa"].steps, spare_series(b, results)),
+        final_table(b, "importance-sampling-errors", "update", results),
+    ]
 
 
 def _cumulants(b: Build) -> list[Exhibit]:
@@ -80,25 +70,7 @@ def _cumulants(b: Build) -> list[Exhibit]:
     draws = np.array([[streams.normal(rng, k) for _ in range(200)] for k in (streams.CUMULANTS, streams.DRIFT)])
     lines = {"constant": np.full(200, 100.0), "distractor": 100 + 5 * draws[0], "drifter": 100 + np.cumsum(0.5 * draws[1])}
     series = [Series(name, v, v, v, SPARE[k]) for k, (name, v) in enumerate(lines.items())]
-    return [b.curves("cumulants", b.item.title, np.arange(1, 201), series, "cumulant")]
-
-
-def _successor(b: Build) -> list[Exhibit]:
-    out: list[Exhibit] = []
-    for setting in SR_SETTINGS[:2]:
-        results = {m: b.result(Curve(setting, m)) for m in SR_CHOICES}
-        title = f"SR, Boltzmann and greedy: {setting}"
-        out.append(b.curves(f"successor-{setting}", title, results["SR"].steps, _series(b, results), "MSE"))
-    return out
-
-
-def _temperature(b: Build) -> list[Exhibit]:
-    rows = [
-        [setting, *(str(statistics.mean(b.result(Curve(setting, m)).error[:, -1])) for m in SR_TEMPERATURES)]
-        for setting in SR_SETTINGS
-    ]
-    columns = ["setting", *(f"temperature {t}" for t in SR_TEMPERATURES.values())]
-    return [b.table("successor-temperature", b.item.title, columns, rows, "MSE at the end, at the published learning rates.")]
+    return [b.curves("cumulants", b.item.title, np.arange(1, 201), series, "cumulant", x_label="draws")]
 
 
 GROUP = "tabular"
@@ -117,7 +89,7 @@ ITEMS = (
         "fig:early_m_fr, fig:later_m_fr",
         "Average variance in FourRooms, early and late",
         lambda tuned: [Curve("fourrooms", OURS)],
-        variance("fourrooms", each=False),
+        tabular_maps.variance("fourrooms", each=False),
         MAPS,
     ),
     Item(
@@ -128,7 +100,9 @@ ITEMS = (
         _drift,
         ABLATIONS,
     ),
-    Item("forty-goals", "fig:cum_value_scaled_Exp", "The ten cumulants of the forty GVFs", _nothing, _forty_goals, MAPS),
+    Item(
+        "forty-goals", "fig:cum_value_scaled_Exp", "The ten cumulants of the forty GVFs", _nothing, tabular_maps.forty_goals, MAPS
+    ),
     Item(
         "importance-sampling",
         "fig:FR_rho_exp_sarsa",
@@ -138,21 +112,4 @@ ITEMS = (
         ABLATIONS,
     ),
     Item("cumulants", "fig:cumulants", "The three types of cumulants", _nothing, _cumulants, ABLATIONS, rank=1),
-    Item(
-        "successor",
-        "App. B.1 (3)",
-        "SR: Boltzmann against greedy",
-        lambda tuned: [Curve(s, m) for s in SR_SETTINGS[:2] for m in SR_CHOICES],
-        _successor,
-        ABLATIONS,
-    ),
-    Item(
-        "successor-temperature",
-        "App. B.1 (3)",
-        "SR: how much depends on the temperature",
-        lambda tuned: [Curve(s, m) for s in SR_SETTINGS for m in SR_TEMPERATURES],
-        _temperature,
-        ABLATIONS,
-        ABLATION_SEEDS,
-    ),
 )

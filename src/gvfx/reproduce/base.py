@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from gvfx.report import statistics
+from gvfx.report.colours import STEPS
 from gvfx.report.page import Curves, DataTable, Maps, Panel, Pictures, Provenance, Section, Series
 from gvfx.reproduce.curves import SEEDS, AnyCurve, Tuned
 from gvfx.reproduce.source import Source
@@ -71,13 +72,18 @@ class Build:
         self,
         key: str,
         title: str,
-        steps: np.ndarray,
+        x: np.ndarray,
         series: Sequence[Series],
         y_label: str = AVERAGE,
         note: str = "",
         reference: Sequence[tuple[str, float]] = (),
+        x_label: str = STEPS,
+        x_ticks: Sequence[float] = (),
     ) -> Curves:
-        return Curves(key, title, self.item.label, steps, series, y_label, self.provenance, note, reference)
+        """Curves of which none hides another: of lines that coincide, the later ones are dashed, and the note says so."""
+        series, said = uncovered(series)
+        note = " ".join(filter(None, (note, said)))
+        return Curves(key, title, self.item.label, x, series, y_label, self.provenance, note, reference, x_label, x_ticks)
 
     def table(
         self,
@@ -103,6 +109,20 @@ class Build:
         return Maps(
             key, title, self.item.label, layout.height, layout.width, walls, goals, times, panels, log, unit, self.provenance
         )
+
+
+def uncovered(series: Sequence[Series]) -> tuple[list[Series], str]:
+    """The lines, those that lie exactly on an earlier one dashed, and a sentence that names them; empty if none does."""
+    out: list[Series] = []
+    said = []
+    for line in series:
+        means = np.asarray(line.mean, dtype=float)
+        drawn = [s for s in out if np.array_equal(means, np.asarray(s.mean, dtype=float), equal_nan=True)]
+        below = drawn[0] if drawn and np.isfinite(means).any() else None
+        if below is not None:
+            said.append(f"{line.name} lies exactly on {below.name}")
+        out.append(line if below is None else replace(line, dashed=True))
+    return out, f"{'; '.join(said)} (dashed)." if said else ""
 
 
 def build(item: Item, source: Source) -> list[Exhibit]:

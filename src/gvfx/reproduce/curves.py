@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gvfx.experiments.settings.grid import DeepCurve
+from gvfx.experiments.settings.grid import SR_SEEDS, DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve
 from gvfx.experiments.settings.mujoco import MujocoCurve
 from gvfx.experiments.settings.tabular import MAIN, METHODS, RATES, paper
@@ -41,9 +41,14 @@ class Curve:
 AnyCurve = Curve | DeepCurve | LimitCurve | MujocoCurve
 
 
-def seeds_of(curve: AnyCurve, count: int) -> range:
-    """The first `count` seeds of a curve; runs that choose a learning rate begin at another seed than those that are reported."""
-    first = curve.first_seed if isinstance(curve, DeepCurve) else 0
+def seeds_of(curve: AnyCurve, asked: int | None, own: int = SEEDS) -> range:
+    """The seeds of a curve: as many as are asked for, or else an item's own number, of which SR on networks has at most five.
+
+    Runs that choose a learning rate begin at another seed than those that are reported.
+    """
+    deep = curve if isinstance(curve, DeepCurve) else None
+    count = asked or (min(own, SR_SEEDS) if deep and deep.method == "SR" else own)
+    first = deep.first_seed if deep else 0
     return range(first, first + count)
 
 

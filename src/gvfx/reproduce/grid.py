@@ -1,4 +1,4 @@
-"""The continuous grid: Table 3, curves, learning rates, and the items of its maps (`grid_maps`)."""
+"""The continuous grid: Table 3, curves, the recommended setting, and the items of its maps (`grid_maps`)."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from gvfx.experiments.settings.grid import (
-    ADAPTIVE,
     AUTHORS_METHODS,
+    AUTHORS_SEEDS,
     METHODS,
+    PRIORITY_SEEDS,
     PUBLISHED,
-    RATES,
+    PUBLISHED_LEADS,
     REPLAYS,
     SEEDS,
-    STABILISED_FLOOR,
-    TRIAL_RATES,
-    TRIAL_STEPS,
-    TRIALS,
-    TUNING_RATES,
-    TUNING_SEEDS,
-    TUNING_STEPS,
     DeepCurve,
     recommended_curves,
     table_curves,
-    trial_curve,
-    trial_curves,
     tuned_curve,
-    tuning_curve,
-    tuning_curves,
 )
 from gvfx.report import statistics
-from gvfx.report.colours import SPARE, colour
+from gvfx.report.colours import colour
 from gvfx.reproduce import grid_maps
 from gvfx.reproduce.base import AVERAGE, Build, Exhibit, Item
 from gvfx.reproduce.curves import Tuned
-from gvfx.reproduce.measures import OURS, printed_row, ranking, steps_reached, verdict
+from gvfx.reproduce.measures import (
+    LEAD,
+    OURS,
+    VERDICTS,
+    Finals,
+    final_table,
+    of_seeds,
+    printed_row,
+    spare_series,
+    steps_reached,
+    verdict,
+)
 from gvfx.reproduce.sections import NETWORKS
 from gvfx.running.result import Result
 
@@ -47,58 +48,58 @@ PRIORITIES = {  # what prioritised replay can go by
     "SR, by SR": DeepCurve("SR", "prioritised", priority="sr"),
 }
 ALL_CELLS = f"{AVERAGE} (400 cells)"
+AT_THE_END = "MSE at 1,000,000 steps, mean over the 400 cells, mean over seeds with a bootstrap 95 % interval."
+NOTE = (
+    "The paper leaves Uniform out. 'stabilised': GVFExplorer learns M in log space; 'tuned': every method at the learning rate "
+    "that `gvfx sweep continuous` chose on other seeds. SR has five seeds."
+)
 
 
 def _variants(replay: str, tuned: Tuned) -> dict[str, list[DeepCurve]]:
     """The rows of Table 3 by name: the curves of every method with one replay."""
     rates = tuned.get("continuous", {})
-    rows = {
-        "ours (paper)": [DeepCurve(m, replay) for m in METHODS],
-        "ours (authors)": [DeepCurve(m, replay, "authors") for m in AUTHORS_METHODS],
-        "ours (paper, stabilised)": [DeepCurve(m, replay, "stabilised" if m in ADAPTIVE else "paper") for m in METHODS],
-    }
+    rows = {"ours (paper)": [DeepCurve(m, replay) for m in METHODS]}
     if rates:
         rows["ours (stabilised, tuned)"] = [tuned_curve(m, replay, rates[m][0]) for m in METHODS]
     return rows
 
 
-def _table3_curves(tuned: Tuned) -> list[DeepCurve]:
-    return [c for replay in REPLAYS for curves in _variants(replay, tuned).values() for c in curves]
+def _authors(replay: str, tuned: Tuned) -> dict[str, list[DeepCurve]]:
+    """The same in the preset `authors`, which has no SR."""
+    return {"ours (authors)": [DeepCurve(m, replay, "authors") for m in AUTHORS_METHODS]}
 
 
-def _table3(b: Build) -> list[Exhibit]:
-    columns = ["replay", "", *METHODS, "GVFExplorer against the best baseline"]
-    rows: list[list[str]] = []
-    best: list[tuple[int, int]] = []
-    spread: list[list[str]] = []
-    for replay in REPLAYS:
-        printed = PUBLISHED[replay]
-        rows.append(printed_row(WORDS[replay], printed, METHODS))
-        for name, curves in _variants(replay, b.source.tuned).items():
-            results = {c.method: b.result(c) for c in curves}
-            errors = {m: r.error[:, -1] for m, r in results.items()}
-            estimates = {m: statistics.mean(e) for m, e in errors.items()}
-            lowest = min(estimates, key=lambda m: estimates[m].value)
-            best.append((len(rows), 2 + METHODS.index(lowest)))
-            cells = [str(estimates[m]) if m in estimates else "-" for m in METHODS]
-            rows.append([WORDS[replay], name, *cells, str(ranking(errors))])
-            spread += _spread(WORDS[replay], name, results, printed)
-    note = (
-        "MSE at 1,000,000 steps, mean over the 400 cells, mean over seeds with a bootstrap 95 % interval. The paper leaves "
-        f"Uniform out. 'stabilised': no probability of GVFExplorer and SR below {STABILISED_FLOOR:g}; 'tuned': every method at "
-        "the learning rate that `gvfx sweep continuous` chose on other seeds."
-    )
-    return [
-        b.table("table3", b.item.title, columns, rows, note, best),
-        b.table(
-            "table3-seeds",
-            "Continuous grid: how the seeds differ",
-            ["replay", "", "method", "median seed", "largest seed", "392 cells outside the goals", "printed", "verdict"],
-            spread,
-            "MSE at 1,000,000 steps. inside CI: the printed number lies in our 95 % interval; better or worse: ours is lower or "
-            "higher.",
-        ),
-    ]
+Rows = Callable[[str, Tuned], dict[str, list[DeepCurve]]]
+
+
+def _curves_of(rows: Rows) -> Callable[[Tuned], list[DeepCurve]]:
+    return lambda tuned: [c for replay in REPLAYS for curves in rows(replay, tuned).values() for c in curves]
+
+
+def _table3(variants: Rows, note: str) -> Callable[[Build], list[Exhibit]]:
+    """Final errors beside the printed ones, and how the seeds differ."""
+
+    def make(b: Build) -> list[Exhibit]:
+        rows: list[list[str]] = []
+        best: list[tuple[int, int]] = []
+        spread: list[list[str]] = []
+        for replay in REPLAYS:
+            printed = PUBLISHED[replay]
+            rows.append(printed_row(WORDS[replay], printed, PUBLISHED_LEADS[replay], METHODS))
+            for name, curves in variants(replay, b.source.tuned).items():
+                results = {c.method: b.result(c) for c in curves}
+                finals = Finals({m: r.error[:, -1] for m, r in results.items()})
+                best.append((len(rows), 2 + METHODS.index(finals.lowest)))
+                rows.append(finals.row(WORDS[replay], name, METHODS))
+                spread += _spread(WORDS[replay], name, results, printed)
+        columns = ["replay", "", "method", "median seed", "largest seed", "392 cells outside the goals", "printed", "verdict"]
+        title = f"{b.item.title}: how the seeds differ"
+        return [
+            b.table(b.item.name, b.item.title, ["replay", "", *METHODS, LEAD], rows, f"{AT_THE_END} {note}", best),
+            b.table(f"{b.item.name}-seeds", title, columns, spread, f"MSE at 1,000,000 steps. {VERDICTS}"),
+        ]
+
+    return make
 
 
 def _spread(replay: str, name: str, results: dict[str, Result], printed: Mapping[str, float]) -> list[list[str]]:
@@ -106,16 +107,10 @@ def _spread(replay: str, name: str, results: dict[str, Result], printed: Mapping
     rows = []
     for method, r in results.items():
         final = r.error[:, -1]
-        seeds = [_of_seeds(final, np.median), _of_seeds(final, np.max)]
+        seeds = [of_seeds(final, np.median), of_seeds(final, np.max)]
         beside = [f"{printed[method]:g}", verdict(printed[method], statistics.mean(final))] if method in printed else ["-", "-"]
         rows.append([replay, name, method, *seeds, str(statistics.mean(_outside(r)[:, -1])), *beside])
     return rows
-
-
-def _of_seeds(final: np.ndarray, measure: Callable[[np.ndarray], float]) -> str:
-    """The median or largest error of the seeds that did not diverge, with the count of those that did."""
-    left = statistics.finished(final)
-    return statistics.short(float(measure(left))) + statistics.count(final) if len(left) else statistics.DIVERGED
 
 
 def _outside(r: Result) -> np.ndarray:
@@ -150,42 +145,10 @@ def _individual(b: Build) -> list[Exhibit]:
 
 def _priorities(b: Build) -> list[Exhibit]:
     results = {name: b.result(c) for name, c in PRIORITIES.items()}
-    series = [b.series(name, r.error, SPARE[k]) for k, (name, r) in enumerate(results.items())]
-    finals = {name: r.error[:, -1] for name, r in results.items()}
-    rows = [[name, str(statistics.mean(e)), _of_seeds(e, np.median)] for name, e in finals.items()]
-    note = "MSE at 1,000,000 steps, mean over seeds with a bootstrap 95 % interval."
     return [
-        b.table("priorities", b.item.title, ["method, priority", "MSE", "median seed"], rows, note),
-        b.curves("priorities-curves", b.item.title, next(iter(results.values())).steps, series),
+        final_table(b, "priorities", "method, priority", results),
+        b.curves("priorities-curves", b.item.title, next(iter(results.values())).steps, spare_series(b, results)),
     ]
-
-
-def _tuning(b: Build) -> list[Exhibit]:
-    rows: list[list[str]] = []
-    best: list[tuple[int, int]] = []
-    for m in METHODS:
-        errors = [b.result(tuning_curve(m, rate)).error[:, -1] for rate in TUNING_RATES]
-        best.append((len(rows), 1 + int(np.argmin([statistics.centre(e) for e in errors]))))
-        rows.append([m, *(statistics.plus_minus(e, 2) for e in errors), f"{RATES[m]:g}"])
-    columns = ["method", *(f"{rate:g}" for rate in TUNING_RATES), "published (Table 2)"]
-    note = (
-        f"MSE after {TUNING_STEPS:,} steps by learning rate, uniform replay, preset stabilised; Uniform's published rate is ours."
-    )
-    return [b.table("tuning-continuous", b.item.title, columns, rows, note, best)]
-
-
-def _stabilising(b: Build) -> list[Exhibit]:
-    """GVFExplorer with one change at a time, at the published and at a lower learning rate."""
-    rows = []
-    for trial in TRIALS:
-        cells = []
-        for rate in TRIAL_RATES:
-            final = b.result(trial_curve(trial, rate)).error[:, -1]
-            cells += [statistics.plus_minus(final, 2), _of_seeds(final, np.max)]
-        rows.append([trial, *cells])
-    columns = ["GVFExplorer", *(f"{what} at {rate:g}" for rate in TRIAL_RATES for what in ("MSE", "largest seed"))]
-    note = f"MSE after {TRIAL_STEPS:,} steps by learning rate, uniform replay, mean over seeds ± standard error."
-    return [b.table("stabilising", b.item.title, columns, rows, note)]
 
 
 def _recommended(b: Build) -> list[Exhibit]:
@@ -210,10 +173,20 @@ ITEMS = (
         "table3",
         "tab:mse_in_cont_env",
         "Average MSE in the continuous grid",
-        _table3_curves,
-        _table3,
+        _curves_of(_variants),
+        _table3(_variants, NOTE),
         NETWORKS,
         SEEDS,
+    ),
+    Item(
+        "table3-authors",
+        "tab:mse_in_cont_env",
+        "Average MSE in the continuous grid as the authors' code has it",
+        _curves_of(_authors),
+        _table3(_authors, "Preset authors: their world, behaviour and constants. Their SR on networks is left out."),
+        NETWORKS,
+        AUTHORS_SEEDS,
+        rank=1,
     ),
     Item(
         "continuous",
@@ -271,27 +244,7 @@ ITEMS = (
         lambda tuned: list(PRIORITIES.values()),
         _priorities,
         NETWORKS,
-        SEEDS,
-        rank=2,
-    ),
-    Item(
-        "tuning-continuous",
-        "tab:hyperparameters",
-        "Continuous grid: learning rates by one protocol",
-        lambda tuned: tuning_curves(),
-        _tuning,
-        NETWORKS,
-        TUNING_SEEDS,
-        rank=2,
-    ),
-    Item(
-        "stabilising",
-        "ours",
-        "Continuous grid: what keeps GVFExplorer from collapsing",
-        lambda tuned: trial_curves(),
-        _stabilising,
-        NETWORKS,
-        TUNING_SEEDS,
+        PRIORITY_SEEDS,
         rank=2,
     ),
     Item(

@@ -11,16 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from gvfx.experiments.settings.grid import STEPS, DeepCurve, questions
-from gvfx.report.page import Maps, Panel
+from gvfx.report.page import DataTable, Maps, Panel
 from gvfx.reproduce.base import Build, Exhibit
+from gvfx.reproduce.cells import ERRORS, SHOWN, by_part
 from gvfx.reproduce.measures import OURS
 from gvfx.running.result import Result
 from gvfx.truths.lattice import SIDE, lattice_points
 from gvfx.worlds.continuous_grid import MOVES, ContinuousGridEnv, paper_grid
 
 POINTS = SIDE * SIDE
-SHOWN = ("RoundRobin", OURS)  # the methods of the maps
-ERRORS = {"mean over GVFs": slice(None), "GVF 1 (left goal)": slice(0, 1), "GVF 2 (right goal)": slice(1, 2)}  # GVFs of each
 
 
 def maps(
@@ -58,27 +57,17 @@ def value_error(b: Build) -> list[Exhibit]:
     ]
 
 
-def cell_by_cell(b: Build, results: dict[str, Result], k: int) -> Exhibit:
-    """In how many cells which method's error is lower at snapshot k, and what the cells inside the goals' discs add."""
-    inside = paper_grid().inside(lattice_points()).any(axis=1)
-    errors = {m: np.abs(r.snapshots[k].values - r.truth) for m, r in results.items()}  # each [seed, gvf, point]
-    rows = []
-    for which, gvfs in ERRORS.items():
-        kept = {m: e[:, gvfs] for m, e in errors.items()}
-        squares = {m: (e**2).mean(axis=(0, 1)) for m, e in kept.items()}
-        shares = [f"{100 * s[inside].sum() / s.sum():.0f} %" for s in squares.values()]
-        for cells in (np.ones(POINTS, dtype=bool), ~inside):
-            robin, ours = (kept[m].mean(axis=(0, 1))[cells] for m in SHOWN)
-            numbers = [f"{v:.3g}" for v in (np.median(robin), np.median(ours), robin.mean(), ours.mean())]
-            added = shares if cells.all() else ["-", "-"]
-            rows.append([which, f"{cells.sum()}", f"{100 * (ours < robin).mean():.0f} %", *numbers, *added])
-    columns = ["absolute error", "cells", f"{OURS} is lower in"]
-    columns += [f"{what}, {m}" for what in ("median cell", "mean cell", f"squared error in the {inside.sum()}") for m in SHOWN]
-    note = (
-        f"The errors of the maps: means over seeds at step {results[OURS].snapshots[k].step:,}. {inside.sum()} of the {POINTS} "
-        f"cells have their centre inside a goal's disc; the last two columns are their share of the sum of squared errors."
-    )
-    return b.table("value-error-cells", "Continuous grid: value errors cell by cell", columns, rows, note)
+def cell_by_cell(b: Build, results: dict[str, Result], k: int) -> DataTable:
+    """How the errors of the methods at snapshot k compare, inside and outside the goals' discs."""
+    inside = np.asarray(paper_grid().inside(lattice_points()).any(axis=1))
+    parts: dict[str, np.ndarray] = {
+        "everywhere": np.ones(POINTS, dtype=bool),
+        "in the goals' discs": inside,
+        "outside the discs": ~inside,
+    }
+    errors = {m: np.abs(r.snapshots[k].values - r.truth) for m, r in results.items()}
+    note = f"At step {results[OURS].snapshots[k].step:,}. In a disc: cells that have their centre inside it."
+    return by_part(b, "value-error-cells", "Continuous grid: value errors cell by cell", errors, parts, note)
 
 
 def variance(b: Build) -> list[Exhibit]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from functools import cached_property
 
 import numpy as np
 
+from gvfx.experiments.settings.grid import OURS as OURS
 from gvfx.report import statistics
+from gvfx.report.colours import SPARE
+from gvfx.report.page import DataTable, Series
 from gvfx.report.statistics import Estimate
+from gvfx.reproduce.base import Build
 from gvfx.reproduce.curves import AnyCurve
 from gvfx.reproduce.source import Source
 from gvfx.running.result import Result
-
-OURS = "GVFExplorer"  # the paper's method
 
 
 class Verdict(StrEnum):
@@ -24,6 +27,9 @@ class Verdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     DIVERGED = statistics.DIVERGED
+
+
+VERDICTS = "inside CI: the printed number lies in our 95 % interval; better or worse: ours is lower or higher."
 
 
 def verdict(published: float, ours: Estimate) -> Verdict:
@@ -95,10 +101,58 @@ def ranking(errors: Mapping[str, np.ndarray]) -> Ranking:
     return Ranking(best, Estimate(np.nan, np.nan, np.nan) if gain.diverged else gain)
 
 
-def printed_row(setting: str, printed: Mapping[str, float], methods: Sequence[str]) -> list[str]:
-    """The paper's row of a table: setting, its numbers by method, and the lead that it claims."""
-    claim = 100 * (1 - printed[OURS] / min(value for m, value in printed.items() if m != OURS))
-    return [setting, "paper, as printed", *(f"{printed[m]:g}" if m in printed else "-" for m in methods), f"{claim:.0f} % below"]
+# --- tables of errors at the end ---------------------------------------------------------------------------------
+
+LEAD = f"{OURS} against the best baseline"  # the heading of the last column of Tables 1 and 3
+
+
+def printed_row(setting: str, printed: Mapping[str, float], lead: float | None, methods: Sequence[str]) -> list[str]:
+    """The paper's row of a table: setting, its numbers by method, and the lead in percent that it prints."""
+    cells = [f"{printed[m]:g}" if m in printed else "-" for m in methods]
+    return [setting, "paper, as printed", *cells, "-" if lead is None else f"{lead:g} % below"]
+
+
+@dataclass(frozen=True)
+class Finals:
+    """Errors at the end of one setting, [seed] by method, NaN where a run diverged: a row of Tables 1 and 3."""
+
+    errors: Mapping[str, np.ndarray]
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        return {m: statistics.mean(e) for m, e in self.errors.items()}
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        return ranking(self.errors)
+
+    @property
+    def lowest(self) -> str:
+        """The method with the lowest mean."""
+        return min(self.estimates, key=lambda m: self.estimates[m].value)
+
+    def row(self, setting: str, name: str, methods: Sequence[str]) -> list[str]:
+        cells = [str(self.estimates[m]) if m in self.errors else "-" for m in methods]
+        return [setting, name, *cells, str(self.ranking)]
+
+
+def final_table(b: Build, key: str, head: str, results: Mapping[str, Result], note: str = "") -> DataTable:
+    """The mean error at the end and the median seed of each result."""
+    finals = {name: r.error[:, -1] for name, r in results.items()}
+    rows = [[name, str(statistics.mean(e)), of_seeds(e, np.median)] for name, e in finals.items()]
+    said = f"MSE at {int(next(iter(results.values())).steps[-1]):,} steps, mean over seeds with a bootstrap 95 % interval."
+    return b.table(key, b.item.title, [head, "MSE", "median seed"], rows, " ".join(filter(None, (said, note))))
+
+
+def spare_series(b: Build, results: Mapping[str, Result]) -> list[Series]:
+    """The mean error of each result over time, in spare colours."""
+    return [b.series(name, r.error, SPARE[k]) for k, (name, r) in enumerate(results.items())]
+
+
+def of_seeds(final: np.ndarray, measure: Callable[[np.ndarray], float]) -> str:
+    """The median or largest error of the seeds that did not diverge, with the count of those that did."""
+    left = statistics.finished(final)
+    return statistics.short(float(measure(left))) + statistics.count(final) if len(left) else statistics.DIVERGED
 
 
 def final_errors(source: Source, curves: Iterable[AnyCurve], seeds: int) -> dict[str, np.ndarray]:

@@ -31,16 +31,16 @@ class Source:
 
     def has(self, curves: Iterable[AnyCurve], own_seeds: int) -> bool:
         """Whether every seed of every curve is finished: a result is stored, or that it diverged."""
-        count = self.seeds or own_seeds
-        return all(self.store.is_finished(curve.experiment, seed) for curve in curves for seed in seeds_of(curve, count))
+        each = ((curve, seed) for curve in curves for seed in seeds_of(curve, self.seeds, own_seeds))
+        return all(self.store.is_finished(curve.experiment, seed) for curve, seed in each)
 
     def result(self, curve: AnyCurve, own_seeds: int) -> Result:
         """The stored result of a curve, NaN for seeds that diverged (`gvfx.report.statistics` counts them); ask `has` first."""
-        return stored_result(self.store, curve.experiment, seeds_of(curve, self.seeds or own_seeds))
+        return stored_result(self.store, curve.experiment, seeds_of(curve, self.seeds, own_seeds))
 
     def finished(self, curve: AnyCurve, own_seeds: int) -> Result:
         """The stored result of the seeds that did not diverge, for maps and pictures."""
-        good = finished_seeds(self.store, curve.experiment, seeds_of(curve, self.seeds or own_seeds))
+        good = finished_seeds(self.store, curve.experiment, seeds_of(curve, self.seeds, own_seeds))
         if not good:
             raise AllDiverged(f"{curve.method} on {curve.setting}: all of its runs diverged, so there is nothing to show.")
         return stored_result(self.store, curve.experiment, good)
@@ -49,7 +49,7 @@ class Source:
         """The seeds that diverged, by curve, in words; empty if none did."""
         said = []
         for curve in dict.fromkeys(curves):
-            seeds = seeds_of(curve, self.seeds or own_seeds)
+            seeds = seeds_of(curve, self.seeds, own_seeds)
             lost = sorted({*seeds} - {*finished_seeds(self.store, curve.experiment, seeds)})
             if lost:
                 preset = getattr(curve, "preset", "paper")
@@ -60,7 +60,7 @@ class Source:
     def provenance(self, name: str, curves: Iterable[AnyCurve], own_seeds: int) -> Provenance:
         """How the item of this name was made from these curves."""
         count, curves = self.seeds or own_seeds, list(curves)
-        used = sorted({seed for curve in curves for seed in seeds_of(curve, count)}) or range(count)
+        used = sorted({seed for curve in curves for seed in seeds_of(curve, self.seeds, own_seeds)}) or range(count)
         lost = self.diverged((c for c in curves if self.has([c], own_seeds)), own_seeds)
         return Provenance(
             command=f"gvfx reproduce {name}" + (f" --seeds {self.seeds}" if self.seeds else ""),

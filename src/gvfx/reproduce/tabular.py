@@ -1,22 +1,24 @@
-"""The tabular settings: learning curves, the MSE of each GVF, maps over the grid, and sensitivity to the learning rate."""
+"""The tabular settings: learning curves, the MSE of each GVF, sensitivity to the learning rate, and the items of the maps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle
 
 import numpy as np
 
-from gvfx.experiments.settings.tabular import RATES, paper
-from gvfx.report.colours import colour
-from gvfx.report.page import Curves, Panel, Series
+from gvfx.experiments.settings.tabular import METHODS, RATES
+from gvfx.report.colours import colour, shades
+from gvfx.report.page import Curves, DataTable, Series
+from gvfx.reproduce import tabular_maps
 from gvfx.reproduce.base import Build, Exhibit, Item
 from gvfx.reproduce.base import build as build  # the command line imports it from here
+from gvfx.reproduce.cells import SHOWN
 from gvfx.reproduce.curves import ABLATION_SEEDS, Curve, Tuned, main_curves, sweep_curves, tuned_curves
 from gvfx.reproduce.measures import OURS, drifter_error
 from gvfx.reproduce.sections import CURVES, EACH, MAPS, TUNING
-from gvfx.reproduce.tables import AFTER_TUNING, surface_table, sweep_errors
+from gvfx.reproduce.tables import AFTER_TUNING, COLUMNS, finals_of, surface_lines, surface_table, sweep_errors
 from gvfx.running.result import Result
-from gvfx.worlds.mdp import MDP
 
 
 def _on(setting: str) -> Callable[[Tuned], list[Curve]]:
@@ -42,9 +44,20 @@ def _average_mse(setting: str) -> Callable[[Build], list[Exhibit]]:
             title = f"{b.item.title}, every method at the rate our sweep chose"
             series = [b.series(_with_rate(c), b.result(c).error, colour(c.method)) for c in tuned]
             out.append(b.curves(f"{setting}-tuned", title, steps, series))
+        if setting == "semi-greedy":
+            out.append(_final_errors(b, setting))
         return out
 
     return make
+
+
+def _final_errors(b: Build, setting: str) -> DataTable:
+    """What Table 1 would show of a setting that the paper has no numbers of."""
+    found = finals_of(b, setting, ["paper"])
+    rows = [finals.row(setting, name, METHODS) for name, finals in found.items()]
+    best = [(k, 2 + METHODS.index(finals.lowest)) for k, finals in enumerate(found.values())]
+    note = "Mean over seeds with a bootstrap 95 % interval. 'tuned': every method at the rate our own sweep chose."
+    return b.table(f"{setting}-errors", f"{b.item.title} at the end", COLUMNS, rows, note, best)
 
 
 def _relative(b: Build, results: dict[str, Result], steps: np.ndarray) -> Curves:
@@ -78,66 +91,21 @@ def _individual(setting: str) -> Callable[[Build], list[Exhibit]]:
 
 
 def _sensitivity(b: Build) -> list[Exhibit]:
+    """The error by the minimum learning rate of Q: a line per baseline, and one per rate of M for GVFExplorer."""
     surface = sweep_errors(b.source, "same", b.item.seeds)
-    series = [Series(m, e, e, e, colour(m)) for m, e in surface.items() if e.ndim == 1]
-    low, high = np.fmin.reduce(surface[OURS], axis=1), np.fmax.reduce(surface[OURS], axis=1)
-    series.append(Series("GVFExplorer (best M rate; band: all M rates)", low, low, high, colour(OURS)))
-    note = "Horizontal axis: the minimum learning rate of Q, in thousandths."
+    looks = zip(shades(colour(OURS), len(RATES)), cycle((False, True)), strict=False)  # of GVFExplorer: colour, dashed
+    series = [
+        Series(name, e, e, e, *(next(looks) if method == OURS else (colour(method),)))
+        for name, method, e in surface_lines(surface)
+    ]
+    note = "GVFExplorer has a line for each minimum learning rate of M, from light (low) to dark (high)."
+    rates = np.array(RATES)
     return [
-        b.curves("sensitivity", b.item.title, np.array(RATES) * 1000, series, AFTER_TUNING, note),
+        b.curves(
+            "sensitivity", b.item.title, rates, series, AFTER_TUNING, note, x_label="minimum learning rate of Q", x_ticks=RATES
+        ),
         surface_table(b, "same", surface),
     ]
-
-
-# --- maps --------------------------------------------------------------------------------------------------------
-
-
-def _cells(world: MDP, per_state: np.ndarray) -> np.ndarray:
-    """The states that are cells of the grid, without the terminal state."""
-    assert world.layout is not None
-    return per_state[: world.layout.height * world.layout.width]
-
-
-def _value_error(b: Build) -> list[Exhibit]:
-    world = paper["distinct"].world
-    results = {m: b.finished(Curve("distinct", m)) for m in ("RoundRobin", OURS)}
-    times = [s.step for s in results["RoundRobin"].snapshots]
-
-    def error(r: Result, k: int) -> np.ndarray:
-        return _cells(world, np.abs(r.snapshots[k].values - r.truth).mean(axis=(0, 1)))
-
-    def visits(r: Result, k: int) -> np.ndarray:
-        counts = r.snapshots[k].visits.sum(axis=2).mean(axis=0)
-        return _cells(world, 100 * counts / counts.sum())
-
-    def arrows(r: Result, k: int) -> np.ndarray:
-        assert world.layout is not None
-        moves = _cells(world, r.snapshots[k].behaviour.mean(axis=0)) @ np.array(world.layout.arrows, dtype=float)
-        return moves[:, ::-1]
-
-    frames = range(len(times))
-    errors = [Panel(m, [error(r, k) for k in frames]) for m, r in results.items()]
-    seen = [Panel(m, [visits(r, k) for k in frames], [arrows(r, k) for k in frames]) for m, r in results.items()]
-    return [
-        b.maps("value-error", b.item.title, world, times, errors, "absolute value error, mean over GVFs"),
-        b.maps("visits", "Where each behaviour went, and where it is heading", world, times, seen, "visits, % of steps"),
-    ]
-
-
-def variance(setting: str, each: bool) -> Callable[[Build], list[Exhibit]]:
-    """GVFExplorer's estimated variance over time: a map of each GVF, or one of their mean."""
-
-    def make(b: Build) -> list[Exhibit]:
-        world = paper[setting].world
-        r = b.finished(Curve(setting, OURS))
-        kept = [s.variances.mean(axis=0) for s in r.snapshots if s.variances is not None]  # each [gvf, state]
-        if each:
-            panels = [Panel(f"GVF {i + 1} ({name})", [_cells(world, m[i]) for m in kept]) for i, name in enumerate(r.names)]
-        else:
-            panels = [Panel("mean over GVFs", [_cells(world, m.mean(axis=0)) for m in kept])]
-        return [b.maps(b.item.name, b.item.title, world, [s.step for s in r.snapshots], panels, "estimated variance M")]
-
-    return make
 
 
 GROUP = "tabular"
@@ -181,14 +149,14 @@ ITEMS = (
         "value-error",
         "fig:val_error_base, fig:val_error_ours",
         "Where the value error lies: RoundRobin and GVFExplorer",
-        lambda tuned: [Curve("distinct", "RoundRobin"), Curve("distinct", OURS)],
-        _value_error,
+        lambda tuned: [Curve("distinct", m) for m in SHOWN],
+        tabular_maps.value_error,
         MAPS,
     ),
     Item(
         "sensitivity",
         "fig:lr_sens_mp_sg",
-        "Learning-rate sensitivity of every method",
+        "Learning-rate sensitivity of every method: same",
         lambda tuned: sweep_curves("same"),
         _sensitivity,
         TUNING,
@@ -215,7 +183,7 @@ ITEMS = (
         "fig:multi_goal_grid_stochastic_app",
         "Variance estimated by GVFExplorer, per GVF",
         lambda tuned: [Curve("distinct", OURS)],
-        variance("distinct", each=True),
+        tabular_maps.variance("distinct", each=True),
         MAPS,
     ),
     Item(

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import calibrated
 from gvfx.errors import InputError, require
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.certainty import CertaintyEquivalence
@@ -59,33 +60,54 @@ def open_backend(
     """The backend for a world; a method that does not fit is refused before anything is compiled."""
     if is_environment(world):
         world = known_world(world, questions) or world
-    if calibrate and not isinstance(world, MDP):
-        raise InputError(
-            "calibrate: needs a finite world with a known transition table; give each question its own weight instead."
-        )
     if isinstance(world, MDP):
-        behaviour, learner = choose_method("tables", questions, behaviour, learner, plan.steps)
-        check_until(until, questions, learner)
+        behaviour, learner = _method("tables", questions, behaviour, learner, plan, until, calibrate)
         return TableCompiled(world, stack(questions, world, "calibrated" if calibrate else None), behaviour, learner, plan)
     if isinstance(world, ContinuousGrid):
-        behaviour, learner = choose_method("continuous_grid", questions, behaviour, learner, plan.steps)
-        check_until(until, questions, learner)
+        behaviour, learner = _method("continuous_grid", questions, behaviour, learner, plan, until, calibrate)
         require("jax", "deep")
         from gvfx.running.streams.network_scanned import NetworkScanned
 
-        return NetworkScanned(world, questions, behaviour, learner, plan)
+        return NetworkScanned(world, questions, behaviour, learner, plan, calibrate)
     if isinstance(world, Domain):
-        behaviour, learner = choose_method("mujoco", questions, behaviour, learner, plan.steps)
-        check_until(until, questions, learner)
+        behaviour, learner = _method("mujoco", questions, behaviour, learner, plan, until, calibrate)
         require("jax", "mujoco")
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    return _stepped(world, questions, behaviour, learner, plan, until)
+    return _stepped(world, questions, behaviour, learner, plan, until, calibrate)
+
+
+def _method(
+    kind: str,
+    questions: Sequence[GVF],
+    behaviour: Behaviour | None,
+    learner: Any,
+    plan: Plan,
+    until: ErrorBelow | None,
+    calibrate: bool,
+) -> tuple[Behaviour, Any]:
+    """The behaviour and learner of a run; refuses options that do not fit them."""
+    behaviour, learner = choose_method(kind, questions, behaviour, learner, plan.steps)
+    check_until(until, questions, learner)
+    if not calibrate:
+        return behaviour, learner
+    if kind in ("box_actions", "mujoco"):
+        raise InputError(
+            "calibrate: behaviours for Box actions cannot be calibrated, only those for tables and networks, such as "
+            "gvfx.GVFExplorer() and gvfx.OptimalDesign(); give each question its own weight instead."
+        )
+    return calibrated(behaviour), learner
 
 
 def _stepped(
-    env: Any, questions: Sequence[GVF], behaviour: Behaviour | None, learner: Any, plan: Plan, until: ErrorBelow | None
+    env: Any,
+    questions: Sequence[GVF],
+    behaviour: Behaviour | None,
+    learner: Any,
+    plan: Plan,
+    until: ErrorBelow | None,
+    calibrate: bool,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -95,10 +117,9 @@ def _stepped(
         kind = "box_actions"
     else:
         kind = "tables" if type(space).__name__ == "Discrete" else "networks"
-    behaviour, learner = choose_method(kind, questions, behaviour, learner, plan.steps)
-    check_until(until, questions, learner)
+    behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate)
     if kind == "tables":
-        return TableGym(discrete_spec(env), questions, behaviour, learner, plan)
+        return TableGym(discrete_spec(env), questions, behaviour, learner, plan, calibrate)
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     require("jax", "deep")
@@ -108,7 +129,7 @@ def _stepped(
         return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan)
     from gvfx.running.streams.network_gym import NetworkGym
 
-    return NetworkGym(box_spec(env), questions, behaviour, learner, plan)
+    return NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate)
 
 
 def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:

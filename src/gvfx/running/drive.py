@@ -12,12 +12,13 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import Calibrated
 from gvfx.errors import Diverged, RunError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import ErrorBelow
@@ -25,7 +26,7 @@ from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan
 from gvfx.running.progress import Listeners
-from gvfx.running.record import Measurement, Part, Record
+from gvfx.running.record import Measurement, Part, Record, answered_weights
 
 PACE = 0.2  # target seconds between two checks for interruptions
 CHECKPOINT_EVERY = 60.0  # seconds
@@ -93,6 +94,8 @@ class Backend(ABC):
     plan: Plan
     pairs: int = 0  # states times actions, of tables
     one_environment: bool = False  # seeds cannot run in parallel, because they step the caller's environment
+    knows_truth: bool = True
+    calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
 
     @abstractmethod
     def begin(self, seed: int) -> Stream:
@@ -100,7 +103,13 @@ class Backend(ABC):
 
     def described(self) -> dict[str, Any]:
         """The description of the run in its result."""
-        return {"behaviour": repr(self.behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+        behaviour = self.behaviour.behaviour if isinstance(self.behaviour, Calibrated) else self.behaviour
+        said = {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+        return said | ({"calibrate": True} if self.calibrated else {})
+
+    def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The GVFs' weights in reported errors [gvf]; `answers` as in `answered_weights`, read if the truth is not known."""
+        return self.weights if self.knows_truth or not self.calibrated else answered_weights(self.weights, answers)
 
     def predictor(self, parts: list[Part]) -> Any:
         """The predictor of the result; None uses the result's tables."""
@@ -170,7 +179,6 @@ class _Drive:
         self.checkpoints, self.interruption, self.checkpoint_every = checkpoints, interruption, CHECKPOINT_EVERY
         self.watch = Watch(until, self.plan.steps, backend.pairs)
         self.records = [Record(len(backend.names)) for _ in stream.seeds]
-        self.share = backend.weights / backend.weights.sum()
         self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, seconds spent, steps per call of advance
         self.kept: int | None = None  # the step of the newest checkpoint
 
@@ -240,9 +248,14 @@ class _Drive:
         for seed, record, episodes, m in zip(self.stream.seeds, self.records, self.stream.episodes(), measurements, strict=True):
             record.measured(curve, episodes, m)
             record.shown(shown, m)
-            error = float((m.mse if m.mse.size else m.expected) @ self.share) if curve else np.nan
+            error = self._error(m) if curve else np.nan
             for t in curve:
                 self.listeners.measured(seed, t, error)
+
+    def _error(self, m: Measurement) -> float:
+        """The weighted mean of the GVFs' errors, or of their estimates."""
+        weights = self.backend.weigh([(m.values, m.visits)])
+        return float((m.mse if m.mse.size else m.expected) @ (weights / weights.sum()))
 
     def _check_error(self, seed: int, mse: np.ndarray) -> None:
         """Stop a run whose error is not finite, although its tables are: the square of a large number."""

@@ -63,7 +63,8 @@ def evaluate(
     until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05); measurements scheduled after
                     the end repeat the last one.  Needs CertaintyEquivalence.
     calibrate:      divide each question's weight by its mean square value, so that errors count relative to its scale;
-                    behaviours that plan (OptimalDesign) estimate the scales from the data so far.
+                    behaviours that plan (OptimalDesign) and those that read the variance (GVFExplorer) estimate the scales
+                    from the data so far.  Not for Box actions.
     workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.
@@ -165,10 +166,11 @@ class _Seeds:
 
     def result(self, parts: Sequence[Part], **said: str) -> Result:
         backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
+        weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
         told = backend.described() | said | seen_in([part.model for part in parts if part.model is not None])
         if self.until is not None:
             told |= {"until": repr(self.until), "target": self.until.target}
-        return gather(backend.names, backend.weights, seeds, parts, told, backend.predictor(list(parts)))
+        return gather(backend.names, weights, seeds, parts, told, backend.predictor(list(parts)))
 
     def partial(self, error: RunError | Interrupted) -> Result | None:
         """The result of what all seeds have learned so far; None before the first step."""

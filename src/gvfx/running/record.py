@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.evidence.counts import Empirical
+from gvfx.questions.gvf import calibrated_weights
 
 EMPTY = np.empty(0)
 
@@ -41,6 +42,16 @@ def expected_error(errors: np.ndarray, gvfs: int) -> np.ndarray:
         return np.full(gvfs, np.nan)
     sure = np.isfinite(errors)
     return (np.where(sure, errors, 0.0) ** 2).sum(axis=-1) / np.maximum(sure.sum(axis=-1), 1)
+
+
+def answered_weights(weights: np.ndarray, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The weights [gvf] divided by the mean square answers in visited states, where the truth is not known.
+
+    answers: of each seed, values [gvf, state] and visits [state, action].
+    """
+    values = np.concatenate([values for values, _ in answers], axis=1)
+    visited = np.concatenate([visits.sum(axis=1) > 0 for _, visits in answers])
+    return weights * calibrated_weights(values, visited / max(1, visited.sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,8 @@ What the paper leaves open is that of docs/presets.md; the rates of the main set
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import gvfx
@@ -100,6 +102,13 @@ def test_the_rates_of_a_setting_with_one_thing_changed(name):
     assert tuple(gvfx.paper[name].rates[m] for m in methods) == ABLATION_RATES[name] and gvfx.paper[name].rate_m == 0.8
 
 
+def test_the_printed_leads_of_gvfexplorer():
+    """The last columns of tab:summary_tabular_perf and tab:mse_in_cont_env; nothing is printed for the other settings."""
+    leads = {name: setting.published_lead for name, setting in gvfx.paper.items() if setting.published_lead is not None}
+    assert leads == {"same": 79, "distinct": 91, "fourrooms": 48, "fourrooms-visit": 48, "forty": 29}
+    assert grid.PUBLISHED_LEADS == {"uniform": 69, "prioritised": 66}
+
+
 def test_the_numbers_of_seeds_and_the_tuning_protocol():
     """25 runs, 10 in the studies of rates and features (captions of App. B.3), the lowest MSE after 800,000 steps."""
     assert (curves.SEEDS, curves.ABLATION_SEEDS, curves.TUNING_STEPS) == (25, 10, 800_000)
@@ -145,6 +154,16 @@ def test_what_differs_in_the_presets_of_the_continuous_grid():
     assert (paper.learner.m_every, authors.learner.m_every) == (8, 4)
     assert ours.learner == Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
     assert grid.RATES["Uniform"] == 5e-3  # the paper leaves it out: that of GVFExplorer
+
+
+def test_the_stabilised_preset_changes_how_gvfexplorer_learns_m():
+    """Everything else is as in `paper`; rates are chosen on seeds that no table reports."""
+    for method in grid.METHODS:
+        paper, stabilised = (grid.CONTINUOUS.experiment(method, preset) for preset in ("paper", "stabilised"))
+        expected = replace(paper.learner, m_output="exp") if method == "GVFExplorer" else paper.learner
+        assert stabilised == replace(paper, learner=expected)
+    chosen = grid.tuning_curve("GVFExplorer", 1e-3)
+    assert (chosen.first_seed, chosen.steps, chosen.preset) == (100, 400_000, "stabilised") and grid.SEEDS == 10
 
 
 @pytest.mark.parametrize(("method", "alpha", "beta_share"), [("GVFExplorer", 0.8, 0.6), ("RoundRobin", 0.6, 0.2)])

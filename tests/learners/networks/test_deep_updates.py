@@ -139,6 +139,13 @@ def assert_same(net, layers):
             same(x, y)
 
 
+def assert_same_gradients(mean, adam):
+    """Adam's running means of the gradients: its first steps depend on their signs only."""
+    for ours, theirs in zip(numpy_network(mean), adam.m, strict=True):
+        for x, y in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4 * np.abs(y).max())
+
+
 @pytest.mark.parametrize("priority", ["q", "m", "sr"])
 def test_prioritised_updates_are_the_plain_ones(priority):
     """Which rows are drawn, their importance weights in every loss, every network, and the new priorities."""
@@ -150,6 +157,12 @@ def test_prioritised_updates_are_the_plain_ones(priority):
     fresh, after, _ = jax.jit(u.learn)(jnp.asarray(T), learning, replay, key)
     assert_same(fresh.q, plain.q)
     assert_same(fresh.m, plain.m)
+    assert_same_gradients(fresh.adam_q[0].mu, plain.adam_q)
+    if priority != "sr":
+        assert_same_gradients(fresh.adam_m[0].mu, plain.adam_m)
+    else:
+        for mean, adam in zip((fresh.adam_intrinsic[0].mu.psi, fresh.adam_intrinsic[0].mu.value), plain.adams[::2], strict=True):
+            assert_same_gradients(mean, adam)
     if priority == "sr":
         assert_same(fresh.intrinsic.psi, plain.psi)
         assert_same(fresh.intrinsic.value, plain.value)

@@ -9,6 +9,7 @@ from helpers.runs import STEPS, compiled_run
 from helpers.worlds import PI, half_in_the_top_row, small_world, two_questions
 
 import gvfx
+from gvfx.behaviours.calibrated import Calibrated
 from gvfx.schedules import Fixed, Geometric, Linear
 
 RATE = Linear(1.0, 0.3, 1000)
@@ -22,11 +23,11 @@ def start_tables(asked, world, q=1.0, m=5.0):
     return tables
 
 
-def agrees(world, questions, behaviour, plain, learner=None, sampled=False, smallest_m=None):
+def agrees(world, questions, behaviour, plain, learner=None, sampled=False, smallest_m=None, start_q=1.0):
     """Run both for STEPS and compare everything they keep; returns the compiled behaviour's state."""
     learner = learner or gvfx.ExpectedSarsa(RATE, Fixed(0.5))
     asked, acting, learning, at = compiled_run(world, questions, behaviour, learner)
-    q, m = start_tables(asked, world)
+    q, m = start_tables(asked, world, start_q)
     expected = reference.run(
         world,
         asked,
@@ -84,6 +85,42 @@ def test_explorer_with_a_smallest_variance():
 def test_importance_sampling_learner():
     learner = gvfx.ImportanceSampling(RATE, Fixed(0.5), ratio_high=10.0)
     agrees(small_world(), two_questions(), gvfx.GVFExplorer(), explorer, learner, sampled=True)
+
+
+def calibrated_agrees(world, behaviour, plain, learner=gvfx.ExpectedSarsa, start_q=0.0, smallest_m=None):
+    """`agrees` with calibrated behaviours, and their scales."""
+    rates, keep = (RATE, Fixed(0.5)), {}
+    options = {"initial_q": start_q} | ({} if smallest_m is None else {"smallest_m": smallest_m})
+
+    def kept(asked):
+        keep["plain"] = reference.Calibrated(plain(asked), 2, rate=0.002)
+        return keep["plain"]
+
+    sampled = learner is gvfx.ImportanceSampling
+    behaviour, learning = Calibrated(behaviour, 0.002), learner(*rates, **options)
+    state = agrees(world, two_questions(), behaviour, kept, learning, sampled, smallest_m, start_q)
+    np.testing.assert_allclose(state.scales.square, keep["plain"].scales.square, rtol=1e-8)
+    np.testing.assert_allclose(state.scales.factor, keep["plain"].scales.factors(), rtol=1e-8)
+    assert state.scales.steps[0] == STEPS and state.scales.square.min() > 0.1
+
+
+@pytest.mark.parametrize("start_q", [0.0, 1.0])  # from tables of 0 one GVF has a scale before the other
+def test_calibrated_explorer(start_q):
+    calibrated_agrees(small_world(), gvfx.GVFExplorer(), explorer, start_q=start_q)
+
+
+def test_calibrated_explorer_with_epsilon_floor_and_a_smallest_variance():
+    behaviour = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer(smallest_m=0.1), RATE), 0.01)
+    calibrated_agrees(
+        small_world(grouping=2),
+        behaviour,
+        lambda asked: reference.Floor(reference.Epsilon(reference.Explorer(asked.weights, 0.1), RATE), 0.01),
+    )
+
+
+def test_calibrated_explorer_with_other_learners():
+    calibrated_agrees(small_world(), gvfx.GVFExplorer(), explorer, gvfx.ImportanceSampling)
+    calibrated_agrees(small_world(), gvfx.GVFExplorer(), explorer, gvfx.EpisodicExpectedSarsa, smallest_m=0.01)
 
 
 @pytest.mark.parametrize("name", ["Uniform", "Mixture", "RoundRobin"])

@@ -10,6 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.environments import BREAKS, Clock, break_down, broken
 from helpers.networks import Adam, forward, gradients, numpy_network
+from helpers.reference import Scales as PlainScales
 
 import gvfx
 from gvfx.rng import BEHAVIOUR, seed_streams, uniform
@@ -65,10 +66,10 @@ def reference(run, seed, steps):
     target_q, target_m, adam_q, adam_m = q, m, Adam(q, learner.rate_q), Adam(m, learner.rate_m)
     weights, chance, bootstrap = np.array([1.0, 1.0, 3.0]), seed_streams(seed), start.bootstrap
     pi_at = lambda o: np.array([HALF, leaning(o), leaning(o)]).T  # noqa: E731
-    scales, rows, o = Scales.none(2, gvfs), [], env.reset(seed=seed)[0]
+    scales, rows, o, sizes = Scales.none(2, gvfs), [], env.reset(seed=seed)[0], PlainScales(gvfs)
     for t in range(steps):
         out = forward(m, scales.scaled(o)[None], True, (2, gvfs))[0][0] * scales.unit**2
-        score = np.sqrt((weights * pi_at(o) ** 2 * out).sum(axis=1))
+        score = np.sqrt((weights * pi_at(o) ** 2 * out * sizes.factors()).sum(axis=1))
         epsilon = max(1 - 0.9 * t / 100, 0.1)
         mu = (1 - epsilon) * score / score.sum() + epsilon / 2
         mu = 1e-3 + (1 - 2e-3) * np.maximum(mu - 1e-3, 0) / np.maximum(mu - 1e-3, 0).sum()
@@ -115,18 +116,28 @@ def reference(run, seed, steps):
                     m = adam_m.step(m, gradients(m, kept, z, d_out, True))
             if done // learner.target_every > (done - learner.block) // learner.target_every:
                 target_q, target_m = q, m
-    return q, m, rows
+        if run.calibrated:
+            latest = rows[-TOGETHER * learner.block :]
+            ob, act = (np.array([row[j] for row in latest]) for j in (0, 4))
+            out = forward(q, scales.scaled(ob), False, (2, heads * gvfs))[0][np.arange(len(act)), act, :gvfs] * scales.unit
+            sizes.note((out**2).mean(axis=0), len(act))
+    return q, m, rows, sizes
 
 
-@pytest.mark.parametrize("heads", [pytest.param(0, marks=pytest.mark.slow), 3])
-def test_the_loop_equals_a_plain_one(heads):
+@pytest.mark.parametrize(("heads", "calibrate"), [pytest.param(0, False, marks=pytest.mark.slow), (3, False), (3, True)])
+def test_the_loop_equals_a_plain_one(heads, calibrate):
     """Networks, scales and every action, with functions as policies, a varying discount and a replay that runs over."""
     learner = gvfx.Deep(**{**SMALL.__dict__, "heads": heads})
-    run = open_backend(Walk(), QUESTIONS, EXPLORER, learner, plan=Plan.checked(200, None, ()))
+    run = open_backend(Walk(), QUESTIONS, EXPLORER, learner, plan=Plan.checked(200, None, ()), calibrate=calibrate)
     stream = run.begin(3)
     stream.start()
     stream.advance(160)
-    q, m, rows = reference(run, 3, 160)
+    q, m, rows, sizes = reference(run, 3, 160)
+    if calibrate:
+        (found,) = (state.scales for state in stream.decider.states)
+        np.testing.assert_allclose(found.square, sizes.square, rtol=1e-2)
+        np.testing.assert_allclose(found.factor, sizes.factors(), rtol=1e-2)
+        assert found.steps[0] == sizes.n == 128
     kept = stream.kept()
     newest = [rows[k][4] for k in (*range(128, 160), *range(96, 128))]  # the newest run over the oldest
     assert np.array_equal(kept[:64, run.columns.action][:, 0], newest)
@@ -248,19 +259,20 @@ def test_policies_are_asked_once_per_observation_and_jax_functions_are_compiled(
 
 
 @pytest.mark.parametrize(
-    "behaviour",
+    ("behaviour", "m_output"),
     [
-        pytest.param(gvfx.Uniform(), marks=pytest.mark.slow),
-        gvfx.Mixture(),
-        EXPLORER,
-        gvfx.Blend(gvfx.RoundRobin(), gvfx.GVFExplorer(), 0.3),
-        gvfx.SuccessorRepresentation(),
+        pytest.param(gvfx.Uniform(), "softplus", marks=pytest.mark.slow),
+        (gvfx.Mixture(), "softplus"),
+        (EXPLORER, "softplus"),
+        (EXPLORER, "exp"),
+        (gvfx.Blend(gvfx.RoundRobin(), gvfx.GVFExplorer(), 0.3), "softplus"),
+        (gvfx.SuccessorRepresentation(), "softplus"),
     ],
     ids=repr,
 )
-def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour):
+def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour, m_output):
     """Also with waves, weights and after an episode has ended."""
-    learner = gvfx.Deep(**{**SMALL.__dict__, "waves": 3})
+    learner = gvfx.Deep(**{**SMALL.__dict__, "waves": 3, "m_output": m_output})
     run = open_backend(Walk(), QUESTIONS, behaviour, learner, plan=Plan.checked(200, None, ()))
     stream = run.begin(1)
     stream.start()

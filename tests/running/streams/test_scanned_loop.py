@@ -9,10 +9,12 @@ import jax
 import numpy as np
 import pytest
 from helpers import networks
+from helpers import reference as plain
 from helpers.networks import Adam, gradients, numpy_network
-from helpers.scanned import POLICIES, SMALL, engine
+from helpers.scanned import BEHAVIOUR, POLICIES, SMALL, engine
 
 import gvfx
+from gvfx.behaviours.calibrated import Calibrated
 from gvfx.worlds import continuous_grid
 from gvfx.worlds.continuous_grid import paper_grid
 
@@ -29,6 +31,7 @@ def reference(e, seed, blocks):
     keys = start.keys
     o, age, t, rows, episodes = np.asarray(start.observation), 0, 0, [], 0
     pi, gamma, weights = POLICIES.T, np.array([0.99, 0.9]), np.array([1.0, 2.0])
+    scales = plain.Scales(2)  # while nothing is noted, M stays as it is
     for _ in range(blocks):
         both = [jax.random.split(keys[k]) for k in range(4)]
         keys = [pair[0] for pair in both]
@@ -38,7 +41,7 @@ def reference(e, seed, blocks):
         starting = jax.random.uniform(start_key, (learner.block, world.candidates, 2))
         for k in range(learner.block):
             out = forward(m, np.asarray(o, float)[None], True)[0][0]
-            score = np.sqrt((weights * pi**2 * out).sum(axis=1))
+            score = np.sqrt((weights * pi**2 * out * scales.factors()).sum(axis=1))
             mu = score / score.sum()
             epsilon = max(1 - 0.9 * t / 100, 0.1)
             mu = (1 - epsilon) * mu + epsilon / 4
@@ -77,15 +80,23 @@ def reference(e, seed, blocks):
                     d = np.zeros_like(out)
                     d[each, a] = -2 * error / len(batch)
                     m = adam_m.step(m, gradients(m, cache, z, d, True))
+            if isinstance(e.behaviour, Calibrated):
+                seen, a = np.array(rows[-learner.block :])[:, :2], np.array(rows[-learner.block :])[:, 7].astype(int)
+                scales.note((forward(q, seen, False)[0][np.arange(len(a)), a] ** 2).mean(axis=0), learner.block)
         if t // learner.target_every > (t - learner.block) // learner.target_every:
             target_q, target_m = q, m
-    return q, m, target_q, np.array(rows), episodes
+    return q, m, target_q, np.array(rows), episodes, scales
 
 
-def test_the_scan_equals_the_reference():
-    e = engine()
-    state = e.advance(e.begin(5), 20)
-    q, m, target_q, rows, episodes = reference(e, 5, 20)
+@pytest.mark.parametrize(("behaviour", "seed"), [(BEHAVIOUR, 5), (Calibrated(BEHAVIOUR), 7)], ids=["as given", "calibrated"])
+def test_the_scan_equals_the_reference(behaviour, seed):
+    e = engine(behaviour=behaviour)
+    state = e.advance(e.begin(seed), 20)
+    q, m, target_q, rows, episodes, scales = reference(e, seed, 20)
+    if isinstance(behaviour, Calibrated):
+        found = state.acting[1]
+        np.testing.assert_allclose(found.factor, scales.factors(), rtol=1e-2)
+        assert found.steps[0] == scales.n == 17 * 8 and found.factor[0] > 10 * found.factor[1]
     kept = np.zeros((64, 8))
     for n, row in enumerate(rows):
         kept[n % 64] = row

@@ -23,6 +23,7 @@ def cliff_questions():
     return [gvfx.GVF(pi, gvfx.Reward(), 0.9), gvfx.GVF(gvfx.uniform_policy(), lambda s, a, s2: s != s2, ends)]
 
 
+@pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize(
     ("behaviour", "learner"),
     [
@@ -33,15 +34,15 @@ def cliff_questions():
         (gvfx.Floor(gvfx.GVFExplorer(), 0.02), gvfx.CertaintyEquivalence()),
     ],
 )
-def test_online_equals_compiled_where_the_environment_has_no_chance(behaviour, learner):
+def test_online_equals_compiled_where_the_environment_has_no_chance(behaviour, learner, calibrate):
     """CliffWalking moves without chance, so the same seed must give the same answers, bit for bit."""
     env, questions = gym.make("CliffWalking-v1", max_episode_steps=60), cliff_questions()
     if isinstance(learner, gvfx.EpisodicExpectedSarsa):
         with pytest.raises(gvfx.InputError, match="^discount: EpisodicExpectedSarsa"):
             gvfx.evaluate(Veiled(env), questions, behaviour, learner, steps=10)
         questions[1] = dataclasses.replace(questions[1], discount=0.8)
-    online = gvfx.evaluate(Veiled(env), questions, behaviour, learner, steps=1500)
-    compiled = gvfx.evaluate(env, questions, behaviour, learner, steps=1500)
+    online = gvfx.evaluate(Veiled(env), questions, behaviour, learner, steps=1500, calibrate=calibrate)
+    compiled = gvfx.evaluate(env, questions, behaviour, learner, steps=1500, calibrate=calibrate)
     assert "environment" not in compiled.experiment and np.isnan(online.mse).all() and not np.isnan(compiled.mse).any()
     live = gvfx.from_gymnasium(env).live
     assert np.array_equal(online.visits, compiled.visits) and np.array_equal(online.episodes, compiled.episodes)
@@ -230,7 +231,6 @@ def test_failing_at_once_keeps_nothing():
         ({"workers": 2}, "workers"),
         ({"average_episodes": 5}, "average_episodes"),
         ({"learner": gvfx.Deep()}, "learner"),
-        ({"calibrate": True}, "calibrate"),
     ],
 )
 def test_options_that_do_not_fit_are_named(options, field):

@@ -24,7 +24,11 @@ from gvfx.worlds.continuous_grid import ContinuousGrid, authors_grid, paper_grid
 STEPS = 1_000_000  # Table 3 (tab:mse_in_cont_env)
 SEEDS = 10  # the paper has 50; `--seeds 50` runs them
 EPSILON = Linear(1.0, 0.0, 4000)
+SR_SEEDS = 5  # of SR, whose updates take four times as long
+PRIORITY_SEEDS = 3  # of priorities other than the error of Q
+AUTHORS_SEEDS = 2  # of the preset `authors`
 METHODS = ("SR", "Mixture", "RoundRobin", "Uniform", "GVFExplorer")
+OURS = "GVFExplorer"  # the paper's method
 AUTHORS_METHODS = METHODS[1:]  # their SR on networks is another algorithm (a policy gradient), which gvfx does not have
 RATES = {"GVFExplorer": 5e-3, "RoundRobin": 5e-4, "Mixture": 5e-4, "SR": 1e-3, "Uniform": 5e-3}  # Table 2; Uniform is ours
 TUNING_RATES = (5e-4, 1e-3, 2e-3, 5e-3)
@@ -35,26 +39,27 @@ PUBLISHED = {  # Table 3
     "uniform": {"SR": 21.7, "Mixture": 18.25, "RoundRobin": 16.78, "GVFExplorer": 5.19},
     "prioritised": {"SR": 112.0, "Mixture": 14.7, "RoundRobin": 11.62, "GVFExplorer": 3.87},
 }
+PUBLISHED_LEADS = {"uniform": 69.0, "prioritised": 66.0}  # its last column, in percent
 BEHAVIOURS: dict[str, Behaviour] = {
     **{name: kind() for name, kind in behaviours_for("networks").items()},
     "SR": SuccessorRepresentation(temperature=10.0),
     "Explorer+Uniform": Blend(GVFExplorer(), Uniform(), 0.5),
 }
-STABILISED_FLOOR = 0.1  # under the probabilities of behaviours that learn; those of the fixed ones are all larger
-ADAPTIVE = ("SR", "GVFExplorer")
+STABILISED: dict[str, Any] = {"m_output": "exp"}  # what the preset `stabilised` changes of GVFExplorer's learner: M in log space
 AUTHORS_PER = (0.6, 0.2)  # alpha, beta_share in the authors' launchers: of the baselines,
 AUTHORS_EXPLORER_PER = (0.8, 0.6)  # and of GVFExplorer
 RECOMMENDED = Deep(rate_q=2e-3, rate_m=2e-3, capacity=1_000_000, final_rate=0.03, waves=32)
 RECOMMENDED_METHODS = ("Uniform", "GVFExplorer", "Explorer+Uniform")
 TRIAL_STEPS = 500_000
 TRIAL_RATES = (5e-3, 1e-3)
-TRIALS: dict[str, tuple[Behaviour, float, dict[str, float]]] = {  # one change at a time: behaviour, floor, learner's options
+TRIALS: dict[str, tuple[Behaviour, float, dict[str, Any]]] = {  # one change at a time: behaviour, floor, learner's options
     "as printed": (GVFExplorer(), 1e-3, {}),
     "M at least 0.1 (as the authors)": (GVFExplorer(smallest_m=0.1), 1e-3, {}),
     "M at least 1": (GVFExplorer(smallest_m=1.0), 1e-3, {}),
     "learning rates fall to 3 %": (GVFExplorer(), 1e-3, {"final_rate": 0.03}),
     "mu at least 0.05": (GVFExplorer(), 0.05, {}),
-    "mu at least 0.1": (GVFExplorer(), STABILISED_FLOOR, {}),
+    "mu at least 0.1": (GVFExplorer(), 0.1, {}),
+    "M in log space": (GVFExplorer(), 1e-3, STABILISED),
 }
 
 
@@ -127,19 +132,18 @@ class ContinuousSetting:
     def _behaviour(self, name: str, preset: str) -> Behaviour:
         """A method's behaviour, random early on; the authors' code has no lower bound on its probabilities."""
         if preset == "authors":
-            return Epsilon(VarianceSoftmax() if name == "GVFExplorer" else BEHAVIOURS[name], EPSILON)
-        floor = STABILISED_FLOOR if preset == "stabilised" and name in ADAPTIVE else 1e-3
-        return Floor(Epsilon(BEHAVIOURS[name], EPSILON), floor)
+            return Epsilon(VarianceSoftmax() if name == OURS else BEHAVIOURS[name], EPSILON)
+        return Floor(Epsilon(BEHAVIOURS[name], EPSILON))
 
     def _learner(self, name: str, preset: str, rate_q: float | None, rate_m: float | None, replay: dict[str, Any]) -> Deep:
         if preset == "recommended":
             q = rate_q or RECOMMENDED.rate_q
             return replace(RECOMMENDED, rate_q=q, rate_m=rate_m or q, **replay)
         q = rate_q or RATES.get(name, 5e-3)
-        deep = Deep(rate_q=q, rate_m=rate_m or q, **replay)
+        deep = Deep(rate_q=q, rate_m=rate_m or q, **replay, **(STABILISED if preset == "stabilised" and name == OURS else {}))
         if preset != "authors":
             return deep
-        alpha, beta_share = AUTHORS_EXPLORER_PER if name == "GVFExplorer" else AUTHORS_PER
+        alpha, beta_share = AUTHORS_EXPLORER_PER if name == OURS else AUTHORS_PER
         return replace(deep, m_every=4, alpha=alpha, beta_share=beta_share)
 
 
@@ -164,9 +168,9 @@ def table_curves() -> list[DeepCurve]:
 
 
 def tuned_curve(method: str, replay: str, rate: float) -> DeepCurve:
-    """A method at a rate of its own, the adaptive ones in the preset `stabilised`."""
+    """A method at a rate of its own, GVFExplorer in the preset `stabilised`."""
     own = None if rate == RATES[method] else rate  # the published rate has the same runs
-    return DeepCurve(method, replay, "stabilised" if method in ADAPTIVE else "paper", rate=own)
+    return DeepCurve(method, replay, "stabilised" if method == OURS else "paper", rate=own)
 
 
 def tuning_curve(method: str, rate: float) -> DeepCurve:
@@ -181,7 +185,7 @@ def tuning_curves() -> list[DeepCurve]:
 
 def trial_curve(trial: str, rate: float) -> DeepCurve:
     """GVFExplorer with one change, at a learning rate, on the seeds that choose settings."""
-    return DeepCurve("GVFExplorer", rate=rate, steps=TRIAL_STEPS, first_seed=FIRST_TUNING_SEED, trial=trial)
+    return DeepCurve(OURS, rate=rate, steps=TRIAL_STEPS, first_seed=FIRST_TUNING_SEED, trial=trial)
 
 
 def trial_curves() -> list[DeepCurve]:

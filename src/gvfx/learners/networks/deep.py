@@ -22,6 +22,8 @@ class Deep(Learner):
     alpha, beta:     exponents of prioritised replay; beta grows linearly to 1 within `beta_share` of the run.
     waves:           random waves of the observation added to the networks' inputs (0: the observation alone).
     heads:           bootstrapped heads per GVF in addition to the main head; their spread gives intervals (0: none).
+    m_output:        "softplus" of the network, learned by squared errors (Algorithm 1), or "exp": the network gives log M, and
+                     errors count relative to M (`relative_loss`), so that small variances are learned too.
     """
 
     rate_q: float = 5e-3
@@ -41,6 +43,7 @@ class Deep(Learner):
     waves: int = field(default=0, metadata={"later": True})
     heads: int = field(default=0, metadata={"later": True})
     beta_share: float = field(default=1.0, metadata={"later": True})
+    m_output: Literal["softplus", "exp"] = field(default="softplus", metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"networks"})
 
@@ -56,6 +59,8 @@ class Deep(Learner):
                 raise InputError(f"{name}: {getattr(self, name)!r} must be at least 0.")
         if self.replay not in ("uniform", "prioritised"):
             raise InputError(f"replay: {self.replay!r} is unknown; choose 'uniform' or 'prioritised'.")
+        if self.m_output not in ("softplus", "exp"):
+            raise InputError(f"m_output: {self.m_output!r} is unknown; choose 'softplus' or 'exp'.")
         if self.priority not in ("q", "m", "sr"):
             raise InputError(f"priority: {self.priority!r} is unknown; choose 'q', 'm' or 'sr'.")
         if self.capacity % self.block:

@@ -24,6 +24,7 @@ from gvfx.learners.networks.heads import Heads
 from gvfx.theory.equations import m_target, q_target
 
 FEATURES = 32  # of the successor representation on networks
+LARGEST_RATIO = 10.0  # of a target to M in `relative_loss`
 
 
 class Batch(NamedTuple):
@@ -60,6 +61,16 @@ class DeepLearning(NamedTuple):
     adam_intrinsic: Any
 
 
+def relative_loss(error: jax.Array, m: jax.Array) -> jax.Array:
+    """A loss whose gradient by log M is 1 - target / M, with target = M + error.
+
+    It is that of the Itakura-Saito divergence, target / M - log(target / M) - 1, which like the squared error is lowest where M
+    is the mean of the targets, but weighs errors relative to M.  A single target counts as at most LARGEST_RATIO times M.
+    """
+    ratio = jnp.minimum(error / m + 1, LARGEST_RATIO)
+    return (1 - jax.lax.stop_gradient(ratio)) * jnp.log(m)
+
+
 class DeepUpdates:
     """The updates of one learner on batches from its replay buffer.
 
@@ -93,7 +104,12 @@ class DeepUpdates:
         """Fresh networks; keys: random keys for Q, M, psi and the intrinsic value."""
         learner = self.learner
         q = Heads(keys[0], self.size, learner.hidden, (self.actions, self.gvfs * (1 + learner.heads)), waves=learner.waves)
-        m = Heads(keys[1], self.size, learner.hidden, (self.actions, self.gvfs), positive=True, waves=learner.waves)
+        m = Heads(
+            *(keys[1], self.size, learner.hidden, (self.actions, self.gvfs)),
+            positive=True,
+            waves=learner.waves,
+            exponential=learner.m_output == "exp",
+        )
         intrinsic = None
         if self.intrinsic_rule is not None:
             intrinsic = Intrinsic(
@@ -143,6 +159,11 @@ class DeepUpdates:
         target = m_target(delta, b.discounts, v)  # Eq. 6 (eq:sarsa-m-update)
         return jax.lax.stop_gradient(target) - self._taken(m(b.observation), b.action)
 
+    def squares(self, learning: DeepLearning, rows: jax.Array) -> jax.Array:
+        """Mean square action values [gvf] of the transitions in replay rows [row, column]."""
+        b = self.parts(rows)
+        return (self._taken(learning.q.first(self.gvfs)(b.observation), b.action) ** 2).mean(axis=0)
+
     def update_q(self, learning: DeepLearning, batch: jax.Array, weight: jax.Array) -> tuple[DeepLearning, jax.Array]:
         def loss(q: Heads) -> tuple[jax.Array, jax.Array]:
             delta = self.q_errors(q, learning.target_q, batch)
@@ -163,7 +184,12 @@ class DeepUpdates:
     def update_m(self, learning: DeepLearning, batch: jax.Array, weight: jax.Array) -> tuple[DeepLearning, jax.Array]:
         def loss(m: Heads) -> tuple[jax.Array, jax.Array]:
             error = self.m_errors(learning, m, batch)
-            return (weight[:, None] * error**2).mean(axis=0).sum(), error
+            if m.exponential:
+                b = self.parts(batch)
+                each = relative_loss(error, self._taken(m(b.observation), b.action))
+            else:
+                each = error**2
+            return (weight[:, None] * each).mean(axis=0).sum(), error
 
         gradient, error = jax.grad(loss, has_aux=True)(learning.m)
         change, adam = self.optimiser_m.update(gradient, learning.adam_m)

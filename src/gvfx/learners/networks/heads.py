@@ -30,6 +30,7 @@ class Heads(eqx.Module):
     frequencies: jax.Array  # [inputs, waves], never trained
     shape: tuple[int, ...] = eqx.field(static=True)
     positive: bool = eqx.field(static=True)
+    exponential: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -39,8 +40,12 @@ class Heads(eqx.Module):
         shape: tuple[int, ...],
         positive: bool = False,
         waves: int = 0,
+        exponential: bool = False,
     ) -> None:
-        """key: randomness of the initial weights; a NumPy generator avoids compilation."""
+        """key: randomness of the initial weights; a NumPy generator avoids compilation.
+
+        positive, exponential: positive outputs are the softplus or the exponential of the last layer.
+        """
         sizes = (inputs + 2 * waves, *hidden, math.prod(shape))
         bounds = [1 / math.sqrt(size) for size in sizes[:-1]]
         pairs = list(zip(sizes[:-1], sizes[1:], bounds, strict=True))
@@ -53,9 +58,10 @@ class Heads(eqx.Module):
             keys = jax.random.split(key, 2 * len(sizes))
             self.weights = [jax.random.uniform(keys[2 * k], (a, b), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
             self.biases = [jax.random.uniform(keys[2 * k + 1], (b,), minval=-r, maxval=r) for k, (a, b, r) in enumerate(pairs)]
-        if positive:  # softplus(bias) is small initially
-            self.biases[-1] = jnp.full_like(self.biases[-1], math.log(math.expm1(SMALL_VARIANCE)))
-        self.shape, self.positive = shape, positive
+        if positive:  # small initially
+            bias = math.log(SMALL_VARIANCE if exponential else math.expm1(SMALL_VARIANCE))
+            self.biases[-1] = jnp.full_like(self.biases[-1], bias)
+        self.shape, self.positive, self.exponential = shape, positive, exponential
 
     def first(self, count: int) -> Heads:
         """The same network with only the first `count` outputs of the last axis."""
@@ -77,5 +83,6 @@ class Heads(eqx.Module):
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = jax.nn.relu(x @ w + b)
         x = x @ self.weights[-1] + self.biases[-1]
-        x = jax.nn.softplus(x) if self.positive else x
+        if self.positive:
+            x = jnp.exp(x) if self.exponential else jax.nn.softplus(x)
         return x.reshape(*x.shape[:-1], *self.shape)

@@ -1,16 +1,16 @@
-// Curves over steps with their bands: a legend that hides methods, a log scale, values by pointer and arrow keys.
+// Curves with their bands: a legend that hides methods, a log scale, values by pointer and arrow keys.
 
 function curves(item) {
   const hidden = new Set();
-  const steps = item.steps;
+  const places = item.x;
   const references = item.reference || [];
   const means = item.series.flatMap((series) => series.mean).filter(finite);
   let log = means.length > 0 && least(means) > 0 && most(means) / least(means) > 20;
-  let at = null; // index of the step under the pointer
+  let at = null; // index of the place under the pointer
   let view = null; // scales of the last drawing
 
   const plot = h("div", { class: "plot", tabindex: 0, role: "group",
-    "aria-label": `${item.title}: ${item.y_label} over steps. Left and right arrow keys read the values.` });
+    "aria-label": `${item.title}: ${item.y_label} over ${item.x_label}. Left and right arrow keys read the values.` });
   const toggle = h("button", { type: "button", class: "log", "aria-pressed": String(log), onclick: () => {
     log = !log;
     toggle.setAttribute("aria-pressed", String(log));
@@ -30,24 +30,24 @@ function curves(item) {
     const width = Math.max(plot.clientWidth, 240);
     const height = Math.round(clamp(width * 0.46, 250, 400));
     const ys = valueRange(shown(), references, log);
-    const xs = steps.filter(finite);
+    const xs = places.filter(finite);
     if (!ys || !xs.length) {
       view = null;
       plot.replaceChildren(drawNothing(width, height));
       return;
     }
     const clip = `${idOf(item)}-clip`;
-    const scales = plotScales(xs, ys, log, width, height);
+    const scales = plotScales(xs, ys, log, width, height, item.x_ticks);
     const bands = s("g", { "clip-path": `url(#${clip})` });
     const lines = s("g", { "clip-path": `url(#${clip})` });
     item.series.forEach((series, k) => {
       if (hidden.has(k)) return;
-      const [band, line] = drawSeries(scales, steps, series, k);
+      const [band, line] = drawSeries(scales, places, series, k);
       bands.append(band);
       lines.append(line);
     });
     const hover = s("g");
-    const svg = drawAxes(scales, item.y_label, clip);
+    const svg = drawAxes(scales, item, clip);
     svg.append(bands, drawReferences(scales, references), lines, hover);
     plot.replaceChildren(svg);
     view = { ...scales, hover };
@@ -58,7 +58,7 @@ function curves(item) {
     at = index;
     if (!view || at === null) return;
     const { x, y, area, hover, width } = view;
-    const px = x(steps[at]);
+    const px = x(places[at]);
     hover.replaceChildren(s("line", { class: "cross", x1: px, x2: px, y1: area.top, y2: area.bottom }));
     const list = shown().filter((series) => onScale(log)(series.mean[at])).sort((a, b) => b.mean[at] - a.mean[at]);
     for (const series of list) {
@@ -68,7 +68,7 @@ function curves(item) {
     const interval = (series) => (finite(series.low[at]) && finite(series.high[at])
       ? `${precise(series.low[at])} to ${precise(series.high[at])}` : "");
     showTip(box.left + (px * box.width) / width, box.top + (area.top + area.bottom) / 2, box.bottom,
-      h("strong", null, `Step ${whole(steps[at])}`),
+      h("strong", null, `${item.x_label}: ${whole(places[at])}`),
       h("div", { class: "rows" }, list.map((series) => h("div", { class: "row" },
         swatch(series), h("span", null, series.name), h("span", { class: "value" }, precise(series.mean[at])), h("em", null, interval(series)))),
       references.map(([name, value]) => h("div", { class: "row faint" },
@@ -85,16 +85,16 @@ function curves(item) {
     const box = plot.getBoundingClientRect();
     const px = ((event.clientX - box.left) * view.width) / box.width;
     let best = null;
-    steps.forEach((step, t) => {
-      if (finite(step) && (best === null || Math.abs(view.x(step) - px) < Math.abs(view.x(steps[best]) - px))) best = t;
+    places.forEach((place, t) => {
+      if (finite(place) && (best === null || Math.abs(view.x(place) - px) < Math.abs(view.x(places[best]) - px))) best = t;
     });
     point(best);
   });
   plot.addEventListener("pointerleave", leave);
   plot.addEventListener("blur", leave);
-  plot.addEventListener("focus", () => { if (plot.matches(":focus-visible")) point(steps.length - 1); });
+  plot.addEventListener("focus", () => { if (plot.matches(":focus-visible")) point(places.length - 1); });
   plot.addEventListener("keydown", (event) => {
-    const last = steps.length - 1;
+    const last = places.length - 1;
     const here = at ?? last;
     const next = { ArrowLeft: here - 1, ArrowRight: here + 1, PageUp: here - 10, PageDown: here + 10, Home: 0, End: last }[event.key];
     if (event.key === "Escape") leave();
@@ -104,7 +104,7 @@ function curves(item) {
   });
   onResize(plot, draw);
 
-  const rows = () => [["step", ...item.series.flatMap((series) => ["mean", "low", "high"].map((part) => `${series.name} ${part}`))],
-    ...steps.map((step, t) => [step, ...item.series.flatMap((series) => [series.mean[t], series.low[t], series.high[t]])])];
+  const rows = () => [[item.x_label, ...item.series.flatMap((series) => ["mean", "low", "high"].map((part) => `${series.name} ${part}`))],
+    ...places.map((place, t) => [place, ...item.series.flatMap((series) => [series.mean[t], series.low[t], series.high[t]])])];
   return frame(item, [toggle, copyButton(rows)], legend, plot);
 }

@@ -10,7 +10,12 @@ function maps(item) {
   let time = item.times.length - 1;
   let chosen = null; // the cell under the pointer
 
-  const canvases = item.panels.map((panel, p) => {
+  const views = item.panels.flatMap((panel) => (item.early ? [{ panel, first: true }, { panel }] : [{ panel }])); // a canvas each
+  const timeOf = (view) => (view.first ? 0 : time);
+  const titleOf = (view) => view.panel.title + (item.early ? `, step ${whole(item.times[timeOf(view)])}` : "");
+  const titles = views.map((view) => h("h4", null, titleOf(view)));
+
+  const canvases = views.map(({ panel }, p) => {
     const canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": `${panel.title}, map of ${item.unit}. Arrow keys read the cells.` });
     canvas.style.aspectRatio = `${item.width} / ${item.height}`;
     const pick = (cell) => { chosen = cell; draw(); tell(p); };
@@ -38,25 +43,28 @@ function maps(item) {
   function tell(p) {
     const box = canvases[p].getBoundingClientRect();
     const [row, column] = [Math.floor(chosen / item.width), chosen % item.width];
-    const list = item.panels.length <= 8 ? item.panels : [item.panels[p]];
+    const list = views.length <= 8 ? views : [views[p]];
     showTip(box.left + ((column + 1) / item.width) * box.width, box.top + ((row + 0.5) / item.height) * box.height, box.bottom,
       h("strong", null, `Row ${row}, column ${column}${walls.has(chosen) ? ": wall" : ""}`),
-      h("div", { class: "rows plain" }, walls.has(chosen) ? [] : list.map((panel) => h("div", { class: panel === item.panels[p] ? "row" : "row faint" },
-        h("span", null, panel.title), h("span", { class: "value" }, precise(panel.frames[time][chosen]))))));
+      h("div", { class: "rows plain" }, walls.has(chosen) ? [] : list.map((view) => h("div", { class: view === views[p] ? "row" : "row faint" },
+        h("span", null, titleOf(view)), h("span", { class: "value" }, precise(view.panel.frames[timeOf(view)][chosen]))))));
   }
 
   function draw() {
-    item.panels.forEach((panel, p) => {
+    views.forEach((view, p) => {
+      const [panel, t] = [view.panel, timeOf(view)];
+      titles[p].textContent = titleOf(view);
       const sheet = paper(canvases[p], item);
-      paintCells(sheet, cells, panel.frames[time] || [], walls, (v) => colourAt(scale.share(v)));
-      if (panel.arrows && panel.arrows[time] && longest > 0) paintArrows(sheet, panel.arrows[time], longest, free);
-      if (panel.paths && panel.paths[time]) paintPaths(sheet, panel.paths[time]);
-      paintGoals(sheet, item.goals, item.radius);
+      paintCells(sheet, cells, panel.frames[t] || [], walls, (v) => colourAt(scale.share(v)), item.numbers);
+      if (panel.arrows && panel.arrows[t] && longest > 0) paintArrows(sheet, panel.arrows[t], longest, free);
+      if (panel.paths && panel.paths[t]) paintPaths(sheet, panel.paths[t]);
+      if (item.numbers) paintNumbers(sheet, panel.frames[t] || [], walls, scale.share);
+      else paintGoals(sheet, item.goals, item.radius);
       if (chosen !== null) paintChosen(sheet, chosen);
     });
   }
 
-  const panels = h("div", { class: "panels" }, item.panels.map((panel, p) => h("div", { class: "panel" }, h("h4", null, panel.title), canvases[p])));
+  const panels = h("div", { class: "panels" }, views.map((_, p) => h("div", { class: "panel" }, titles[p], canvases[p])));
   if (item.columns) {
     panels.classList.add("rows");
     panels.style.setProperty("--columns", item.columns);
@@ -99,8 +107,8 @@ function mapKeys(item, walls) { // what walls, goals, starts of paths and cells 
   const gaps = item.panels.some((panel) => panel.frames.some((values) => values.some((v, k) => !finite(v) && !walls.has(k))));
   const keys = h("p", { class: "keys" },
     item.walls.length ? h("span", null, h("i"), "wall") : null,
-    item.goals.length ? h("span", null, h("i", { class: "goal" }), "goal") : null,
+    item.goals.length && !item.numbers ? h("span", null, h("i", { class: "goal" }), "goal") : null,
     item.panels.some((panel) => panel.paths) ? h("span", null, h("i", { class: "start" }), "start") : null,
-    gaps ? h("span", null, h("i", { class: "gap" }), "no value") : null);
+    gaps && !item.numbers ? h("span", null, h("i", { class: "gap" }), "no value") : null);
   return keys.childElementCount ? keys : null;
 }

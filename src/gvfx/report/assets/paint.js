@@ -18,7 +18,7 @@ function paper(canvas, item) { // the canvas in its present size, and where cell
   return { pen: canvas.getContext("2d"), ratio, size: width / item.width, columns: item.width, box };
 }
 
-function paintCells({ pen, size, box }, count, values, walls, colourOf) {
+function paintCells({ pen, size, box }, count, values, walls, colourOf, outlined) {
   const theme = getComputedStyle(document.documentElement);
   const wall = theme.getPropertyValue("--wall").trim();
   const empty = theme.getPropertyValue("--card").trim();
@@ -26,7 +26,12 @@ function paintCells({ pen, size, box }, count, values, walls, colourOf) {
     const { x0, y0, x1, y1 } = box(k);
     pen.fillStyle = walls.has(k) ? wall : finite(values[k]) ? colourOf(values[k]) : empty;
     pen.fillRect(x0, y0, x1 - x0, y1 - y0);
-    if (!walls.has(k) && !finite(values[k])) { // no value: a stroke across the cell
+    if (walls.has(k) || finite(values[k])) continue;
+    if (outlined) { // most cells have no value
+      pen.strokeStyle = theme.getPropertyValue("--rule").trim();
+      pen.lineWidth = 1;
+      pen.strokeRect(x0 + 0.5, y0 + 0.5, x1 - x0, y1 - y0);
+    } else { // no value: a stroke across the cell
       pen.strokeStyle = wall;
       pen.lineWidth = Math.max(1, 0.08 * size);
       pen.beginPath();
@@ -101,6 +106,18 @@ function paintGoals({ pen, size, ratio }, goals, radius) { // a dot at the centr
     pen.strokeStyle = GOAL;
     pen.stroke();
   }
+}
+
+function paintNumbers({ pen, size, box }, values, walls, share) { // black on bright colours, white on dark ones
+  pen.font = `${Math.max(0.46 * size, 7)}px system-ui, sans-serif`;
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  values.forEach((v, k) => {
+    if (!finite(v) || walls.has(k)) return;
+    const { x0, y0, x1, y1 } = box(k);
+    pen.fillStyle = share(v) > 0.62 ? "#000000" : "#ffffff";
+    pen.fillText(tidy(v), (x0 + x1) / 2, (y0 + y1) / 2);
+  });
 }
 
 function paintChosen({ pen, ratio, box }, k) { // a white and a black outline, visible on any colour

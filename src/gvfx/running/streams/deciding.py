@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import Calibrated
 from gvfx.kernel import BehaviourRule, Sizes, piece, whole
 from gvfx.rng import BEHAVIOUR, choose, uniform
 from gvfx.running.checkpoint import fill, flatten, prefixed, tables, unflatten, unprefixed
@@ -30,10 +31,12 @@ class Shape(NamedTuple):
 
     widths: tuple[int, ...]  # the inputs' and every layer's
     waves: int
+    exponential: bool = False
 
     @classmethod
     def of(cls, network: Any) -> Shape:
-        return cls((len(network.weights[0]), *map(len, network.biases)), network.frequencies.shape[1])
+        widths = (len(network.weights[0]), *map(len, network.biases))
+        return cls(widths, network.frequencies.shape[1], network.exponential)
 
 
 class Net(NamedTuple):
@@ -60,7 +63,7 @@ def as_net(network: Any, scales: Scales) -> Net:
 @cache
 def _forward(shape: Shape) -> Callable[..., Any]:
     """Evaluates the network at an observation; the last of its `depth` layers is in layers[depth % 2]."""
-    widths, waves = shape
+    widths, waves, _ = shape
     size, depth = widths[0] - 2 * waves, len(widths) - 1
     ends = np.cumsum([(widths[k] + 1) * widths[k + 1] for k in range(depth)])
 
@@ -99,6 +102,7 @@ def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[C
     """The functions `decide` and `episode_end`; shape: of the variance network, if the behaviour uses it."""
     probabilities, end, (gvfs, actions) = rule.probabilities, rule.episode_end, sizes
     forward, depth = (_forward(shape), len(shape.widths) - 1) if shape else (None, 0)
+    exponential = shape is not None and shape.exponential
 
     @whole
     def decide(state, net, t, observation, distinct, member, given, mu, rng):
@@ -112,7 +116,8 @@ def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[C
             for a in range(actions):
                 for i in range(gvfs):
                     z = y[a * gvfs + i]
-                    m[a, i] = net.square[i] * (max(z, 0.0) + math.log1p(math.exp(-abs(z))))  # softplus
+                    variance = math.exp(z) if exponential else max(z, 0.0) + math.log1p(math.exp(-abs(z)))  # or softplus
+                    m[a, i] = net.square[i] * variance
         probabilities(state, t, 0, 0, pi, m, mu)
         return choose(mu, actions, uniform(rng, BEHAVIOUR))
 
@@ -128,7 +133,7 @@ class Decider:
 
     def __init__(self, behaviour: Behaviour, weights: np.ndarray, actions: int, member: np.ndarray, rng: np.ndarray, lanes: int):
         """member [gvf]: the index of each GVF's policy among the distinct ones."""
-        self.sizes, self.variance = Sizes(len(weights), actions), bool(behaviour.needs_variance)
+        self.behaviour, self.sizes, self.variance = behaviour, Sizes(len(weights), actions), bool(behaviour.needs_variance)
         self.rule, asked = behaviour.rule(self.sizes), cast(Any, SimpleNamespace(weights=weights))
         self.states = [behaviour.begin(asked, skeleton_mdp(1, actions)) for _ in range(lanes)]
         self.member, self.rng, self.mu = member, rng, np.zeros(actions)
@@ -148,6 +153,11 @@ class Decider:
         if self.net is None or self.variance:
             self.net = as_net(learning.m, scales)
             self.decide, self.end = _compiled(self.rule, self.sizes, Shape.of(learning.m) if self.variance else None)
+
+    def note(self, squares: np.ndarray, steps: int) -> None:
+        """Tell a calibrated behaviour the mean square values [gvf] of the last steps."""
+        for state in self.states:
+            cast(Calibrated, self.behaviour).note(state, squares, steps)
 
     def act(self, t: int, observations: np.ndarray, pi: np.ndarray, over: np.ndarray, action: np.ndarray) -> None:
         """Write an action [lane] for observations [lane, o] with policies pi [lane, action, policy]; `over` [lane] marks
@@ -170,7 +180,7 @@ class TracedDecider:
     """The same through JAX, with the intrinsic value."""
 
     def __init__(self, behaviour: Behaviour, weights: np.ndarray, actions: int, member: np.ndarray, rng: np.ndarray, lanes: int):
-        self.rng, self.member, self.actions = rng, member, actions
+        self.behaviour, self.rng, self.member, self.actions = behaviour, rng, member, actions
         rule, needs_variance = behaviour.network_rule(), behaviour.needs_variance
         begun = rule.begin(jnp.asarray(weights, jnp.float32))
         self.acting = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *jnp.shape(leaf))), begun)
@@ -192,6 +202,10 @@ class TracedDecider:
 
     def learned(self, learning: Any, scales: Scales) -> None:
         self.learning, self.scales = learning, scales
+
+    def note(self, squares: np.ndarray, steps: int) -> None:
+        given = jnp.asarray(squares, jnp.float32)
+        self.acting = jax.vmap(lambda state: cast(Calibrated, self.behaviour).noted(state, given, steps))(self.acting)
 
     def _asked(self, t: int, acting: Any, observations: np.ndarray, pi: np.ndarray, over: np.ndarray) -> tuple[Any, np.ndarray]:
         m, value = self.learning.m, self.learning.intrinsic.value

@@ -36,6 +36,7 @@ class GymNetworks(Backend):
     """What the seeds share: the environment, the questions, the layout of a row, compiled functions."""
 
     one_environment = True
+    knows_truth = False
     columns: Any  # the columns of a transition's parts
     width: int  # of a row
     block: int  # transitions that are stored together

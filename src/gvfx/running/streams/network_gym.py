@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import Calibrated
 from gvfx.kernel import whole
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
@@ -89,8 +90,17 @@ class NetworkGym(GymNetworks):
     learner: Deep
     has_errors = True
 
-    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan) -> None:
+    def __init__(
+        self,
+        spec: BoxSpec,
+        questions: Sequence[GVF],
+        behaviour: Behaviour,
+        learner: Deep,
+        plan: Plan,
+        calibrate: bool = False,
+    ) -> None:
         super().__init__(spec, questions, behaviour, learner, plan)
+        self.calibrated = calibrate
         self.targets = Targets(questions, spec.actions)
         rule = behaviour.network_rule()
         sizes = (spec.size, spec.actions, len(self.names))
@@ -104,6 +114,7 @@ class NetworkGym(GymNetworks):
         if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
             self.constant = np.stack(self.targets.each(np.zeros(spec.lanes)), axis=-1).astype(np.float32)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
+        self.squares = jax.jit(self.updates.squares)
         self.points_pi = np.empty(0)  # [point, action, policy]
 
     def _parts(self, rows: jax.Array) -> Batch:
@@ -201,6 +212,8 @@ class SteppedNetwork(SteppedNetworks):
     def absorb_rows(self, rows: np.ndarray) -> None:
         blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.t - self.pending
         self.learning, self.replay, self.losses = self.run.absorb(self.learning, self.replay, blocks, self.replay_key, done)
+        if isinstance(self.run.behaviour, Calibrated):
+            self.decider.note(np.asarray(self.run.squares(self.learning, rows)) * self.scales.unit**2, len(rows))
 
     def network(self) -> QNetwork:
         q = self.learning.q

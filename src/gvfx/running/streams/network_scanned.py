@@ -13,7 +13,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged, InputError
 from gvfx.learners.networks.deep import Deep
 from gvfx.questions.cumulants import Signal
-from gvfx.questions.gvf import GVF, question_names
+from gvfx.questions.gvf import GVF, calibrated_weights, question_names
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.drive import Backend, Stream
@@ -30,10 +30,18 @@ TRUTH_EPISODES = 20_000  # episodes per point if no true values are shipped
 class NetworkScanned(Backend):
     """What the seeds share: the compiled loop and the true values."""
 
-    def __init__(self, world: ContinuousGrid, questions: Sequence[GVF], behaviour: Behaviour, learner: Deep, plan: Plan) -> None:
+    def __init__(
+        self,
+        world: ContinuousGrid,
+        questions: Sequence[GVF],
+        behaviour: Behaviour,
+        learner: Deep,
+        plan: Plan,
+        calibrate: bool = False,
+    ) -> None:
         self.world, self.behaviour, self.learner, self.plan = world, behaviour, learner, plan
         self.names = question_names(questions)
-        self.weights = np.array([q.weight for q in questions], dtype=float)
+        self.weights, self.calibrated = np.array([q.weight for q in questions], dtype=float), calibrate
         policies, discounts, signals = grid_questions(world, questions)
         for stop in plan.stops:
             if stop % learner.block:
@@ -44,6 +52,9 @@ class NetworkScanned(Backend):
             raise InputError("heads: bootstrapped heads are for Gymnasium environments; give heads=0 here.")
         self.truth = grid_truth(world, policies, discounts, signals)
         self.engine = Engine(world, policies, discounts, self.weights, signals, behaviour, learner, plan.steps)
+        if calibrate:  # of the errors, against the true values
+            points = self.truth.values.shape[1]
+            self.weights = self.weights * calibrated_weights(self.truth.values, np.full(points, 1 / points))
 
     def begin(self, *seeds: int) -> ScannedNetwork:
         """The stream of one or several seeds; several run in one compiled loop (`vmap`), for accelerators."""

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import Calibrated
 from gvfx.learners.networks import replay as memory
 from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
@@ -209,6 +210,8 @@ class Engine:
         losses = (jnp.zeros(self.gvfs), jnp.zeros(self.gvfs))
         if learns:
             learning, replay, losses = self.updates.learn(t, learning, replay, both[3, 1])
+            if isinstance(self.behaviour, Calibrated):
+                acting = self.behaviour.noted(acting, self.updates.squares(learning, rows), block)
         learning = self.updates.renewed(learning, state.t, t)
         return ScanState(
             t=t,

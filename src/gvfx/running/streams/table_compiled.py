@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import rescale, watching
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.evidence.uncertainty import standard_errors
@@ -32,15 +33,10 @@ class TableCompiled(Backend):
 
     def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
-        self.names, self.pairs = asked.names, world.states * world.actions
+        self.names, self.pairs, self.calibrated = asked.names, world.states * world.actions, asked.calibrated
         self.sizes = Sizes(len(self.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
         self.replans = frozenset(behaviour.stops(plan.steps, world))
-        if asked.calibrated and behaviour.needs_variance and not self.replans:
-            raise InputError(
-                f"calibrate: {type(behaviour).__name__} weights its questions before their scales are known; use "
-                "gvfx.OptimalDesign(), or give each question its own weight."
-            )
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.improvement = Improvement(asked, behaviour, learner, plan.steps)
         self.certain = (  # standard errors are kept with every snapshot if they are cheap
@@ -80,8 +76,9 @@ class CompiledTable(Stream):
         self.asked = run.improvement.begin(run.asked)
         self.moving = run.dynamics._replace(pi=self.asked.pi)
         evidence = no_evidence(run.world, run.asked, run.counted, run.learner.forgetting_rates)
-        self.acting = run.behaviour.begin(self.asked, run.world)
+        acting = run.behaviour.begin(self.asked, run.world)
         self.learning = run.learner.begin(self.asked, run.world)
+        self.acting = watching(run.behaviour, acting, self.learning.q)
         self.at: Cursor = cursor(run.world, run.asked, seed_streams(seed), evidence)
         ring = np.zeros((max(1, run.plan.average_episodes), run.sizes.gvfs))
         base, unit = (np.ascontiguousarray(part.T) for part in (run.truth.base, run.truth.unit))
@@ -110,6 +107,7 @@ class CompiledTable(Stream):
         self._known = known = self._improved(stop)
         if stop in self.run.refreshes:
             self.run.learner.refresh(self.learning, known)
+            rescale(self.run.behaviour, self.acting, known)
         if stop in self.run.replans:
             self.run.behaviour.refresh(self.acting, known)
 

@@ -15,6 +15,7 @@ import numpy as np
 from numba import typeof
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import rescale, watching
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, no_evidence, reach
@@ -145,9 +146,19 @@ class TableGym(Backend):
     """What the seeds share: the questions and the compiled functions."""
 
     one_environment = True
+    knows_truth = False
 
-    def __init__(self, spec: DiscreteSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
+    def __init__(
+        self,
+        spec: DiscreteSpec,
+        questions: Sequence[GVF],
+        behaviour: Behaviour,
+        learner: Learner,
+        plan: Plan,
+        calibrate: bool = False,
+    ) -> None:
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
+        self.calibrated = calibrate
         if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
             raise InputError("learner: EpisodicExpectedSarsa handles one episode at a time; give a plain environment.")
         if spec.lanes > 1 and isinstance(behaviour, BehaviourPolicySearch):
@@ -161,7 +172,7 @@ class TableGym(Backend):
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.counted = learner.needs_evidence or bool(self.replans)
-        self.asked: Stacked = stack(policies_only(questions, spec), skeleton)
+        self.asked: Stacked = stack(policies_only(questions, spec), skeleton, "calibrated" if calibrate else None)
         self.tables = skeleton  # the sizes of the learner's tables
         if self.counted:  # an extra row for termination
             self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
@@ -194,9 +205,10 @@ class SteppedTable(Stream):
         c, gamma = self.reader.begin(lanes)
         rates, capacity = run.learner.forgetting_rates, max(FIRST, 2 * lanes) if run.counted else 0
         asked = run.improvement.begin(run.asked)
+        acting, learning = run.behaviour.begin(asked, run.tables), run.learner.begin(asked, run.tables)
         self.agent = TableAgent(
-            behaviour=run.behaviour.begin(asked, run.tables),
-            learner=run.learner.begin(asked, run.tables),
+            behaviour=watching(run.behaviour, acting, learning.q),
+            learner=learning,
             pi=asked.pi,
             pi_stride=asked.pi_stride,
             rng=seed_streams(seed),
@@ -258,6 +270,7 @@ class SteppedTable(Stream):
         self._known = known = self._improved(stop)
         if stop in self.run.refreshes:
             self.run.learner.refresh(self.agent.learner, known)
+            rescale(self.run.behaviour, self.agent.behaviour, known)
         if stop in self.run.replans:
             self.run.behaviour.refresh(self.agent.behaviour, known)
 
@@ -271,19 +284,19 @@ class SteppedTable(Stream):
         run, agent, known = self.run, self.agent, self.known
         states = run.spec.skeleton.states
         errors = standard_errors(known)[:, :states] if run.certain else EMPTY
-        expected = expected_error(errors, len(run.names))
+        measured = Measurement(expected=expected_error(errors, len(run.names)))
+        if tables or run.calibrated:
+            values = run.learner.values(agent.learner, known)[:, :states]
+            measured = measured._replace(values=values, visits=agent.visits.copy())
         if not tables:
-            return [Measurement(expected=expected)]
+            return [measured]
         mu = np.empty((run.tables.states, run.tables.actions))
         moving = dynamics(run.tables, run.asked._replace(pi=agent.pi))
         make_table(run.sizes, run.rule)(moving, agent.behaviour, agent.learner, int(agent.t[0]), mu)
         needs_variance = run.behaviour.needs_variance
         return [
-            Measurement(
-                expected=expected,
-                values=run.learner.values(agent.learner, known)[:, :states],
+            measured._replace(
                 variances=predicted_values(run.tables, known.asked, agent.learner.m)[:, :states] if needs_variance else EMPTY,
-                visits=agent.visits.copy(),
                 behaviour=mu[:states],
                 standard_errors=errors,
                 policies=run.improvement.policies(known, states),
