@@ -11,7 +11,7 @@ from helpers.runs import compiled_evidence
 from helpers.worlds import chain, half_in_the_top_row, small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import Stepped, current, traps
+from gvfx.benchmarks.common.hard_worlds import Stepped, corridor, current, traps
 from gvfx.evidence import unseen
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.unseen import Unseen, discovery
@@ -92,17 +92,74 @@ def test_the_chance_of_the_unseen_solves_its_equation(steps):
     assert (found.chance[:, data.world.live].max() > 0.1) == (steps == 60)
 
 
+def test_without_a_state_the_chance_is_larger_and_solves_its_equation_too():
+    data = without(evidence_of(2000, two_questions(half_in_the_top_row)), 7)
+    found = Unseen(data)
+    assert 0 < found.mass[data.world.live].min() < found.mass.max() < 1
+    for i in range(2):
+        np.testing.assert_allclose(found.chance[i], plain_chance(data, found.mass, i), atol=1e-8)
+
+
+def without(data, *states):
+    """The same data if `states` had never been reached."""
+    found = data.evidence.found.copy()
+    found[list(states)] = 0
+    return Empirical(data.world, data.asked, data.evidence._replace(found=found))
+
+
 def test_the_state_found_last_is_known_least():
+    data = without(evidence_of(4000), 3)
+    fresh = data.evidence._replace(found=np.where(np.arange(17) == 5, 3900, data.evidence.found))
+    found, moved = Unseen(data), Unseen(Empirical(data.world, data.asked, fresh))
+    n = data.visits[5]
+    assert moved.newest == 5 and not moved.complete
+    np.testing.assert_allclose(moved.mass[5], np.maximum(0.3 * 0.7**n, found.mass[5]))
+    assert moved.finding and moved.open and not found.finding and found.open == (data.visits[found.newest].min() < unseen.SETTLED)
+
+
+def test_nothing_is_left_to_find_once_every_state_was_reached():
     data = evidence_of(4000)
     found = Unseen(data)
-    last = int(data.evidence.found.argmax())
-    assert found.newest in (last, None)
-    fresh = data.evidence._replace(found=np.where(np.arange(17) == 5, 10**6, data.evidence.found))
-    moved = Unseen(Empirical(data.world, data.asked, fresh))
-    n = data.visits[5]
-    assert moved.newest == 5
-    np.testing.assert_allclose(moved.mass[5], np.maximum(0.3 * 0.7**n, found.mass[5]))
-    assert moved.open == (n.min() < unseen.SETTLED)
+    assert found.complete and found.newest is None and not found.open
+    assert data.visits[data.world.live].min() > 0 and not found.mass.any() and not found.chance.any()
+    assert Unseen(without(data, 3)).mass[data.world.live].min() > 0
+
+
+def test_an_action_that_never_left_may_be_like_the_others():
+    """State 2 holds: action 0 left it in 3 of 120 tries, action 1 in none of 30; in state 4 action 1 runs into a wall."""
+    world, questions = traps(12)
+    asked, at = compiled_evidence(world, questions, steps=0)
+    counts = np.zeros_like(at.evidence.counts).reshape(12, 2, -1)
+    for s, a, there, c in ((2, 0, 2, 117), (2, 0, 1, 3), (2, 1, 2, 30), (4, 0, 3, 25), (4, 0, 4, 5), (4, 1, 4, 30)):
+        counts[s, a, world.next[s, a].tolist().index(there)] = c
+    data = Empirical(world, asked, at.evidence._replace(counts=counts.reshape(24, -1)))
+    found = Unseen(data).holding
+    q = 3 / 120
+    alike = 9 * (1 - q) ** 30
+    assert found[2, 1] == pytest.approx(q * alike / (alike + 1)) and found[2, 1] > 0.02 and found[2, 0] == 0
+    assert found[4, 1] < 1e-20 and not found[[0, 1, 3]].any()
+
+
+def test_a_small_chance_of_something_large_is_at_stake():
+    """u = 0.01 is below the threshold; but if the best state is worth 50 times the answer, half of it may be missing."""
+    data = without(evidence_of(4000), 3)
+    found = Unseen(data)
+    vars(found).update(chance=np.full(found.chance.shape, 0.01), open=False)
+    size, half = np.abs(data.values), np.full(data.values.shape, 0.001)
+    assert np.array_equal(found.stake, np.broadcast_to(0.01 * size.max(axis=1, keepdims=True), size.shape))
+    expected = 0.01 * size.max(axis=1, keepdims=True) > 0.3 * (size + half)
+    assert np.array_equal(found.unknown(half), expected) and expected.any() and not expected.all()
+    assert not found.unknown(np.full(size.shape, size.max())).any()
+
+
+def test_terminal_observations_count_as_reached():
+    """A corridor whose end was reached has no state left to find; the end is not its newest state."""
+    world, questions = corridor(5)
+    data = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000).models[0]
+    found = Unseen(data)
+    assert data.evidence.found[5] > data.evidence.found[:5].max() and found.complete
+    assert found.entered[:5].all() and not found.entered[5:].any()
+    assert Unseen(without(data, 5)).newest == int(data.evidence.found[:5].argmax())
 
 
 def test_states_that_were_never_reached_and_traps_raise_the_missing_mass():

@@ -62,6 +62,18 @@ def test_a_discount_of_one_is_answered_or_explained(steps):
     assert np.isinf(r.intervals(0)).all()
 
 
+@pytest.mark.parametrize(
+    "behaviour", [gvfx.CharacteristicTime(first=20), gvfx.SecondMoment(first=20), gvfx.OptimalDesign(first=20)]
+)
+def test_plans_before_an_end_was_seen(behaviour):
+    """With a discount of 1 and 30 steps no corridor of 40 cells has ended; behaviours that plan go on all the same."""
+    world, (question, _) = corridor(40)
+    whole = gvfx.GVF(question.policy, question.cumulant, 1.0, name="goal")
+    with pytest.warns(UserWarning, match="^discount: goal adds up without an end"):
+        result = gvfx.evaluate(Stepped(world), [whole], behaviour, CE, steps=60)
+    assert np.isinf(result.intervals(0)).all()
+
+
 class Counter(gymnasium.Env):
     """Its observation is the number of steps so far."""
 

@@ -8,7 +8,8 @@ $\hat V_i = (I-\hat P_{\pi_i}\gamma_i)^{-1}\hat c_{\pi_i}$, are those of the est
 Where data are missing:
 
 - an action never tried in a visited state is ignored: the target policy is renormalised over the tried actions, as if the
-  untried one did what the tried ones do on average;
+  untried one did what the tried ones do on average (without discounting, untried actions that carry more than half of the
+  policy end the sum in part, so that answers are drawn towards 0 instead of exploding);
 - a state in which nothing was tried has value 0, and so has a state from which the sum of future cumulants does not end
   in the data (a discount of 1 and no termination seen yet).
 
@@ -32,6 +33,9 @@ from gvfx.questions.gvf import Stacked
 from gvfx.theory.improvement import converged_policies
 from gvfx.theory.systems import ending, groups
 from gvfx.worlds.mdp import MDP
+
+UNDISCOUNTED = 0.999  # discounts from which on a sum is as good as undiscounted
+LEAST_TRIED = 0.5  # of such a question's policy; see `Empirical.policy`
 
 
 class Evidence(NamedTuple):
@@ -173,9 +177,15 @@ class Empirical:
         )
 
     def policy(self, i: int) -> np.ndarray:
-        """The target policy of GVF i renormalised over the tried actions, [state, action]; 0 where nothing was tried."""
+        """The target policy of GVF i renormalised over the tried actions, [state, action]; 0 where nothing was tried.
+
+        Without discounting, tried actions that carry less than `LEAST_TRIED` of the policy count at most that much more: a state
+        whose way on was never tried would otherwise be one in which the sum hardly ends.
+        """
         pi = np.where(self.tried, self.asked.pi[:, :, i], 0.0)
         total = pi.sum(axis=1, keepdims=True)
+        if self.asked.gamma[:, i].max() >= UNDISCOUNTED:
+            total = np.where(total > 0, np.maximum(total, LEAST_TRIED), 0.0)
         return pi / np.where(total > 0, total, 1.0)
 
     @cached_property

@@ -75,7 +75,8 @@ def standard_errors(data: Empirical) -> np.ndarray:
     """Standard error of every answer, [gvf, state]; infinite where it depends on something never tried or never seen."""
     p = _parts(data)
     found = variances(p.model, p.pi, p.gamma, p.noise, data.visits)
-    return np.where(p.unknown | p.unseen.unknown, np.inf, np.sqrt(found * widening(data, p, found)))
+    errors = np.sqrt(found * widening(data, p, found))
+    return np.where(p.unknown | p.unseen.unknown(1.96 * errors), np.inf, errors)
 
 
 def widening(data: Empirical, p: _Parts, found: np.ndarray) -> np.ndarray:
@@ -141,14 +142,14 @@ class ErrorBelow:
         if p.unknown[:, data.world.live].any() or (p.unseen.over(where) > STOP_BELOW).any():
             return np.inf, False
         scale = values**2 @ where if self.relative else np.ones(len(values))
-        if not (scale > 0).all():
+        weights = data.asked.weights if self.relative else data.weights
+        if not (scale > 0).all() or self._metric((p.unseen.stake**2 @ where / scale)[None], weights)[0] > self.target:
             return np.inf, False
         gamma = p.gamma
         n = np.maximum(data.visits, 1)
         mean = np.array(
             [own for _, own in sorted((i, (g / n).sum()) for i, g in importances(p.model, p.pi, gamma, p.noise, where))]
         )
-        weights = data.asked.weights if self.relative else data.weights
         expected = float(self._metric(mean[None] / scale, weights)[0])
         if expected >= self.target:
             return expected, False

@@ -9,19 +9,24 @@ $$D(j) = \sum_o \frac{\binom{n-c_o}{j}}{\binom{n}{j}}\,\frac{c_o}{n-j}\,\Big(1-\
 
 over the pair's outcomes o, seen c times, whose state was reached A times in all.  The **discovery curve** h(j) is the mean
 over the pairs with n > j, joined by one imaginary pair with 1/(j+1), and made non-increasing.  A pair tried n times has the
-**missing mass** m = h(n), and 1 if it was never tried.  What lies behind the state found last is known least: there m is at
-least 0.3 * 0.7^n.  If some evaluation states were never reached, something must lead to them: then m is at least 1/(n+2)
-everywhere (the rule of succession).  So it is in a state that has only ever led to itself, with n its tries in all: it is an
-end or a trap.
+**missing mass** m = h(n), and 1 if it was never tried; 0 if every state that the world is known to have was reached, because
+then no other can be found.  Where less is known it is larger:
+
+- in the state found last, at least 0.3 * 0.7^n;
+- if some evaluation states were never reached, something must lead to them: at least 1/(n+2) everywhere (rule of succession);
+- in a state that has only ever led to itself, an end or a trap: at least 1/(n+2), with n its tries in all;
+- for an action that never left its state although others did, now and then: the chance that it does (`Unseen.holding`).
 
 The **chance of the unseen** of question i is $u_i(s) = E[\gamma^\tau]$, with $\tau$ the first step to an unseen state under
 its policy: one sparse solve of $u = \sum_a \pi (\gamma m + (1-m)\gamma\hat P u)$.  It weighs an unseen event as the answer
-would: late events count less.
+would: late events count less.  Its **stake** is u times the largest answer of the question so far.
 
-An answer is taken to be known where u is at most `KNOWN_BELOW`, or `OPEN_BELOW` while the frontier is open (an action of
-the state found last was tried fewer than `SETTLED` times); the stopping rule needs a root mean square of at most
-`STOP_BELOW` over the evaluation states, for every question.  A question that has never seen a cumulant other than 0 is not
-known anywhere.  No rule of this kind can find a rare door (a chance of 1 in 1,000) to a room that is worth a thousand.
+An answer is known where u is at most `KNOWN_BELOW`, or `OPEN_BELOW` while the frontier is open (the state found last was found
+in the second half of the data, or one of its actions tried fewer than `SETTLED` times), and the stake at most the share
+`AT_STAKE` of the answer and its interval.  The stopping rule needs a root mean square of u of at most `STOP_BELOW` over the
+evaluation states, for every question, and mean square stakes below its target.  A question that has never seen a cumulant
+other than 0 is not known anywhere.  No rule of this kind can find a rare door (a chance of 1 in 1,000) to a room that is worth
+a thousand.
 """
 
 from __future__ import annotations
@@ -37,11 +42,13 @@ from scipy.special import gammaln
 from gvfx.evidence.counts import Empirical
 from gvfx.theory.systems import ending
 
-KNOWN_BELOW = 0.05  # largest chance of the unseen with which an answer gets a finite interval
+KNOWN_BELOW = 0.02  # largest chance of the unseen with which an answer gets a finite interval
 OPEN_BELOW = 0.005  # the same while the state found last has hardly been tried
 SETTLED = 3  # tries of each of its actions after which it has
 STOP_BELOW = 0.03  # largest root mean square of it with which a run may stop or a pilot is enough
 NEWEST, FADING = 0.3, 0.7  # missing mass of the state found last: NEWEST * FADING ** tries
+AT_STAKE = 0.3  # largest share of an answer and its interval that the unseen may be worth
+LIKE_OTHERS = 9.0  # odds that an action leaves its state as often as the others do, against never
 FINE, COARSE = 16, 1.25  # the curve is computed at every j up to FINE, then at multiples of COARSE
 
 
@@ -66,16 +73,33 @@ class Unseen:
     def mass(self) -> np.ndarray:
         """Missing mass m: the chance that an action's next try leads to a state never seen, [state, action]."""
         n = self.data.visits
-        tries, h = self.curve
-        mass = h[np.searchsorted(tries, n, side="right") - 1]
+        mass = np.zeros(n.shape)
+        if not self.complete:
+            tries, h = self.curve
+            mass = h[np.searchsorted(tries, n, side="right") - 1]
         if self.unreached:
             mass = np.maximum(mass, 1 / (n + 2))
+        mass = np.maximum(mass, self.holding)
         at = np.flatnonzero(self.trapping)
         mass[at] = np.maximum(mass[at], 1 / (n[at].sum(axis=1, keepdims=True) + 2))
         newest = self.newest
         if newest is not None:
             mass[newest] = np.maximum(mass[newest], NEWEST * FADING ** n[newest].astype(float))
         return np.where(self.data.world.terminal[:, None], 0.0, np.where(n > 0, mass, 1.0))
+
+    @cached_property
+    def holding(self) -> np.ndarray:
+        """The chance that an action that never left its state does so next, if it may be like the other actions, [state, action].
+
+        With q the share of the other actions' tries that left the state, n tries that stayed have a chance of (1 - q)^n if the
+        action is like them, and of 1 if it never leaves; the first is `LIKE_OTHERS` times as likely before any try.
+        """
+        seen, world, n = self.data.seen, self.data.world, self.data.visits.astype(float)
+        away = world.next.ravel()[seen.outcome] != seen.pair // world.actions
+        left = np.bincount(seen.pair[away], (seen.prob * n.ravel()[seen.pair])[away], n.size).reshape(n.shape)
+        q = left.sum(axis=1, keepdims=True) / np.maximum(n.sum(axis=1, keepdims=True) - n, 1)
+        alike = LIKE_OTHERS * (1 - np.minimum(q, 1)) ** n
+        return np.where((left == 0) & (n > 0), q * alike / (alike + 1), 0.0)
 
     @cached_property
     def unreached(self) -> int:
@@ -94,16 +118,32 @@ class Unseen:
     @cached_property
     def open(self) -> bool:
         """Whether some action of the state found last has hardly been tried."""
-        return self.newest is not None and bool(self.data.visits[self.newest].min() < SETTLED)
+        return self.newest is not None and (self.finding or bool(self.data.visits[self.newest].min() < SETTLED))
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every state that the world is known to have was reached, so that no other can lie behind any of them."""
+        return bool(((self.data.evidence.found > 0) | self.data.world.terminal).all())
+
+    @cached_property
+    def finding(self) -> bool:
+        """Whether the last state was found in the second half of the data."""
+        return bool(2 * self.data.evidence.found.max() > 1 + self.data.visits.sum())
 
     @cached_property
     def newest(self) -> int | None:
-        """The state found last, unless it is terminal or the only one."""
-        found = self.data.evidence.found
-        if np.count_nonzero(found) < 2:
+        """The state found last of those in which no episode ended, unless it is the only one or the last of all."""
+        found = np.where(self.entered, self.data.evidence.found, 0)
+        if self.complete or np.count_nonzero(found) < 2:
             return None
-        last = int(found.argmax())
-        return None if self.data.world.terminal[last] else last
+        return int(found.argmax())
+
+    @cached_property
+    def entered(self) -> np.ndarray:
+        """Whether an episode began or went on in a state, [state] bool; not where all of them ended."""
+        world, seen = self.data.world, self.data.seen
+        arrived = np.bincount(world.next.ravel()[seen.outcome], minlength=world.states)
+        return (arrived + self.data.evidence.starts > 0) & ~world.terminal
 
     @cached_property
     def chance(self) -> np.ndarray:
@@ -122,9 +162,15 @@ class Unseen:
         return np.logical_not((self.data.evidence.squares > 0).any(axis=0))
 
     @cached_property
-    def unknown(self) -> np.ndarray:
-        """Whether an answer may rest on what was never seen, [gvf, state] bool."""
-        return (self.chance > (OPEN_BELOW if self.open else KNOWN_BELOW)) | self.silent[:, None]
+    def stake(self) -> np.ndarray:
+        """How much the unseen changes an answer if it is worth as much as the best state so far, [gvf, state]."""
+        return self.chance * np.abs(self.data.values).max(axis=1, keepdims=True)
+
+    def unknown(self, half: np.ndarray) -> np.ndarray:
+        """Whether an answer whose interval has the half-width `half` may rest on what was never seen, both [gvf, state]."""
+        likely = self.chance > (OPEN_BELOW if self.open else KNOWN_BELOW)
+        large = self.stake > AT_STAKE * (np.abs(self.data.values) + half)
+        return likely | large | self.silent[:, None]
 
     def over_visited(self) -> np.ndarray:
         """The root mean square as in `over` for a forecast, [gvf]: over the states acted in, with policies of tried actions only.

@@ -175,7 +175,7 @@ def _counted(log: Checked, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, aske
     begins = np.ones(len(key), bool)  # a row begins an episode unless it continues from the row before it
     begins[1:] = ends[:-1] | (log.observation[1:] != log.next_observation[:-1])
     np.add.at(met.evidence.starts, log.observation[begins], 1)
-    reached = np.stack([log.observation, np.where(ends, skeleton.states, log.next_observation)], axis=1).ravel()
+    reached = np.stack([log.observation, log.next_observation], axis=1).ravel()
     states, first = np.unique(reached, return_index=True)
     met.evidence.found[states] = 1 + (first + 1) // 2
     return empirical(met, skeleton, asked, varying)

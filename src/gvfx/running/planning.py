@@ -144,15 +144,19 @@ def plan(
 
 
 def check_pilot(data: Empirical, pilot: int) -> None:
-    """Refuse a forecast from a pilot whose answers may rest on states that it never saw."""
-    chance = Unseen(data).over_visited()
-    if data.world.features is not None or (chance <= STOP_BELOW).all():
+    """Refuse a forecast from a pilot whose answers may rest on states that it never saw, or that still found states."""
+    if data.world.features is not None:
         return
-    i = int(chance.argmax())
-    raise InputError(
-        f"pilot: {pilot:,} steps are too few for a forecast: {data.asked.names[i]} may rest on what was never seen, with a "
-        f"chance of {chance[i]:.2g} ({frontier(data)}); give a longer pilot."
-    )
+    unseen = Unseen(data)
+    chance = unseen.over_visited()
+    if unseen.finding:
+        reason = "it was still finding states"
+    elif (chance > STOP_BELOW).any():
+        i = int(chance.argmax())
+        reason = f"{data.asked.names[i]} may rest on what was never seen, with a chance of {chance[i]:.2g}"
+    else:
+        return
+    raise InputError(f"pilot: {pilot:,} steps are too few for a forecast: {reason} ({frontier(data)}); give a longer pilot.")
 
 
 def run_pilot(

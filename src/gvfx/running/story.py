@@ -34,15 +34,12 @@ def frontier(data: Empirical) -> str:
 def endless(data: Empirical) -> bool:
     """Whether a run kept finding new states until its end, one in every second step at least, so that tables cannot answer."""
     steps = int(data.visits.sum())
-    return bool(steps >= 500 and np.count_nonzero(data.evidence.found) > steps / 2)
+    return bool(steps >= 500 and np.count_nonzero(data.tried.any(axis=1)) > steps / 2)
 
 
 def unending(data: Empirical) -> list[str]:
-    """The questions with a discount of 1 whose sums end nowhere in the data."""
-    acted = data.tried.any(axis=1)
-    ones = np.ones(data.world.states)
-    top = data.asked.gamma.max(axis=0)
-    return [name for i, name in enumerate(data.asked.names) if top[i] >= 1 and (data.solver(i, 1)(ones)[acted] == 0).all()]
+    """The questions with a discount of 1 on every transition of the data, so that their sums end nowhere."""
+    return [name for i, name in enumerate(data.asked.names) if (data.discounts(i) >= 1).all()]
 
 
 def seen_in(models: Sequence[Empirical]) -> dict[str, Any]:

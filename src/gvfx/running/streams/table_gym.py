@@ -114,6 +114,7 @@ def make_agent(
                 arrived = s_next if agent.alive[k] > 0.0 else agent.visits.shape[0]
                 remember(agent.outcomes, s * actions + action, arrived, agent.c[k], agent.gamma[k])
                 reach(agent.outcomes.evidence, arrived, t + 1)
+                reach(agent.outcomes.evidence, s_next, t + 1)
             agent.visits[s, action] += 1
             agent.t[0] = t + 1
             agent.action[k] = next_action
