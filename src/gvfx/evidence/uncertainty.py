@@ -29,7 +29,7 @@ from gvfx.theory.systems import DENSE_BELOW
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
+class Parts:
     """An estimated model as the error theory needs it."""
 
     model: Model
@@ -50,7 +50,7 @@ def refusal(data: Empirical) -> str:
     return ""
 
 
-def _parts(data: Empirical) -> _Parts:
+def parts_of(data: Empirical) -> Parts:
     world, n = data.world, data.visits
     if reason := refusal(data):
         raise InputError(reason)
@@ -68,18 +68,18 @@ def _parts(data: Empirical) -> _Parts:
             unknown[group] |= (solve(np.ones(world.states)) == 0) & ~world.terminal
     unknown |= gap.T
     model = Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon)
-    return _Parts(model, pi, noise, doubt, unknown, Unseen(data), np.minimum(data.asked.gamma, 1 - ENDLESS))
+    return Parts(model, pi, noise, doubt, unknown, Unseen(data), np.minimum(data.asked.gamma, 1 - ENDLESS))
 
 
 def standard_errors(data: Empirical) -> np.ndarray:
     """Standard error of every answer, [gvf, state]; infinite where it depends on something never tried or never seen."""
-    p = _parts(data)
+    p = parts_of(data)
     found = variances(p.model, p.pi, p.gamma, p.noise, data.visits)
     errors = np.sqrt(found * widening(data, p, found))
     return np.where(p.unknown | p.unseen.unknown(1.96 * errors), np.inf, errors)
 
 
-def widening(data: Empirical, p: _Parts, found: np.ndarray) -> np.ndarray:
+def widening(data: Empirical, p: Parts, found: np.ndarray) -> np.ndarray:
     """The factor 1 + 1/(2 nu) of every answer's variance `found`, with nu its degrees of freedom (`noise`), [gvf, state]."""
     if data.world.states >= DENSE_BELOW:
         return np.ones(found.shape)
@@ -91,7 +91,7 @@ def widening(data: Empirical, p: _Parts, found: np.ndarray) -> np.ndarray:
 
 def bootstrap(data: Empirical, draws: int, seed: int = 0) -> np.ndarray:
     """Answers from `draws` simulated data sets of the estimated model with the same visits, [draw, gvf, state]."""
-    _parts(data)  # raises InputError where intervals are not available
+    parts_of(data)  # raises InputError where intervals are not available
     rng = np.random.default_rng(seed)
     e, shape = data.evidence, data.evidence.counts.shape
     pairs, outcome = e.counts.sum(axis=1), e.row >= 0
@@ -137,15 +137,19 @@ class ErrorBelow:
         (1 - confidence) / (k (k + 1)); over any number of checks this adds up to at most 1 - confidence.  A check at which
         the expected error is still above the target cannot stop the run and is not counted; it returns that error.
         """
-        p = _parts(data)
-        where, values = evaluation(data.world), data.values
-        if p.unknown[:, data.world.live].any() or (p.unseen.over(where) > STOP_BELOW).any():
+        p = parts_of(data)
+        where = evaluation(data.world)
+        weights, scale = data.asked.weights if self.relative else data.weights, self._scale(data)
+        if p.unknown[:, data.world.live].any() or (p.unseen.over(where) > STOP_BELOW).any() or not (scale > 0).all():
             return np.inf, False
-        scale = values**2 @ where if self.relative else np.ones(len(values))
+        if self._metric((p.unseen.stake**2 @ where / scale)[None], weights)[0] > self.target:
+            return np.inf, False
+        return self.bound_with(data, p, looks)
+
+    def bound_with(self, data: Empirical, p: Parts, looks: int) -> tuple[float, bool]:
+        """As `bound`, from the noise in `p` and whatever was never seen."""
+        where, values, gamma, scale = evaluation(data.world), data.values, p.gamma, self._scale(data)
         weights = data.asked.weights if self.relative else data.weights
-        if not (scale > 0).all() or self._metric((p.unseen.stake**2 @ where / scale)[None], weights)[0] > self.target:
-            return np.inf, False
-        gamma = p.gamma
         n = np.maximum(data.visits, 1)
         mean = np.array(
             [own for _, own in sorted((i, (g / n).sum()) for i, g in importances(p.model, p.pi, gamma, p.noise, where))]
@@ -159,6 +163,10 @@ class ErrorBelow:
             return float(errors.mean()), True
         allowed = (1 - self.confidence) / ((looks + 1) * (looks + 2))
         return float(scipy.special.gammainccinv(errors.mean() ** 2 / spread, allowed) * (spread / errors.mean())), True
+
+    def _scale(self, data: Empirical) -> np.ndarray:
+        """What each GVF's error is divided by, [gvf]."""
+        return data.values**2 @ evaluation(data.world) if self.relative else np.ones(len(data.values))
 
     def _metric(self, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The number that is compared with the target, [draw], from errors [draw, gvf]."""

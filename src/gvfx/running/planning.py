@@ -33,6 +33,7 @@ from gvfx.worlds.spec import is_environment
 from gvfx.worlds.world import World
 
 OPTIMUM = "optimum"
+FEW_TRIES, FEW_STATES = 3, 0.1  # a pilot with fewer tries of some action in more than this share of the states is refused
 DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # each behaviour's fixed point in a known world
     "Mixture": lambda world, questions: exact.asked_of(world, questions).pi.mean(axis=2),
     "Uniform": lambda world, questions: np.full((1, world.actions), 1 / world.actions),
@@ -144,13 +145,16 @@ def plan(
 
 
 def check_pilot(data: Empirical, pilot: int) -> None:
-    """Refuse a forecast from a pilot whose answers may rest on states that it never saw, or that still found states."""
+    """Refuse a forecast from a pilot that still found states, tried little, or whose answers may rest on what it never saw."""
     if data.world.features is not None:
         return
     unseen = Unseen(data)
     chance = unseen.over_visited()
+    few = (data.visits[data.world.live].min(axis=1) < FEW_TRIES).mean()
     if unseen.finding:
         reason = "it was still finding states"
+    elif few > FEW_STATES:
+        reason = f"some action was tried fewer than {FEW_TRIES} times in {few:.0%} of the states"
     elif (chance > STOP_BELOW).any():
         i = int(chance.argmax())
         reason = f"{data.asked.names[i]} may rest on what was never seen, with a chance of {chance[i]:.2g}"
