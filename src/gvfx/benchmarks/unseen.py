@@ -85,7 +85,7 @@ class Outcome:
     width: float  # mean width over that with own variances, where both are finite, at the end
     broken: list[int]  # [target] runs with a larger error than promised
     stopped: list[int]  # [target] runs that stopped
-    slower: float  # median over runs and targets of the steps over those of the rule with own variances
+    slower: float  # median over runs and targets of the steps over those of the rule with own variances, where that kept its word
 
 
 def forms(asked: Asked) -> Iterator[tuple[str, Any]]:
@@ -124,7 +124,8 @@ def measured(source: Any, asked: Asked, runs: int, times: tuple[int, ...], compa
     stops, errs = (np.array([getattr(run, name) for run in watch.runs]) for name in ("steps", "errors"))
     targets = np.array([rule.target for rule in rules[:2]])
     met = stops > 0
-    later = (stops[:, :2] / np.maximum(stops[:, 2:], 1))[met[:, :2] & met[:, 2:]] if compare else stops[:0, 0]
+    kept = met[:, :2] & met[:, 2:] & (errs[:, 2:] <= targets) if compare else met[:, :0]
+    later = (stops[:, :2] / np.maximum(stops[:, 2:], 1))[kept] if compare else stops[:0, 0]
     return Outcome(
         np.array(cover),
         np.array(finite),
