@@ -125,6 +125,16 @@ def test_nothing_is_left_to_find_once_every_state_was_reached():
     assert Unseen(without(data, 3)).mass[data.world.live].min() > 0
 
 
+def test_a_log_may_be_of_a_larger_world():
+    """The same counts as a run and as a log: a run knows how many states its world has, a log does not."""
+    world, questions = current(6)
+    data = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=3000).models[0]
+    told = np.repeat(np.argwhere(data.counts), data.counts[data.counts > 0], axis=0)
+    log = gvfx.Log(told[:, 0], told[:, 1], data.world.next[tuple(told.T)], np.zeros(len(told), bool), reward=np.ones(len(told)))
+    found = Unseen(gvfx.evaluate_log(log, questions).models[0])
+    assert Unseen(data).complete and not found.complete and found.mass[:6].min() > 0
+
+
 def test_an_action_that_never_left_may_be_like_the_others():
     """State 2 holds: action 0 left it in 3 of 120 tries, action 1 in none of 30; in state 4 action 1 runs into a wall."""
     world, questions = traps(12)

@@ -116,6 +116,7 @@ class Empirical:
     world: MDP
     asked: Stacked
     evidence: Evidence
+    closed: bool = True  # whether the world has no other states than `world`; not known of a log
 
     @cached_property
     def counts(self) -> np.ndarray:

@@ -29,6 +29,7 @@ from gvfx.evidence.smoothing import smoothed_noise
 from gvfx.evidence.unseen import discovery
 
 VISITS = 10.0  # of all pairs' fourth moment, added to each pair's own
+SMALLEST = 1e-100  # scale that is not taken for 0
 WIDEST = 8.0  # the largest 1/(2 nu)
 
 
@@ -51,7 +52,8 @@ def shared_noise(data: Empirical) -> tuple[np.ndarray, np.ndarray]:
         scale = _scale(left, arrived, (target - v[i][left]) ** 2 + inner, world.states)
         scale = np.repeat(scale, world.actions)
         alone = own[:, :, i].ravel()
-        used = often & (scale > 0)
+        scaled = scale > SMALLEST
+        used = often & scaled
         if not alone[used].any():
             continue
         away = (target - mean[:, :, i].ravel()[seen.pair]) ** 2
@@ -62,7 +64,8 @@ def shared_noise(data: Empirical) -> tuple[np.ndarray, np.ndarray]:
         share = n * between / (n * between + within)  # Z
         pooled = np.maximum(share * alone + (1 - share) * centre * scale, missing * scale)
         own[:, :, i] = np.where(n > 0, pooled, 0.0).reshape(shape)
-        fourth = np.divide(fourth, scale**2, out=np.zeros(pairs), where=scale > 0) - (pooled / np.maximum(scale, 1e-300)) ** 2
+        away, fourth = (np.divide(x, y, out=np.zeros(pairs), where=scaled) for x, y in ((pooled, scale), (fourth, scale**2)))
+        fourth -= away**2
         within = (n * np.maximum(fourth, 0.0) + VISITS * within) / (n + VISITS)
         doubt[:, :, i] = np.where(n > 0, scale**2 * between * within / (n * between + within), 0.0).reshape(shape)
     return smoothed_noise(mean, variance, own, data.visits[:, :, None].astype(float)), doubt

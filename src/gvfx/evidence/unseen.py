@@ -48,6 +48,7 @@ SETTLED = 3  # tries of each of its actions after which it has
 STOP_BELOW = 0.03  # largest root mean square of it with which a run may stop or a pilot is enough
 NEWEST, FADING = 0.3, 0.7  # missing mass of the state found last: NEWEST * FADING ** tries
 AT_STAKE = 0.3  # largest share of an answer and its interval that the unseen may be worth
+RARELY = 0.25  # share of tries that leave a state which holds
 LIKE_OTHERS = 9.0  # odds that an action leaves its state as often as the others do, against never
 FINE, COARSE = 16, 1.25  # the curve is computed at every j up to FINE, then at multiples of COARSE
 
@@ -92,14 +93,15 @@ class Unseen:
         """The chance that an action that never left its state does so next, if it may be like the other actions, [state, action].
 
         With q the share of the other actions' tries that left the state, n tries that stayed have a chance of (1 - q)^n if the
-        action is like them, and of 1 if it never leaves; the first is `LIKE_OTHERS` times as likely before any try.
+        action is like them, and of 1 if it never leaves; the first is `LIKE_OTHERS` times as likely before any try.  Only where
+        the others seldom leave (q below `RARELY`): elsewhere an action that stays ran into a wall.
         """
         seen, world, n = self.data.seen, self.data.world, self.data.visits.astype(float)
         away = world.next.ravel()[seen.outcome] != seen.pair // world.actions
         left = np.bincount(seen.pair[away], (seen.prob * n.ravel()[seen.pair])[away], n.size).reshape(n.shape)
         q = left.sum(axis=1, keepdims=True) / np.maximum(n.sum(axis=1, keepdims=True) - n, 1)
         alike = LIKE_OTHERS * (1 - np.minimum(q, 1)) ** n
-        return np.where((left == 0) & (n > 0), q * alike / (alike + 1), 0.0)
+        return np.where((left == 0) & (n > 0) & (q < RARELY), q * alike / (alike + 1), 0.0)
 
     @cached_property
     def unreached(self) -> int:
@@ -117,13 +119,13 @@ class Unseen:
 
     @cached_property
     def open(self) -> bool:
-        """Whether some action of the state found last has hardly been tried."""
+        """Whether the state found last was found late, or some action of it has hardly been tried."""
         return self.newest is not None and (self.finding or bool(self.data.visits[self.newest].min() < SETTLED))
 
     @cached_property
     def complete(self) -> bool:
         """Whether every state that the world is known to have was reached, so that no other can lie behind any of them."""
-        return bool(((self.data.evidence.found > 0) | self.data.world.terminal).all())
+        return self.data.closed and bool(((self.data.evidence.found > 0) | self.data.world.terminal).all())
 
     @cached_property
     def finding(self) -> bool:

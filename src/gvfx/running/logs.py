@@ -103,7 +103,7 @@ def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
     reader = Reader(questions, spec)
     c, gamma = _signals(log, reader)
     known = _counted(log, c, gamma, spec.skeleton, widened(asked), any(callable(q.discount) for q in reader.questions))
-    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()))
+    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()), closed=False)
     _check_endings(known, asked)
     states = spec.skeleton.states
     values = known.values[:, :states]

@@ -22,8 +22,8 @@ def frontier(data: Empirical) -> str:
     reached = found > 0
     ago = steps + 1 - int(found.max(initial=1))
     when = f"the last one {ago:,} step{'s' * (ago != 1)} ago" if ago else "the last one in the last step"
-    said = f"{int((reached & ~data.world.terminal).sum())} states reached, {when}"
     unseen = Unseen(data)
+    said = f"{'all ' * unseen.complete}{int((reached & ~data.world.terminal).sum())} states reached, {when}"
     if unseen.unreached:
         said += f"; {unseen.unreached} evaluation states were never reached"
     if unseen.open:
@@ -79,7 +79,7 @@ def why_unbounded(part: Part) -> str:
         return "nearly every state was met once, so a table cannot answer; give an observation that repeats, or a network"
     if unseen.silent[i]:
         return f"{name} has never seen a cumulant other than 0"
-    if worst[i] > STOP_BELOW and (data.visits[data.world.live].min(initial=1) > 0 or unseen.open):
+    if data.visits[data.world.live].min(initial=1) > 0 or (worst[i] > STOP_BELOW and unseen.open):
         return f"{name} may rest on states that were never seen, with a chance of {worst[i]:.2g}: {frontier(data)}"
     return "some answers depend on actions that were never tried"
 

@@ -25,7 +25,10 @@ class Stops:
 
 @dataclass(frozen=True)
 class Recording(ErrorBelow):
-    """A rule that never stops a run and notes when others would have; runs must come one after the other."""
+    """A rule that never stops a run and notes when others would have; runs must come one after the other.
+
+    rules: in pairs, a larger target and a smaller one, which is asked once the first has been met.
+    """
 
     rules: Sequence[ErrorBelow] = ()
     truth: np.ndarray = field(default_factory=lambda: np.zeros(0))  # [gvf, state]
@@ -38,7 +41,7 @@ class Recording(ErrorBelow):
         run = self.runs[-1]
         run.last = steps
         for k, rule in enumerate(self.rules):
-            if run.steps[k]:
+            if run.steps[k] or (k % 2 and not run.steps[k - 1]):
                 continue
             bound, counted = rule.bound(data, run.looks[k])
             run.looks[k] += counted
