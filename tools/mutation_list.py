@@ -324,6 +324,7 @@ NEVER_SEEN = [  # the chance of the unseen, and what is known of it
     Mutation(UNSEEN, "np.minimum.accumulate(h)", "h", UNSEEN_TESTS),
     Mutation(UNSEEN, "NEWEST, FADING = 0.3, 0.7", "NEWEST, FADING = 0.3, 0.5", UNSEEN_TESTS),
     Mutation(UNSEEN, "LIKE_OTHERS = 9.0", "LIKE_OTHERS = 1.0", UNSEEN_TESTS),
+    Mutation(UNSEEN, "(n > 0) & (q < RARELY), q", "(n > 0), q", UNSEEN_TESTS),
     Mutation(UNSEEN, "AT_STAKE = 0.3", "AT_STAKE = 0.6", UNSEEN_TESTS),
     Mutation(UNSEEN, "bool(2 * self.data.evidence.found.max()", "bool(self.data.evidence.found.max()", UNSEEN_TESTS),
     Mutation(UNSEEN, "return self.data.closed and bool(", "return bool(", UNSEEN_TESTS),

@@ -65,6 +65,7 @@ def test_the_page_names_the_constants_and_has_the_tables():
     for number in (unseen.KNOWN_BELOW, unseen.OPEN_BELOW, unseen.STOP_BELOW, unseen.AT_STAKE):
         assert re.search(rf"(above|most|than) {number:g}\b", prose), number
     assert f"{unseen.NEWEST:g} · {unseen.FADING:g}ⁿ" in prose
+    assert f"less than {unseen.RARELY:.0%}".replace("%", " %") in prose
     assert f"tried fewer than {unseen.SETTLED} times" in prose
     assert f"tried fewer than {planning.FEW_TRIES} times in more than {planning.FEW_STATES:.0%}".replace("%", " %") in " ".join(
         prose.split()

@@ -140,14 +140,14 @@ def test_an_action_that_never_left_may_be_like_the_others():
     world, questions = traps(12)
     asked, at = compiled_evidence(world, questions, steps=0)
     counts = np.zeros_like(at.evidence.counts).reshape(12, 2, -1)
-    for s, a, there, c in ((2, 0, 2, 117), (2, 0, 1, 3), (2, 1, 2, 30), (4, 0, 3, 25), (4, 0, 4, 5), (4, 1, 4, 30)):
+    for s, a, there, c in ((2, 0, 2, 117), (2, 0, 1, 3), (2, 1, 2, 30), (4, 0, 3, 25), (4, 0, 4, 5), (4, 1, 4, 2)):
         counts[s, a, world.next[s, a].tolist().index(there)] = c
     data = Empirical(world, asked, at.evidence._replace(counts=counts.reshape(24, -1)))
     found = Unseen(data).holding
     q = 3 / 120
     alike = 9 * (1 - q) ** 30
     assert found[2, 1] == pytest.approx(q * alike / (alike + 1)) and found[2, 1] > 0.02 and found[2, 0] == 0
-    assert found[4, 1] < 1e-20 and not found[[0, 1, 3]].any()
+    assert found[4, 1] == 0 and not found[[0, 1, 3]].any()
 
 
 def test_a_small_chance_of_something_large_is_at_stake():
