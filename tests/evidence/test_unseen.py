@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -107,14 +108,20 @@ def without(data, *states):
     return Empirical(data.world, data.asked, data.evidence._replace(found=found))
 
 
-def test_the_state_found_last_is_known_least():
-    data = without(evidence_of(4000), 3)
-    fresh = data.evidence._replace(found=np.where(np.arange(17) == 5, 3900, data.evidence.found))
-    found, moved = Unseen(data), Unseen(Empirical(data.world, data.asked, fresh))
-    n = data.visits[5]
-    assert moved.newest == 5 and not moved.complete
-    np.testing.assert_allclose(moved.mass[5], np.maximum(0.3 * 0.7**n, found.mass[5]))
-    assert moved.finding and moved.open and not found.finding and found.open == (data.visits[found.newest].min() < unseen.SETTLED)
+@pytest.mark.parametrize(("steps", "state"), [(60, 5), (4000, 5)])
+def test_the_state_found_last_is_known_least(steps, state):
+    data = without(evidence_of(steps), 3)
+    fresh = data.evidence._replace(found=np.where(np.arange(17) == state, steps, data.evidence.found))
+    old = data.evidence._replace(found=np.where(np.arange(17) == state, 1, data.evidence.found))
+    world = replace(data.world, live=data.world.live & (data.evidence.found > 0))
+    moved, found = (Unseen(Empirical(world, data.asked, e)) for e in (fresh, old))
+    n = data.visits[state]
+    assert moved.newest == state != found.newest and not moved.complete
+    floor = np.where(n > 0, unseen.NEWEST * 0.7**n, 1.0)
+    np.testing.assert_allclose(moved.mass[state], np.maximum(floor, found.mass[state]))
+    assert (moved.mass[state] > found.mass[state]).any() == (steps == 60)
+    assert moved.finding and moved.open
+    assert found.finding or found.open == (data.visits[found.newest].min() < unseen.SETTLED)
 
 
 def test_nothing_is_left_to_find_once_every_state_was_reached():
