@@ -13,6 +13,8 @@ LOG_M = "tests/learners/networks/test_m_in_log_space.py"
 CALIBRATED = "tests/behaviours/test_calibrated.py"
 CALIBRATE = "tests/running/test_calibrate.py"
 NETWORK_GYM = "tests/running/streams/test_network_gym.py"
+UNSEEN_TESTS = "tests/evidence/test_unseen.py"
+COUNTS_TESTS = "tests/evidence/test_counts.py"
 
 TABULAR = "experiments/settings/tabular.py"
 GRID = "experiments/settings/grid.py"
@@ -23,6 +25,7 @@ DEEP_UPDATES = "learners/networks/deep_updates.py"
 CRITICS = "learners/networks/twin_critics.py"
 ACTOR = "behaviours/actor.py"
 SCALES = "behaviours/calibrated.py"
+UNSEEN = "evidence/unseen.py"
 
 
 class Mutation(NamedTuple):
@@ -317,4 +320,25 @@ CALIBRATION = [  # the scales of calibrate=True, compiled and over arrays, and t
     Mutation("running/drive.py", "or not self.calibrated else answered", "or self.calibrated else answered", CALIBRATE),
     Mutation("running/streams/network_gym.py", "rows)) * self.scales.unit**2", "rows)) * self.scales.unit", NETWORK_GYM),
 ]
-MUTATIONS = [*RATES, *TEXT, *METHODS, *NETWORKS, *ALGORITHM_2, *LEARNING, *IMPORTANCE_WEIGHTS, *CALIBRATION, *LOG_SPACE]
+NEVER_SEEN = [  # the chance of the unseen, and what is known of it
+    Mutation(UNSEEN, "np.minimum.accumulate(h)", "h", UNSEEN_TESTS),
+    Mutation(UNSEEN, "NEWEST, FADING = 0.3, 0.7", "NEWEST, FADING = 0.3, 0.5", UNSEEN_TESTS),
+    Mutation(UNSEEN, "LIKE_OTHERS = 9.0", "LIKE_OTHERS = 1.0", UNSEEN_TESTS),
+    Mutation(UNSEEN, "(n > 0) & (q < RARELY), q", "(n > 0), q", UNSEEN_TESTS),
+    Mutation(UNSEEN, "AT_STAKE = 0.3", "AT_STAKE = 0.6", UNSEEN_TESTS),
+    Mutation(UNSEEN, "bool(2 * self.data.evidence.found.max()", "bool(self.data.evidence.found.max()", UNSEEN_TESTS),
+    Mutation(UNSEEN, "return self.data.closed and bool(", "return bool(", UNSEEN_TESTS),
+    Mutation("evidence/counts.py", "LEAST_TRIED = 0.5", "LEAST_TRIED = 0.0", COUNTS_TESTS),
+]
+MUTATIONS = [
+    *RATES,
+    *TEXT,
+    *METHODS,
+    *NETWORKS,
+    *ALGORITHM_2,
+    *LEARNING,
+    *IMPORTANCE_WEIGHTS,
+    *CALIBRATION,
+    *LOG_SPACE,
+    *NEVER_SEEN,
+]

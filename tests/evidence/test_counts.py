@@ -9,6 +9,7 @@ from helpers.runs import STEPS, compiled_evidence
 from helpers.worlds import half_in_the_top_row, small_world, two_questions
 
 import gvfx
+from gvfx.benchmarks.common.hard_worlds import corridor
 from gvfx.evidence.counts import Empirical
 from gvfx.questions.gvf import stack
 
@@ -140,3 +141,20 @@ def test_aggregated_states_share_their_counts():
         pi = asked.pi[0, :, i]
         onward = np.einsum("a,xas->xs", pi, P)[world.feature] * ~world.terminal * asked.gamma[0, i]
         np.testing.assert_allclose(v, np.linalg.solve(np.eye(world.states) - onward, (c[:, :, i] @ pi)[world.feature]), atol=1e-9)
+
+
+@pytest.mark.parametrize(("discount", "shares"), [(1.0, [0.04, 0.0]), (0.9999, [0.04, 0.0]), (0.9, [1.0, 0.0])])
+def test_few_steps_without_discounting_do_not_explode(discount, shares):
+    """In cell 1 of a corridor the way on has 98 % of the policy and was never tried: the sum ends there, instead of going back
+    and forth for ever at -1 per step."""
+    world, _ = corridor(3, slip=0.0)
+    asked, at = compiled_evidence(world, [gvfx.GVF([0.02, 0.98], gvfx.Constant(-1.0), discount, name="steps")], steps=0)
+    counts, sums = np.zeros_like(at.evidence.counts), np.zeros_like(at.evidence.sums)
+    for s, a, there in ((0, 0, 0), (0, 1, 1), (1, 0, 0)):
+        k = world.next[s, a].tolist().index(there)
+        counts[s * 2 + a, k] = 5
+        sums[at.evidence.row[s * 2 + a, k]] = -5.0
+    data = Empirical(world, asked, at.evidence._replace(counts=counts, sums=sums))
+    assert data.policy(0)[1].tolist() == pytest.approx(shares) and data.policy(0)[0].tolist() == [0.02, 0.98]
+    exploding = discount < 1 and shares[0] == 1
+    assert (-1.2 < data.values[0, 1] < -0.03) != exploding

@@ -9,6 +9,7 @@ from helpers.worlds import chain, random_mdp, random_question, small_world, two_
 
 import gvfx
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.noise import shared_noise
 from gvfx.evidence.uncertainty import bootstrap, standard_errors
 
 
@@ -17,14 +18,13 @@ def run(world, questions, steps=20_000, seeds=1, **options):
 
 
 def test_standard_error_of_a_bandit_by_hand():
-    """V = 1/4 mean of N(1, 2) + 3/4 * 3, each arm joined by one visit of the average arm."""
+    """V = 1/4 mean of N(1, 2) + 3/4 * 3, with the arms' shared noise and what is not known about it."""
     result = run(*two_armed_bandit(), steps=5000)
     (model,) = result.models
-    n, means, spreads = model.visits[0], np.array([model.means[:-1, 0].min(), 3.0]), np.array([model.spreads[:-1, 0].max(), 0.0])
-    centre = n @ means / n.sum()
-    around = n @ (spreads + (means - centre) ** 2) / n.sum()
-    noise = (n * spreads * n / (n - 1) + around) / (n + 1) + n * (means - centre) ** 2 / (n + 1) ** 2
-    se = np.sqrt((np.array([0.25, 0.75]) ** 2 * noise / n).sum())
+    n, pi = model.visits[0], np.array([0.25, 0.75])
+    noise, doubt = (part[0, :, 0] for part in shared_noise(model))
+    variance, spread = (pi**2 * noise / n).sum(), (pi**4 * doubt / n**2).sum()
+    se = np.sqrt(variance + spread / (4 * variance))
     np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [se, 0])
     assert se == pytest.approx(0.25 * 2 / n[0] ** 0.5, rel=0.05)  # nearly all of it is the first arm's own noise
     centre = result.values[0, 0, 0]

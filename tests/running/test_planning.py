@@ -6,6 +6,7 @@ from helpers.worlds import random_mdp, random_question, two_armed_bandit
 
 import gvfx
 from gvfx import design
+from gvfx.benchmarks.common.hard_worlds import Stepped, current
 from gvfx.running.planning import OPTIMUM
 
 SCALED = 1000 * np.arange(18.0).reshape(6, 3)  # cumulants a thousand times larger than the other question's
@@ -45,8 +46,24 @@ def test_a_pilot_comes_close(case):
         assert guessed[cost.name].steps == pytest.approx(cost.steps, rel=0.2)
 
 
-def test_a_pilot_says_what_it_did_not_see(case):
-    assert gvfx.plan(*case, 0.05, pilot=3, draws=2).unseen > 0
+def test_a_pilot_that_missed_what_the_answers_rest_on_is_refused(case):
+    with pytest.raises(gvfx.InputError, match=r"^pilot: 3 steps are too few .*states reached, the last .*a longer pilot"):
+        gvfx.plan(*case, 0.05, pilot=3, draws=2)
+    world, questions = current(20, 0.4, 0.05)
+    with pytest.raises(gvfx.InputError, match=r"^pilot: 2,000 steps are too few"):
+        gvfx.plan(Stepped(world), questions, 0.05, pilot=2000, draws=2)
+
+
+def test_a_plan_for_the_bound_is_where_the_rule_stops(case):
+    """Runs with until=error_below stop at the looks around `bounded`, 15 % apart; the expected error is reached before."""
+    world, questions = case
+    cost = gvfx.plan(world, questions, 0.01)["Uniform"]
+    assert cost.steps < cost.high < cost.bounded
+    rule = gvfx.error_below(0.01)
+    stopped = gvfx.evaluate(
+        world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=100_000, seeds=9, evaluate_every=1e5, until=rule
+    ).stopped
+    assert cost.bounded / 1.16 < np.median(stopped) < 1.16 * cost.bounded
 
 
 def test_what_never_happens_takes_for_ever():

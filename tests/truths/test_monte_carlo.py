@@ -97,3 +97,22 @@ def test_bad_options_are_named(options, field):
         gvfx.truth_of(Sound(), [gvfx.GVF(HALF, 1.0, 0.5)], **options)
     with pytest.raises(gvfx.InputError, match="^env"):
         gvfx.truth_of(gvfx.gridworld(3), [gvfx.GVF(HALF, 1.0, 0.5)])
+
+
+def test_a_rare_goal_must_be_reached_often_enough():
+    """A return of 1 in one of 50 episodes: 25 of them take about 1,250 episodes, whatever the precision."""
+
+    class Rare(gym.Env):
+        observation_space, action_space = gym.spaces.Discrete(1), gym.spaces.Discrete(1)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 0, float(self.np_random.random() < 0.02), True, False, {}
+
+    found = gvfx.truth_of(Rare(), [gvfx.GVF([1.0], gvfx.Reward(), 1.0)], relative=0.9)
+    assert found.precise.all() and found.values[0, 0] * found.episodes[0, 0] >= 25
+    nothing = gvfx.truth_of(Rare(), [gvfx.GVF([1.0], 0.0, 1.0)], relative=0.9, max_episodes=60)
+    assert not nothing.precise.any()

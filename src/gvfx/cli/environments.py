@@ -35,12 +35,13 @@ def truth(
         typer.Option("--points", help="Evaluate at N states sampled by random walks (default: the start state).", metavar="N"),
     ] = None,
     precision: Annotated[
-        float | None, typer.Option("--precision", help="Add episodes until the standard error is below this.")
-    ] = None,
-    relative: Annotated[
         float | None,
-        typer.Option("--relative", help="Add episodes until the standard error is below this share of the value."),
+        typer.Option("--precision", help="Add episodes until the standard error is below this share of the value, such as 0.01."),
     ] = None,
+    absolute: Annotated[
+        float | None, typer.Option("--absolute", help="Add episodes until the standard error itself is below this.")
+    ] = None,
+    relative: Annotated[float | None, typer.Option("--relative", hidden=True, help="Old name of --precision.")] = None,
     max_episodes: Annotated[
         int, typer.Option("--max-episodes", help="Maximum number of episodes per point and policy.")
     ] = 10_000,
@@ -52,14 +53,15 @@ def truth(
 
     check_output(output, "--json")
     env, questions = load_made(make)
-    found = truth_of(env(), questions, points, precision=precision, relative=relative, max_episodes=max_episodes)
+    wanted = relative if precision is None else precision
+    found = truth_of(env(), questions, points, precision=absolute, relative=wanted, max_episodes=max_episodes)
     table = make_table("GVF", "at", "value", "standard error", "truncation error, at most", "episodes")
     for i, name in enumerate(found.names):
         for j, point in enumerate(found.points):
             numbers = (found.values[i, j], found.standard_errors[i, j], found.residuals[i, j])
             table.add_row(name, f"{point}", *(f"{x:.4g}" for x in numbers), f"{found.episodes[i, j]:,}")
     make_console().print(table)
-    if (precision or relative) and not found.precise.all():
+    if (absolute or wanted) and not found.precise.all():
         print(f"The precision was not reached everywhere within {max_episodes:,} episodes; increase --max-episodes.")
     if output is not None:
         write_json(output, found.to_json())

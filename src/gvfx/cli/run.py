@@ -114,15 +114,16 @@ def plan(
     check_output(output, "--json")
     costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed)
     best = costs[OPTIMUM].steps
-    table = make_table("behaviour", "steps", "5% of runs by", "95% of runs by", "times the optimum")
+    table = make_table("behaviour", "steps", "5% of runs by", "95% of runs by", "sure by", "times the optimum")
     for cost in costs.costs:
-        numbers = [f"{n:,.0f}" if n < float("inf") else "never" for n in (cost.steps, cost.low, cost.high)]
+        numbers = [f"{n:,.0f}" if n < float("inf") else "never" for n in (cost.steps, cost.low, cost.high, cost.bounded)]
         table.add_row(cost.name, *numbers, f"{cost.steps / best:.3g}" if best else "-", style="bold" * (cost.name == OPTIMUM))
     console = make_console()
     source = f"world estimated from {pilot:,} steps of OptimalDesign" if pilot else "known world"
     console.print(f"\n[bold]{chosen.title}[/], {source}: steps to a mean squared error of {error:g}")
     console.print(table)
     console.print(f"No behaviour needs fewer than {costs.bound:,.0f} steps. The row Mixture is also the forecast for RoundRobin.")
+    console.print("steps: the expected error is reached; sure by: until=error_below stops, whose bound on the error is larger.")
     if costs.unseen:
         console.print(f"The pilot never acted in {costs.unseen} of the evaluation states; a longer pilot would cover more.")
     if output is not None:

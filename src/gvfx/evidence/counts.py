@@ -8,7 +8,8 @@ $\hat V_i = (I-\hat P_{\pi_i}\gamma_i)^{-1}\hat c_{\pi_i}$, are those of the est
 Where data are missing:
 
 - an action never tried in a visited state is ignored: the target policy is renormalised over the tried actions, as if the
-  untried one did what the tried ones do on average;
+  untried one did what the tried ones do on average (without discounting, untried actions that carry more than half of the
+  policy end the sum in part, so that answers are drawn towards 0 instead of exploding);
 - a state in which nothing was tried has value 0, and so has a state from which the sum of future cumulants does not end
   in the data (a discount of 1 and no termination seen yet).
 
@@ -33,6 +34,9 @@ from gvfx.theory.improvement import converged_policies
 from gvfx.theory.systems import ending, groups
 from gvfx.worlds.mdp import MDP
 
+UNDISCOUNTED = 0.999  # discounts from which on a sum is as good as undiscounted
+LEAST_TRIED = 0.5  # of such a question's policy; see `Empirical.policy`
+
 
 class Evidence(NamedTuple):
     """Sufficient statistics of a stream; empty arrays if no behaviour or learner needs them."""
@@ -45,6 +49,7 @@ class Evidence(NamedTuple):
     recent: np.ndarray  # [rate, rows, gvf] those running means
     missed: np.ndarray  # [rate, rows, gvf] sums of their squared errors in predicting the next cumulant
     starts: np.ndarray  # int64 [states] how often an episode started there
+    found: np.ndarray  # int64 [states] 1 + the steps done when the state was first reached; 0: never
 
 
 def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] = ()) -> Evidence:
@@ -65,6 +70,7 @@ def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] =
         recent=np.zeros((len(rates), *size)),
         missed=np.zeros((len(rates), *size)),
         starts=np.zeros(world.states if kept else 0, dtype=np.int64),
+        found=np.zeros(world.states if kept else 0, dtype=np.int64),
     )
 
 
@@ -92,6 +98,13 @@ def counting(gvfs: int) -> Callable[..., None]:
     return count
 
 
+@piece
+def reach(seen, state, t):
+    """Note that a state was reached when t steps were done, if it was never reached before."""
+    if seen.found[state] == 0:
+        seen.found[state] = t + 1
+
+
 @dataclass(frozen=True, eq=False)
 class Empirical:
     """The model estimated from the evidence so far.
@@ -103,6 +116,7 @@ class Empirical:
     world: MDP
     asked: Stacked
     evidence: Evidence
+    closed: bool = True  # whether the world has no other states than `world`; not known of a log
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -115,7 +129,7 @@ class Empirical:
         return self.counts.sum(axis=2)
 
     @cached_property
-    def _seen(self) -> _Seen:
+    def seen(self) -> Seen:
         """The outcomes seen as flat lists; with state aggregation every state has the outcomes of its whole row."""
         world = self.world
         outcome = np.flatnonzero(self.evidence.counts.ravel())
@@ -123,14 +137,14 @@ class Empirical:
         pair = outcome // world.successors
         if world.features is None:
             total = np.bincount(pair, n, world.states * world.actions)
-            return _Seen(pair, outcome, n / total[pair])
+            return Seen(pair, outcome, n / total[pair])
         return _expanded(world, outcome, n, pair)
 
     @cached_property
     def tried(self) -> np.ndarray:
         """Whether an action was ever tried in a state (or in another state of its row), [state, action] bool."""
         tried = np.zeros(self.world.states * self.world.actions, dtype=bool)
-        tried[self._seen.pair] = True
+        tried[self.seen.pair] = True
         return tried.reshape(self.world.states, self.world.actions)
 
     @cached_property
@@ -164,15 +178,21 @@ class Empirical:
         )
 
     def policy(self, i: int) -> np.ndarray:
-        """The target policy of GVF i renormalised over the tried actions, [state, action]; 0 where nothing was tried."""
+        """The target policy of GVF i renormalised over the tried actions, [state, action]; 0 where nothing was tried.
+
+        Without discounting, tried actions that carry less than `LEAST_TRIED` of the policy count at most that much more: a state
+        whose way on was never tried would otherwise be one in which the sum hardly ends.
+        """
         pi = np.where(self.tried, self.asked.pi[:, :, i], 0.0)
         total = pi.sum(axis=1, keepdims=True)
+        if self.asked.gamma[:, i].max() >= UNDISCOUNTED:
+            total = np.where(total > 0, np.maximum(total, LEAST_TRIED), 0.0)
         return pi / np.where(total > 0, total, 1.0)
 
     @cached_property
     def values(self) -> np.ndarray:
         """Certainty-equivalent values of every GVF, [gvf, state]."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         out = np.zeros((len(self.asked.names), world.states))
         paid = self.means[self.evidence.row.ravel()[seen.outcome]]  # [seen, gvf]
         state = seen.pair // world.actions
@@ -205,7 +225,7 @@ class Empirical:
 
     def discounts(self, i: int) -> np.ndarray:
         """gamma_i of the outcomes seen, [seen]; 0 on termination."""
-        return self.discount(i, self._seen.outcome)
+        return self.discount(i, self.seen.outcome)
 
     def discount(self, i: int, outcome: np.ndarray) -> np.ndarray:
         """gamma_i of outcomes given by their indices into the world's flattened arrays; 0 on termination."""
@@ -214,7 +234,7 @@ class Empirical:
 
     def solver(self, i: int, power: int) -> Any:
         """A function that solves (I - sum_a pi_i P gamma_i^power) x = b [state, ...]; x is 0 in states whose sums do not end."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         weight = self.policy(i).ravel()[seen.pair] * seen.prob * self.discounts(i) ** power
         where = (seen.pair // world.actions, world.next.ravel()[seen.outcome])
         kernel = sp.csc_array(sp.coo_array((weight, where), shape=(world.states, world.states)))
@@ -231,7 +251,7 @@ class Empirical:
 
     def moments(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of c + gamma V(s') given s, a in the model, each [state, action, gvf]."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         pairs = world.states * world.actions
         row = self.evidence.row.ravel()[seen.outcome]
         arrived = world.next.ravel()[seen.outcome]
@@ -246,7 +266,7 @@ class Empirical:
 
     def variance(self) -> np.ndarray:
         """The variance function M(s, a) of the model with Expected-Sarsa targets (Eq. 6), [state, action, gvf]."""
-        world, seen = self.world, self._seen
+        world, seen = self.world, self.seen
         noise = self.noise(self.values)
         out = noise.reshape(-1, noise.shape[2]).copy()
         arrived = world.next.ravel()[seen.outcome]
@@ -259,7 +279,7 @@ class Empirical:
         return out.reshape(noise.shape)
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """The outcomes seen: their (state, action), index into the world's flattened arrays, and estimated probability."""
 
     pair: np.ndarray
@@ -267,7 +287,7 @@ class _Seen(NamedTuple):
     prob: np.ndarray
 
 
-def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> _Seen:
+def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> Seen:
     """The outcomes seen with those of a table row given to each of its states."""
     cell = world.feature[pair // world.actions] * world.actions + pair % world.actions
     total = np.bincount(cell, n, world.rows * world.actions)
@@ -279,4 +299,4 @@ def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) 
     length = (past - first)[cells]
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     which = order[np.repeat(first[cells], length) + within]
-    return _Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])
+    return Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])

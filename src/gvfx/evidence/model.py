@@ -17,6 +17,7 @@ from gvfx.evidence.smoothing import RowOutcomes, smoothed
 from gvfx.questions.cumulants import Cumulant, OutcomeTables
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import as_policy
+from gvfx.theory.flow import ENDLESS
 from gvfx.worlds.mdp import MDP
 
 ALMOST_NONE = 1e-9  # prior visits: an average is used only for outcomes without data
@@ -43,7 +44,7 @@ def estimated(data: Empirical, prior: float = 1.0) -> tuple[MDP, list[GVF]]:
         mean = smoothed(seen.per_successor(seen.n * first), counts, ALMOST_NONE)
         square = smoothed(seen.per_successor(seen.n * (first**2 + data.spreads[paid, i])), counts, ALMOST_NONE)
         cumulant = _PerOutcome(mean, np.sqrt(np.maximum(square - mean**2, 0.0)))
-        discount: Any = float(asked.gamma[0, i])
+        discount: Any = min(float(asked.gamma[0, i]), 1 - ENDLESS)  # an end that was not seen yet remains possible
         if asked.gamma_stride:
             share = seen.per_edge(data.discount(i, seen.outcome))[seen.edge]
             discount = _looked_up(dict(zip(zip(seen.row.tolist(), seen.next_row.tolist(), strict=True), share, strict=True)))

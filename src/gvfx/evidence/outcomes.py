@@ -46,6 +46,7 @@ def no_outcomes(states: int, actions: int, gvfs: int, rates: Sequence[float], ca
         recent=by_rate,
         missed=by_rate.copy(),
         starts=np.zeros(states + 1 if capacity else 0, np.int64),
+        found=np.zeros(states + 1 if capacity else 0, np.int64),
     )
     pair, following, link = np.zeros((3, capacity), np.int64)
     return Outcomes(evidence, pair, following, link, np.full(pairs, -1), none.copy(), np.zeros(1, np.int64))
@@ -150,5 +151,6 @@ def empirical(outcomes: Outcomes, skeleton: MDP, asked: Stacked, varying: bool) 
         recent=e.recent[:, order],
         missed=e.missed[:, order],
         starts=e.starts.copy(),
+        found=e.found.copy(),
     )
     return Empirical(world, asked, evidence)

@@ -31,7 +31,7 @@ def smoothed(total: np.ndarray, visits: np.ndarray, prior: float) -> np.ndarray:
     return (total + prior * average) / (visits + prior)
 
 
-def smoothed_noise(mean: np.ndarray, noise: np.ndarray, n: np.ndarray) -> np.ndarray:
+def smoothed_noise(mean: np.ndarray, noise: np.ndarray, own: np.ndarray, n: np.ndarray) -> np.ndarray:
     """The variance of every pair's target [state, action, gvf] with one prior visit, from its mean, variance and visits n.
 
     Rare outcomes are often not seen at all, and without prior visits a pair would look more certain the less it has been
@@ -40,7 +40,6 @@ def smoothed_noise(mean: np.ndarray, noise: np.ndarray, n: np.ndarray) -> np.nda
     total = np.maximum(n.sum(axis=1, keepdims=True), 1)
     centre = (n * mean).sum(axis=1, keepdims=True) / total
     around = (n * (noise + (mean - centre) ** 2)).sum(axis=1, keepdims=True) / total
-    own = noise * np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)
     spread = n * PRIOR_VISITS / (n + PRIOR_VISITS) ** 2 * (mean - centre) ** 2
     return (n * own + PRIOR_VISITS * around) / (n + PRIOR_VISITS) + spread
 

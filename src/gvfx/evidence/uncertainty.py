@@ -1,11 +1,11 @@
 r"""The uncertainty of certainty-equivalent answers: standard errors, a bootstrap, and a stopping rule.
 
-`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model with smoothed noise (`smoothing`).
+`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model, with noise that pairs share (`noise`).
 `bootstrap` draws new counts and cumulant means from that model with the same visits, and solves it each time.  Both treat
 the visits as given, which is right in the limit for any behaviour, also one that adapts to the data.
 
-Where an answer depends on something that was never tried (an action of the target policy, in a state that it may reach) the
-standard error is infinite.
+Where an answer depends on something that was never tried (an action of the target policy, in a state that it may reach), or
+may rest on states that were never seen (`unseen`), the standard error is infinite.
 """
 
 from __future__ import annotations
@@ -18,19 +18,27 @@ import scipy
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.smoothing import smoothed_noise
+from gvfx.evidence.noise import WIDEST, shared_noise
+from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.schedules import growing
 from gvfx.theory.design import Model, error_draws, evaluation, importances, variances
+from gvfx.theory.flow import ENDLESS
+from gvfx.theory.forecast import LOOK_GROWTH
+from gvfx.theory.importance import variances_of_variances
+from gvfx.theory.systems import DENSE_BELOW
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
+class Parts:
     """An estimated model as the error theory needs it."""
 
     model: Model
     pi: np.ndarray  # [state, action, gvf]
     noise: np.ndarray  # [state, action, gvf]
+    doubt: np.ndarray  # [state, action, gvf] variance of the noise, as an estimate
     unknown: np.ndarray  # [gvf, state] bool: whether the answer depends on something never tried
+    unseen: Unseen
+    gamma: np.ndarray  # as in `Stacked`, below 1: a sum that does not end in the data must not make a system singular
 
 
 def refusal(data: Empirical) -> str:
@@ -42,32 +50,48 @@ def refusal(data: Empirical) -> str:
     return ""
 
 
-def _parts(data: Empirical) -> _Parts:
+def parts_of(data: Empirical) -> Parts:
     world, n = data.world, data.visits
     if reason := refusal(data):
         raise InputError(reason)
     starts = data.evidence.starts
     prob = data.counts / np.maximum(n, 1)[:, :, None]
     pi = np.stack([data.policy(i) for i in range(len(data.asked.names))], axis=-1)
-    noise = smoothed_noise(*data.moments(data.values), n[:, :, None].astype(float))
+    noise, doubt = shared_noise(data)
     untried = data.asked.pi * ~data.tried[:, :, None]  # target probabilities of actions never tried
     gap = (untried.sum(axis=1) > 0) & ~world.terminal[:, None]
     unknown = np.zeros((pi.shape[2], world.states), dtype=bool)
     for group in data.groups:
-        unknown[group] = data.solver(group[0], 1)(gap[:, group[0]].astype(float)) > 1e-12
+        solve = data.solver(group[0], 1)
+        unknown[group] = solve(gap[:, group[0]].astype(float)) > 1e-12
+        if data.asked.gamma[:, group[0]].max() >= 1:  # sums that do not end in the data
+            unknown[group] |= (solve(np.ones(world.states)) == 0) & ~world.terminal
     unknown |= gap.T
-    return _Parts(Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon), pi, noise, unknown)
+    model = Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon)
+    return Parts(model, pi, noise, doubt, unknown, Unseen(data), np.minimum(data.asked.gamma, 1 - ENDLESS))
 
 
 def standard_errors(data: Empirical) -> np.ndarray:
-    """Standard error of every answer, [gvf, state]; infinite where it depends on something never tried."""
-    p = _parts(data)
-    return np.where(p.unknown, np.inf, np.sqrt(variances(p.model, p.pi, data.asked.gamma, p.noise, data.visits)))
+    """Standard error of every answer, [gvf, state]; infinite where it depends on something never tried or never seen."""
+    p = parts_of(data)
+    found = variances(p.model, p.pi, p.gamma, p.noise, data.visits)
+    errors = np.sqrt(found * widening(data, p, found))
+    return np.where(p.unknown | p.unseen.unknown(1.96 * errors), np.inf, errors)
+
+
+def widening(data: Empirical, p: Parts, found: np.ndarray) -> np.ndarray:
+    """The factor 1 + 1/(2 nu) of every answer's variance `found`, with nu its degrees of freedom (`noise`), [gvf, state]."""
+    if data.world.states >= DENSE_BELOW:
+        return np.ones(found.shape)
+    spread = variances_of_variances(p.model, p.pi, p.gamma, p.doubt, data.visits)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        added = np.where(spread > 0, spread / (4 * found**2), 0.0)
+    return 1 + np.minimum(added, WIDEST)
 
 
 def bootstrap(data: Empirical, draws: int, seed: int = 0) -> np.ndarray:
     """Answers from `draws` simulated data sets of the estimated model with the same visits, [draw, gvf, state]."""
-    _parts(data)  # raises InputError where intervals are not available
+    parts_of(data)  # raises InputError where intervals are not available
     rng = np.random.default_rng(seed)
     e, shape = data.evidence, data.evidence.counts.shape
     pairs, outcome = e.counts.sum(axis=1), e.row >= 0
@@ -100,32 +124,36 @@ class ErrorBelow:
         if not 0 < self.confidence < 1:
             raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
 
-    def looks(self, steps: int, pairs: int, growth: float = 1.15) -> Sequence[int]:
+    def looks(self, steps: int, pairs: int, growth: float = LOOK_GROWTH) -> Sequence[int]:
         """Steps at which to check: first after one step per state and action, then each time the data have grown."""
         return [*growing(max(100, pairs), growth, steps), steps]
 
     def bound(self, data: Empirical, looks: int) -> tuple[float, bool]:
         """An upper bound of the present error, and whether this check could have stopped the run.
 
-        The bound is infinite while evaluated answers depend on something never tried.
+        The bound is infinite while evaluated answers depend on something never tried or may rest on what was never seen.
 
         looks: number of earlier checks that could have stopped the run.  The k-th may be wrong with probability
         (1 - confidence) / (k (k + 1)); over any number of checks this adds up to at most 1 - confidence.  A check at which
         the expected error is still above the target cannot stop the run and is not counted; it returns that error.
         """
-        p = _parts(data)
-        where, values = evaluation(data.world), data.values
-        if p.unknown[:, data.world.live].any():
+        p = parts_of(data)
+        where = evaluation(data.world)
+        weights, scale = data.asked.weights if self.relative else data.weights, self._scale(data)
+        if p.unknown[:, data.world.live].any() or (p.unseen.over(where) > STOP_BELOW).any() or not (scale > 0).all():
             return np.inf, False
-        scale = values**2 @ where if self.relative else np.ones(len(values))
-        if not (scale > 0).all():
+        if self._metric((p.unseen.stake**2 @ where / scale)[None], weights)[0] > self.target:
             return np.inf, False
-        gamma = data.asked.gamma
+        return self.bound_with(data, p, looks)
+
+    def bound_with(self, data: Empirical, p: Parts, looks: int) -> tuple[float, bool]:
+        """As `bound`, from the noise in `p` and whatever was never seen."""
+        where, values, gamma, scale = evaluation(data.world), data.values, p.gamma, self._scale(data)
+        weights = data.asked.weights if self.relative else data.weights
         n = np.maximum(data.visits, 1)
         mean = np.array(
             [own for _, own in sorted((i, (g / n).sum()) for i, g in importances(p.model, p.pi, gamma, p.noise, where))]
         )
-        weights = data.asked.weights if self.relative else data.weights
         expected = float(self._metric(mean[None] / scale, weights)[0])
         if expected >= self.target:
             return expected, False
@@ -148,6 +176,10 @@ class ErrorBelow:
             return expected, False
         allowed = (1 - self.confidence) / ((looks + 1) * (looks + 2))
         return expected * freedom / float(scipy.special.chdtri(freedom, 1 - allowed)), True
+
+    def _scale(self, data: Empirical) -> np.ndarray:
+        """What each GVF's error is divided by, [gvf]."""
+        return data.values**2 @ evaluation(data.world) if self.relative else np.ones(len(data.values))
 
     def _metric(self, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The number that is compared with the target, [draw], from errors [draw, gvf]."""

@@ -21,7 +21,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import Calibrated
 from gvfx.errors import Diverged, RunError
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.evidence.uncertainty import LOOK_GROWTH, ErrorBelow
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan
@@ -98,7 +98,7 @@ class Backend(ABC):
     plan: Plan
     why: str = ""  # why its method was chosen, if it was not given
     pairs: int = 0  # states times actions, of tables
-    look_growth: float = 1.15  # of the data between two checks of a stopping rule
+    look_growth: float = LOOK_GROWTH  # of the data between two checks of a stopping rule
     one_environment: bool = False  # seeds cannot run in parallel, because they step the caller's environment
     knows_truth: bool = True
     calibrated: bool = False  # whether each weight is divided by the GVF's mean square value

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError, RunError
+from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
 from gvfx.learners.base import Learner
@@ -25,6 +24,7 @@ from gvfx.running.plan import Plan, checked_seeds, whole
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
 from gvfx.running.result import Result, gather
+from gvfx.running.story import endless, seen_in, unending, unreached
 from gvfx.running.tracking import Tracked, Tracking
 from gvfx.types import Environment
 from gvfx.worlds.world import World
@@ -102,12 +102,28 @@ def evaluate(
         result = seeds_to_run.result(parts)
         if until is not None and not all(part.reached for part in parts):
             warnings.warn(unreached(until, parts), stacklevel=2)
+        for model in result.models[:1]:
+            _warn(model)
         tracking.finish(result)
     finally:
         listeners.close()
     if save is not None:
         result.save(save)
     return result
+
+
+def _warn(data: Empirical) -> None:
+    """Warn about answers that no number of steps would give."""
+    if names := unending(data):
+        warnings.warn(
+            f"discount: {', '.join(names)} adds up without an end, because no episode terminated; use less than 1.", stacklevel=3
+        )
+    if endless(data):
+        warnings.warn(
+            "world: nearly every state was met only once, so tables cannot answer; leave counters and times out of the "
+            "observation, or give it as a Box and use a network.",
+            stacklevel=3,
+        )
 
 
 class _Seeds:
@@ -151,7 +167,10 @@ class _Seeds:
     def result(self, parts: Sequence[Part], **said: str) -> Result:
         backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
         weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
-        return gather(backend.names, weights, seeds, parts, backend.described() | said, backend.predictor(list(parts)))
+        told = backend.described() | said | seen_in([part.model for part in parts if part.model is not None])
+        if self.until is not None:
+            told |= {"until": repr(self.until), "target": self.until.target}
+        return gather(backend.names, weights, seeds, parts, told, backend.predictor(list(parts)))
 
     def partial(self, error: RunError | Interrupted) -> Result | None:
         """The result of what all seeds have learned so far; None before the first step."""
@@ -166,14 +185,3 @@ def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | No
     asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(questions)]
     text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, until, asked))
     return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
-
-
-def unreached(until: ErrorBelow, parts: Sequence[Part]) -> str:
-    """The warning for runs whose steps ended before the error was known to be below the target."""
-    worst = max(part.bound for part in parts)
-    late = sum(not part.reached for part in parts)
-    reason = f"the bound is {worst:.3g}" if np.isfinite(worst) else "some answers depend on actions that were never tried"
-    return (
-        f"until: {late} of {len(parts)} runs ended before their error was known to be below {until.target:g} ({reason}); "
-        "the answers are the best so far; give more steps or a larger error."
-    )

@@ -28,6 +28,7 @@ from gvfx.questions.reader import Reader, policies_only
 from gvfx.running.linear_logs import answered_from_box
 from gvfx.running.log_columns import as_columns
 from gvfx.running.result import Result, Snapshot
+from gvfx.running.story import seen_in
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.types import Columns, Row
 from gvfx.worlds.mdp import MDP
@@ -133,7 +134,7 @@ def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
     reader = Reader(questions, spec)
     c, gamma = _signals(log, reader)
     known = _counted(log, c, gamma, spec.skeleton, widened(asked), any(callable(q.discount) for q in reader.questions))
-    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()))
+    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()), closed=False)
     _check_endings(known, asked)
     states = spec.skeleton.states
     values = known.values[:, :states]
@@ -145,6 +146,7 @@ def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
     experiment: dict[str, Any] = {"environment": "a log", "learner": "CertaintyEquivalence()", "steps": len(pair)}
     experiment["support"] = dict(zip(asked.names, _support(visits, pi), strict=True))
     experiment["collect"] = _worth_collecting(known)
+    experiment |= seen_in([known])
     if log.behaviour_prob is not None:
         ratio = pi[log.observation, log.action] / log.behaviour_prob[:, None]
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
@@ -216,6 +218,9 @@ def _counted(log: Checked, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, aske
     begins = np.ones(len(key), bool)  # a row begins an episode unless it continues from the row before it
     begins[1:] = ends[:-1] | (log.observation[1:] != log.next_observation[:-1])
     np.add.at(met.evidence.starts, log.observation[begins], 1)
+    reached = np.stack([log.observation, log.next_observation], axis=1).ravel()
+    states, first = np.unique(reached, return_index=True)
+    met.evidence.found[states] = 1 + (first + 1) // 2
     return empirical(met, skeleton, asked, varying)
 
 

@@ -18,12 +18,14 @@ from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
+from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.running.backends import as_world, known_world, open_backend
 from gvfx.running.drive import drive
 from gvfx.running.plan import Plan, checked_seeds
+from gvfx.running.story import frontier
 from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.types import Described, Environment
@@ -32,6 +34,7 @@ from gvfx.worlds.spec import DiscreteSpec, has_box_actions, is_environment, spec
 from gvfx.worlds.world import World
 
 OPTIMUM = "optimum"
+FEW_TRIES, FEW_STATES = 3, 0.1  # a pilot with fewer tries of some action in more than this share of the states is refused
 DESIGNS: dict[str, Callable[[MDP, Sequence[GVF]], np.ndarray]] = {  # each behaviour's fixed point in a known world
     "Mixture": lambda world, questions: exact.asked_of(world, questions).pi.mean(axis=2),
     "Uniform": lambda world, questions: np.full((1, world.actions), 1 / world.actions),
@@ -51,6 +54,7 @@ class Cost:
     steps: float  # until the expected error reaches the target; infinite if it never does
     low: float  # until 5 % of the runs have reached it
     high: float  # until 95 % of the runs have reached it
+    bounded: float  # until the rule error_below, which needs a bound on the error and not its mean, stops
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +74,15 @@ class Costs:
         raise InputError(f"name: {name!r} was not planned; choose from {', '.join(c.name for c in self.costs)}.")
 
     def __repr__(self) -> str:
-        rows = [f"{c.name}: {c.steps:,.0f} steps, {c.low:,.0f} to {c.high:,.0f}" for c in self.costs]
+        rows = [
+            f"{c.name}: {c.steps:,.0f} steps, {c.low:,.0f} to {c.high:,.0f}; {c.bounded:,.0f} until it is sure"
+            for c in self.costs
+        ]
         return "\n".join([f"for a mean squared error of {self.error:g}", *rows, f"at least: {self.bound:,.0f} steps"])
 
     def to_json(self) -> Described:
         """Plain data; infinite values become None."""
-        names = ("steps", "low", "high")
+        names = ("steps", "low", "high", "bounded")
         rows = {c.name: {n: getattr(c, n) if math.isfinite(getattr(c, n)) else None for n in names} for c in self.costs}
         return {"error": self.error, "bound": self.bound, "pilot": self.pilot, "unseen": self.unseen, "costs": rows}
 
@@ -97,6 +104,8 @@ def plan(
     pilot: steps of OptimalDesign from which to estimate the world; 0 treats `world` as known.
     draws: number of simulated runs for the interval.
     calibrate: `error` is the mean of the questions' relative errors, each in units of its mean square value.
+    `steps` of a cost is when the expected error reaches `error`; a run with until=error_below(error) goes on until an upper
+    bound of its error does, which is `bounded`.  A pilot that may have missed what the answers rest on is refused.
     RoundRobin is planned as the mixture.  Drifting cumulants are treated as constant.
     """
     steps_needed(1.0, error)  # refuses an error of 0 or less
@@ -112,6 +121,7 @@ def plan(
     unseen = 0
     if pilot:
         known = run_pilot(given, questions, pilot, seed, calibrate)
+        check_pilot(known, pilot)
         known = replace(known, asked=known.asked._replace(calibrated=False))  # calibrated below, in the estimated world
         counted = known.world.feature[known.world.live]
         given, questions = estimated(known)
@@ -131,9 +141,28 @@ def plan(
     costs = []
     for name, mu in designs.items():
         f = forecast(given, questions, mu, draws=draws)
-        costs.append(Cost(name, mu, f, f.steps(wanted), f.steps(wanted, 0.05), f.steps(wanted, 0.95)))
+        costs.append(Cost(name, mu, f, f.steps(wanted), f.steps(wanted, 0.05), f.steps(wanted, 0.95), f.bounded(wanted)))
     costs.sort(key=lambda c: -c.steps)
     return Costs(float(error), tuple(costs), steps_needed(best.bound, wanted), pilot, unseen)
+
+
+def check_pilot(data: Empirical, pilot: int) -> None:
+    """Refuse a forecast from a pilot that still found states, tried little, or whose answers may rest on what it never saw."""
+    if data.world.features is not None:
+        return
+    unseen = Unseen(data)
+    chance = unseen.over_visited()
+    few = (data.visits[data.world.live].min(axis=1) < FEW_TRIES).mean()
+    if unseen.finding:
+        reason = "it was still finding states"
+    elif few > FEW_STATES:
+        reason = f"some action was tried fewer than {FEW_TRIES} times in {few:.0%} of the states"
+    elif (chance > STOP_BELOW).any():
+        i = int(chance.argmax())
+        reason = f"{data.asked.names[i]} may rest on what was never seen, with a chance of {chance[i]:.2g}"
+    else:
+        return
+    raise InputError(f"pilot: {pilot:,} steps are too few for a forecast: {reason} ({frontier(data)}); give a longer pilot.")
 
 
 def run_pilot(

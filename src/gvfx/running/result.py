@@ -16,6 +16,7 @@ from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
 from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.record import Part
+from gvfx.running.story import PLUS_MINUS, until_line
 from gvfx.tensors import pack
 from gvfx.types import Described
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SAID = ("environment", "behaviour", "learner", "chosen", "kept", "failed", "run")  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
+STOPS = ("stopped", "bounds", "reached")  # with a stopping rule
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
@@ -64,6 +66,7 @@ class Result:
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, if the run kept it (not saved)
     stopped: np.ndarray | None = None  # [seed] steps done, with a stopping rule
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound on the error at the end
+    reached: np.ndarray | None = None  # [seed] bool: whether that bound was below the target
     predictor: Predictor = field(default_factory=TablePredictor)  # predicts at observations
 
     @property
@@ -121,11 +124,22 @@ class Result:
     def predict(self, observation: object, action: object = None) -> np.ndarray:
         """Predictions [gvf] at an observation (or [gvf, ...] at a batch of them), averaged over seeds.
 
+        NaN in a state in which nothing was ever tried, if the learner has standard errors.
+
         action: for Box actions, a first action (or one per observation) before the questions' policies are followed.
         """
         if action is not None:
             return self.predictor.action_values(observation, action)
-        return self.predictor.at(observation, self.values, np.empty(0))[0].mean(axis=0)
+        return self.predictor.at(observation, self._answers, np.empty(0))[0].mean(axis=0)
+
+    @property
+    def _answers(self) -> np.ndarray:
+        """The values with NaN where no seed ever tried anything (terminal states have a standard error of 0)."""
+        errors = self.snapshots[-1].standard_errors
+        if self.points is not None or errors is None:
+            return self.values
+        never = (self.visits.sum(axis=(0, 2)) == 0) & np.isinf(errors).all(axis=(0, 1))
+        return np.where(never, np.nan, self.values)
 
     def rows(self) -> list[Described]:
         """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits."""
@@ -146,6 +160,15 @@ class Result:
             for i, name in enumerate(self.names)
             for s in range(predicted.shape[1])
         ]
+
+    @property
+    def unseen(self) -> np.ndarray | None:
+        """Each question's chance to meet a state that was never seen, discounted, over the evaluation states, [gvf].
+
+        Of the seed for which it is largest; None if the run kept no counts.
+        """
+        told: Any = self.experiment.get("unseen")
+        return np.array([told[name] for name in self.names]) if told else None
 
     @property
     def has_intervals(self) -> bool:
@@ -169,6 +192,9 @@ class Result:
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
         lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
         lines.append(self._spent(spent))
+        if self.stopped is not None and self.bounds is not None and self.reached is not None and "target" in self.experiment:
+            lines.append(until_line(float(str(self.experiment["target"])), self.stopped, self.bounds, self.reached))
+        chance = self.unseen
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
         width = max(map(len, self.names))
@@ -182,10 +208,16 @@ class Result:
                 sure = np.isfinite(wide)
                 line += f", ± {wide[sure].mean():.2g}" if sure.any() else ""
                 line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
+            if chance is not None:
+                line += f", chance of the unseen {chance[i]:.2g}"
             support = supports.get(name, 1.0)
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             line += f", {missed[name]}" if name in missed else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
+        if between is not None and self.points is None:
+            lines.append(PLUS_MINUS)
+        if "frontier" in self.experiment:
+            lines.append(str(self.experiment["frontier"]))
         collect: Any = self.experiment.get("collect")
         if collect:
             wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in collect)
@@ -204,7 +236,7 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
-        arrays = {name: getattr(self, name) for name in CURVES if getattr(self, name) is not None}
+        arrays = {name: getattr(self, name) for name in (*CURVES, *STOPS) if getattr(self, name) is not None}
         for k, snapshot in enumerate(self.snapshots):
             arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
         if self.points is not None:
@@ -234,7 +266,8 @@ class Result:
 
         asymptotic: the delta method; for networks, the spread of their bootstrapped heads.
         bootstrap: `draws` runs of the estimated world; not available for loaded results.
-        Infinite if a prediction depends on an action that was never tried.
+        Infinite if a prediction depends on an action that was never tried, may rest on states that were never seen
+        (docs/unseen.md), or is about a cumulant that has only ever been 0.
         """
         if not 0 < level < 1:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
@@ -343,4 +376,5 @@ def gather(
         models=tuple(part.model for part in parts if part.model is not None),
         stopped=np.array([part.stopped for part in parts]) if first.stopped else None,
         bounds=np.array([part.bound for part in parts]) if first.stopped else None,
+        reached=np.array([part.reached for part in parts]) if first.stopped else None,
     )

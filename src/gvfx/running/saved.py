@@ -13,7 +13,7 @@ from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.predictor import Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
-from gvfx.running.result import CURVES, FORMAT, TABLES, VERSION, Result, Snapshot
+from gvfx.running.result import CURVES, FORMAT, STOPS, TABLES, VERSION, Result, Snapshot
 from gvfx.tensors import unpack
 from gvfx.types import Environment
 from gvfx.worlds.spec import BoxActionSpec, network_spec
@@ -46,7 +46,7 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
         ),
         experiment=described["experiment"],
         predictor=_predictor(arrays, described, str(path), env, questions),
-        **{name: arrays.get(name) for name in CURVES},  # type: ignore[arg-type]
+        **{name: arrays.get(name) for name in (*CURVES, *STOPS)},  # type: ignore[arg-type]
     )
 
 

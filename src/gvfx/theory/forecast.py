@@ -8,11 +8,13 @@ the cumulants, with one linear solve per GVF and draw.  The draws are scaled to 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.special
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, stack
@@ -23,6 +25,7 @@ from gvfx.theory.systems import factorised, groups
 from gvfx.worlds.mdp import MDP
 
 CHUNK = 4_000_000  # random numbers drawn at a time
+LOOK_GROWTH = 1.15  # growth of the data between two looks of a stopping rule
 
 
 def constants(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None) -> np.ndarray:
@@ -109,6 +112,22 @@ class Forecast:
     def steps(self, error: float, share: float | None = None) -> float:
         """Steps until the expected error is `error`, or until a `share` of the runs is below it."""
         return steps_needed(self.constant * self._ratio(share), error)
+
+    def bounded(self, error: float, confidence: float = 0.95) -> float:
+        """Steps until the rule `error_below(error)` stops a run whose noise is known: an upper bound on its error is below it.
+
+        The rule looks each time the data have grown by LOOK_GROWTH, and its k-th look may be wrong with probability
+        (1 - confidence) / (k (k + 1)); the bound is the quantile of a gamma distribution with the errors' mean and variance.
+        """
+        spread = float(np.var(self.ratios))
+        needed = steps_needed(self.constant, error)
+        if spread == 0 or math.isinf(needed):
+            return needed
+        for k in itertools.count():
+            allowed = (1 - confidence) / ((k + 1) * (k + 2))
+            if scipy.special.gammainccinv(1 / spread, allowed) * spread <= LOOK_GROWTH**k:
+                return steps_needed(self.constant * LOOK_GROWTH**k, error)
+        raise AssertionError("unreachable: the data grow faster than the quantile")
 
     def _ratio(self, share: float | None) -> float:
         if share is not None and not 0 < share < 1:

@@ -89,6 +89,20 @@ def variances(
     return out
 
 
+def variances_of_variances(model: Model, pi: np.ndarray, gamma: np.ndarray, doubt: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Variance of each of the `variances` if the noise of a pair is an estimate with variance `doubt`, [gvf, state].
+
+    doubt [state, action, gvf]; dense, so for worlds with fewer than `systems.DENSE_BELOW` states.
+    """
+    out = np.empty((doubt.shape[2], model.states))
+    for members in groups(pi, gamma):
+        system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
+        fourth = scipy.linalg.inv(system.toarray(), check_finite=False) ** 4
+        own = [per_visit(pi[:, :, i] ** 4 * doubt[:, :, i], counts.astype(float) ** 2).sum(axis=1) for i in members]
+        out[members] = np.where(np.isinf(own), 0.0, own) @ fourth.T
+    return out
+
+
 def evaluation(world: MDP) -> np.ndarray:
     """The evaluation distribution d of the mean squared error: uniform over live states, [states]."""
     return world.live / world.live.sum()

@@ -34,6 +34,7 @@ from gvfx.worlds.spec import (
 
 NEGLIGIBLE = 1e-6  # product of discounts at which an episode is stopped
 FEW, MANY = 50, 1000  # episodes before a standard error is trusted; the same if all returns were equal
+RARE = 25  # episodes with a return other than 0 before one is trusted: fewer do not show how often a rare goal is reached
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,8 @@ def truth_of(
                   source of randomness needs `reset_to`).  Otherwise the points themselves, with `reset_to`.
     reset_to:     a function reset_to(env, point) that puts the environment into a point and returns the observation.
     precision:    stop at this standard error.
-    relative:     stop at this standard error divided by the value.  One of the two is enough.
+    relative:     stop at this standard error divided by the value, once a rare goal has been reached often enough (25 episodes
+                  with a return other than 0).  One of the two is enough.
     max_episodes: largest number of episodes per point and policy.
     horizon:      steps after which an episode is cut.
     """
@@ -168,6 +170,7 @@ class _Rolls:
         self.count = 0
         self.mean, self.squares, self.left, self.top = np.zeros((4, len(self.members)))
         self.largest = np.zeros(len(self.members))  # largest discount seen
+        self.paid = np.zeros(len(self.members), int)  # episodes with a return other than 0
 
     def more(self, episodes: int, at_most: int) -> None:
         """Run further episodes."""
@@ -178,6 +181,7 @@ class _Rolls:
             self.mean += delta / self.count
             self.squares += delta * (total - self.mean)
             self.left += weight
+            self.paid += total != 0
 
     def _episode(self) -> tuple[np.ndarray, np.ndarray]:
         """A return per question, and the product of discounts at its last step (0 after termination)."""
@@ -210,13 +214,18 @@ class _Rolls:
         return np.where(self.left * self.top > 0, bound, 0.0)
 
     def precise(self, precision: float | None, relative: float | None) -> np.ndarray:
-        """Whether each question's standard error is small enough; equal returns are trusted after MANY episodes only."""
+        """Whether each question's standard error is small enough.
+
+        Equal returns are trusted after MANY episodes only, returns that are mostly 0 after RARE others; a value that has only
+        ever been 0 has no relative precision.
+        """
         error = self.error
         enough = np.zeros(len(error), bool)
         if precision is not None:
             enough |= error <= precision
         if relative is not None:
-            enough |= error <= relative * np.abs(self.mean)
+            enough |= (error <= relative * np.abs(self.mean)) & (self.paid > 0)
+        enough &= (self.paid == 0) | (self.paid >= RARE)
         return enough & (self.count >= np.where(self.squares > 0, FEW, MANY))
 
 

@@ -17,9 +17,9 @@ from gvfx.experiments.settings.grid import questions
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.theory.design import constant, optimal
+from gvfx.theory.grid_lattice import arrivals, lattice_mdp
 from gvfx.truths.lattice import lattice_points
 from gvfx.worlds.continuous_grid import paper_grid
-from gvfx.worlds.grid_lattice import arrivals, lattice_mdp
 
 BEHAVIOURS: dict[str, Behaviour] = {
     "OptimalDesign": OptimalDesign(),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.evidence.counts import Evidence, counting, no_evidence
+from gvfx.evidence.counts import Evidence, counting, no_evidence, reach
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.questions.gvf import Stacked
 from gvfx.rng import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, uniform
@@ -189,6 +189,7 @@ def make_loop(
                 )
                 if counted:
                     cur.evidence.starts[s] += 1
+                    reach(cur.evidence, s, t)
             row = s * w.pi_stride
             x = w.feature[s] if aggregated else s
             if not needs_next_action or action < 0:
@@ -208,6 +209,7 @@ def make_loop(
             cur.visits[s, action] += 1
             if counted:
                 count(cur.evidence, pair, k, c)
+                reach(cur.evidence, s_next, t + 1)
             age += 1
 
             next_row = s_next * w.pi_stride

@@ -18,7 +18,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import rescale, watching
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
-from gvfx.evidence.counts import Empirical, no_evidence
+from gvfx.evidence.counts import Empirical, no_evidence, reach
 from gvfx.evidence.outcomes import FIRST, Outcomes, empirical, grown, no_outcomes, remembering, widened
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
@@ -81,6 +81,7 @@ def make_agent(
             s = agent.state[k]
             if counted and agent.fresh[k]:
                 agent.outcomes.evidence.starts[s] += 1
+                reach(agent.outcomes.evidence, s, agent.t[0])
                 agent.fresh[k] = False
             if not needs_next_action or agent.action[k] < 0:
                 probabilities(agent.behaviour, agent.t[0], s, s, agent.pi[s * agent.pi_stride], agent.learner.m[s], agent.mu[k])
@@ -112,6 +113,8 @@ def make_agent(
             if counted:
                 arrived = s_next if agent.alive[k] > 0.0 else agent.visits.shape[0]
                 remember(agent.outcomes, s * actions + action, arrived, agent.c[k], agent.gamma[k])
+                reach(agent.outcomes.evidence, arrived, t + 1)
+                reach(agent.outcomes.evidence, s_next, t + 1)
             agent.visits[s, action] += 1
             agent.t[0] = t + 1
             agent.action[k] = next_action

@@ -1,0 +1,240 @@
+r"""What was never seen: how likely an answer meets a state that the data do not contain.
+
+Counts say nothing about states that were never reached, and a pair tried a few times without its rare outcome looks like a
+dead end.  What can be learned is how often pairs of this world still led to new states after j tries.  Pairs tried more often
+teach it (rarefaction): keep a random j of a pair's n tries, and of all other transitions the same share j/n; the chance that
+the pair's next try then leads to a state that was not kept is
+
+$$D(j) = \sum_o \frac{\binom{n-c_o}{j}}{\binom{n}{j}}\,\frac{c_o}{n-j}\,\Big(1-\frac jn\Big)^{A_o-c_o},$$
+
+over the pair's outcomes o, seen c times, whose state was reached A times in all.  The **discovery curve** h(j) is the mean
+over the pairs with n > j, joined by one imaginary pair with 1/(j+1), and made non-increasing.  A pair tried n times has the
+**missing mass** m = h(n), and 1 if it was never tried; 0 if every state that the world is known to have was reached, because
+then no other can be found.  Where less is known it is larger:
+
+- in the state found last, at least 0.3 * 0.7^n;
+- if some evaluation states were never reached, something must lead to them: at least 1/(n+2) everywhere (rule of succession);
+- in a state that has only ever led to itself, an end or a trap: at least 1/(n+2), with n its tries in all;
+- for an action that never left its state although others did, now and then: the chance that it does (`Unseen.holding`).
+
+The **chance of the unseen** of question i is $u_i(s) = E[\gamma^\tau]$, with $\tau$ the first step to an unseen state under
+its policy: one sparse solve of $u = \sum_a \pi (\gamma m + (1-m)\gamma\hat P u)$.  It weighs an unseen event as the answer
+would: late events count less.  Its **stake** is u times the largest answer of the question so far.
+
+An answer is known where u is at most `KNOWN_BELOW`, or `OPEN_BELOW` while the frontier is open (the state found last was found
+in the second half of the data, or one of its actions tried fewer than `SETTLED` times), and the stake at most the share
+`AT_STAKE` of the answer and its interval.  The stopping rule needs a root mean square of u of at most `STOP_BELOW` over the
+evaluation states, for every question, and mean square stakes below its target.  A question that has never seen a cumulant
+other than 0 is not known anywhere.  No rule of this kind can find a rare door (a chance of 1 in 1,000) to a room that is worth
+a thousand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg
+from scipy.special import gammaln
+
+from gvfx.evidence.counts import Empirical
+from gvfx.theory.systems import ending
+
+KNOWN_BELOW = 0.02  # largest chance of the unseen with which an answer gets a finite interval
+OPEN_BELOW = 0.005  # the same while the state found last has hardly been tried
+SETTLED = 3  # tries of each of its actions after which it has
+STOP_BELOW = 0.03  # largest root mean square of it with which a run may stop or a pilot is enough
+NEWEST, FADING = 0.3, 0.7  # missing mass of the state found last: NEWEST * FADING ** tries
+AT_STAKE = 0.3  # largest share of an answer and its interval that the unseen may be worth
+RARELY = 0.25  # share of tries that leave a state which holds
+LIKE_OTHERS = 9.0  # odds that an action leaves its state as often as the others do, against never
+FINE, COARSE = 16, 1.25  # the curve is computed at every j up to FINE, then at multiples of COARSE
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """What the data say about states that they do not contain."""
+
+    data: Empirical
+
+    @cached_property
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of tries j, increasing from 0, and the discovery curve h at them."""
+        world, e = self.data.world, self.data.evidence
+        outcome = np.flatnonzero(e.counts)
+        c = e.counts.ravel()[outcome].astype(float)
+        pair, arrived = outcome // world.successors, world.next.ravel()[outcome]
+        total = np.bincount(pair, c, world.states * world.actions)
+        others = (np.bincount(arrived, c, world.states) + e.starts)[arrived] - c
+        return discovery(pair, c, total, others)
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """Missing mass m: the chance that an action's next try leads to a state never seen, [state, action]."""
+        n = self.data.visits
+        mass = np.zeros(n.shape)
+        if not self.complete:
+            tries, h = self.curve
+            mass = h[np.searchsorted(tries, n, side="right") - 1]
+        if self.unreached:
+            mass = np.maximum(mass, 1 / (n + 2))
+        mass = np.maximum(mass, self.holding)
+        at = np.flatnonzero(self.trapping)
+        mass[at] = np.maximum(mass[at], 1 / (n[at].sum(axis=1, keepdims=True) + 2))
+        newest = self.newest
+        if newest is not None:
+            mass[newest] = np.maximum(mass[newest], NEWEST * FADING ** n[newest].astype(float))
+        return np.where(self.data.world.terminal[:, None], 0.0, np.where(n > 0, mass, 1.0))
+
+    @cached_property
+    def holding(self) -> np.ndarray:
+        """The chance that an action that never left its state does so next, if it may be like the other actions, [state, action].
+
+        With q the share of the other actions' tries that left the state, n tries that stayed have a chance of (1 - q)^n if the
+        action is like them, and of 1 if it never leaves; the first is `LIKE_OTHERS` times as likely before any try.  Only where
+        the others seldom leave (q below `RARELY`): elsewhere an action that stays ran into a wall.
+        """
+        seen, world, n = self.data.seen, self.data.world, self.data.visits.astype(float)
+        away = world.next.ravel()[seen.outcome] != seen.pair // world.actions
+        left = np.bincount(seen.pair[away], (seen.prob * n.ravel()[seen.pair])[away], n.size).reshape(n.shape)
+        q = left.sum(axis=1, keepdims=True) / np.maximum(n.sum(axis=1, keepdims=True) - n, 1)
+        alike = LIKE_OTHERS * (1 - np.minimum(q, 1)) ** n
+        return np.where((left == 0) & (n > 0) & (q < RARELY), q * alike / (alike + 1), 0.0)
+
+    @cached_property
+    def unreached(self) -> int:
+        """How many evaluation states were never reached."""
+        return int((self.data.world.live & (self.data.evidence.found == 0)).sum())
+
+    @cached_property
+    def trapping(self) -> np.ndarray:
+        """Whether a state was left by no action that was tried in it, [state] bool."""
+        seen, world = self.data.seen, self.data.world
+        state, arrived = seen.pair // world.actions, world.next.ravel()[seen.outcome]
+        stayed = np.asarray(self.data.tried.any(axis=1))
+        stayed[state[arrived != state]] = False
+        return stayed
+
+    @cached_property
+    def open(self) -> bool:
+        """Whether the state found last was found late, or some action of it has hardly been tried."""
+        return self.newest is not None and (self.finding or bool(self.data.visits[self.newest].min() < SETTLED))
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every state that the world is known to have was reached, so that no other can lie behind any of them."""
+        return self.data.closed and bool(((self.data.evidence.found > 0) | self.data.world.terminal).all())
+
+    @cached_property
+    def finding(self) -> bool:
+        """Whether the last state was found in the second half of the data."""
+        return bool(2 * self.data.evidence.found.max() > 1 + self.data.visits.sum())
+
+    @cached_property
+    def newest(self) -> int | None:
+        """The state found last of those in which no episode ended, unless it is the only one or the last of all."""
+        found = np.where(self.entered, self.data.evidence.found, 0)
+        if self.complete or np.count_nonzero(found) < 2:
+            return None
+        return int(found.argmax())
+
+    @cached_property
+    def entered(self) -> np.ndarray:
+        """Whether an episode began or went on in a state, [state] bool; not where all of them ended."""
+        world, seen = self.data.world, self.data.seen
+        arrived = np.bincount(world.next.ravel()[seen.outcome], minlength=world.states)
+        return (arrived + self.data.evidence.starts > 0) & ~world.terminal
+
+    @cached_property
+    def chance(self) -> np.ndarray:
+        """The chance of the unseen u, [gvf, state]."""
+        data, world = self.data, self.data.world
+        out = np.zeros((len(data.asked.names), world.states))
+        pi = np.broadcast_to(data.asked.pi, (*self.mass.shape, len(out)))
+        for group in data.groups:
+            own = pi[:, :, group[0]]
+            out[group] = _first_passage(data, group[0], own, self.mass)
+        return out
+
+    @cached_property
+    def silent(self) -> np.ndarray:
+        """Whether a question has never seen a cumulant other than 0, [gvf] bool."""
+        return np.logical_not((self.data.evidence.squares > 0).any(axis=0))
+
+    @cached_property
+    def stake(self) -> np.ndarray:
+        """How much the unseen changes an answer if it is worth as much as the best state so far, [gvf, state]."""
+        return self.chance * np.abs(self.data.values).max(axis=1, keepdims=True)
+
+    def unknown(self, half: np.ndarray) -> np.ndarray:
+        """Whether an answer whose interval has the half-width `half` may rest on what was never seen, both [gvf, state]."""
+        likely = self.chance > (OPEN_BELOW if self.open else KNOWN_BELOW)
+        large = self.stake > AT_STAKE * (np.abs(self.data.values) + half)
+        return likely | large | self.silent[:, None]
+
+    def over_visited(self) -> np.ndarray:
+        """The root mean square as in `over` for a forecast, [gvf]: over the states acted in, with policies of tried actions only.
+
+        A forecast assumes that untried actions do what the state's other actions did (`gvfx.evidence.model`), so they are no
+        reason to refuse it; states never seen are.
+        """
+        data = self.data
+        acted = np.asarray(data.tried.any(axis=1))
+        where = np.flatnonzero(data.world.live & acted)
+        out = np.ones(len(self.silent))
+        for group in data.groups:
+            own = np.where(acted[:, None], data.policy(group[0]), 1 / data.world.actions)
+            out[group] = np.sqrt((_first_passage(data, group[0], own, self.mass) ** 2)[where].mean())
+        return np.where(self.silent, 1.0, out)
+
+    def over(self, where: np.ndarray) -> np.ndarray:
+        """Root mean square of the chance of the unseen over evaluation states `where` [state], [gvf]; 1 for silent questions."""
+        return np.where(self.silent, 1.0, np.sqrt(self.chance**2 @ where))
+
+
+def discovery(pair: np.ndarray, c: np.ndarray, total: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tries j and the discovery curve h(j).
+
+    pair, c: each outcome's pair and how often it was seen, [outcome];  total [pair]: tries n of every pair
+    others:  how often the outcome's state was reached by other pairs or as a start, [outcome]
+    """
+    tries = _grid(int(total.max(initial=0.0)))
+    h = np.empty(len(tries))
+    n = total[pair]
+    log_n, log_rest = gammaln(n + 1), gammaln(n - c + 1)
+    counts = np.sort(total)
+    for k, j in enumerate(tries):
+        at = n > j
+        left, seen = n[at] - j, c[at]
+        missed = left >= seen  # the outcome is among the tries left out only if they are enough
+        some = np.where(missed, left - seen, 0.0)
+        log_missed = log_rest[at] - gammaln(some + 1) - log_n[at] + gammaln(left + 1)
+        chance = np.exp(np.where(missed, log_missed + others[at] * np.log(left / n[at]), -np.inf))
+        teachers = len(counts) - np.searchsorted(counts, j, side="right")
+        h[k] = ((chance * seen / left).sum() + 1 / (j + 1)) / (teachers + 1)
+    return tries, np.minimum.accumulate(h)
+
+
+def _grid(most: int) -> np.ndarray:
+    """Numbers of tries from 0 to `most`: all small ones, then ever fewer."""
+    coarse = np.unique((FINE * COARSE ** np.arange(0, 80)).astype(np.int64))
+    return np.concatenate([np.arange(FINE), coarse[coarse <= max(most, FINE)]])
+
+
+def _first_passage(data: Empirical, i: int, pi: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """u of GVF i [state], from its policy and the missing mass, both [state, action]."""
+    world, seen = data.world, data.seen
+    chosen = pi.ravel()[seen.pair] * seen.prob * data.discounts(i)
+    onward = chosen * (1 - mass.ravel()[seen.pair])
+    where = (seen.pair // world.actions, world.next.ravel()[seen.outcome])
+    kernel = sp.csr_array(sp.coo_array((onward, where), shape=(world.states, world.states)))
+    asked = data.asked
+    discount = np.bincount(seen.pair, seen.prob * asked.gamma[seen.outcome * asked.gamma_stride, i], mass.size)
+    discount = np.where(data.tried, discount.reshape(mass.shape), asked.gamma[:, i].max())
+    now = (pi * discount * mass).sum(axis=1)
+    ends = ending(kernel)
+    kernel = sp.csr_array(sp.diags_array(ends.astype(float)) @ kernel)
+    u = scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve(np.where(ends, now, 0.0))
+    return np.clip(np.where(ends, u, 1.0), 0.0, 1.0)

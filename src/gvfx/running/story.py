@@ -1,0 +1,95 @@
+"""What happened in a run, in words: whether its rule to stop was met, what was never seen, and how far it got."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.uncertainty import ErrorBelow, refusal
+from gvfx.evidence.unseen import STOP_BELOW, Unseen
+from gvfx.running.record import Part
+from gvfx.theory.design import evaluation
+
+PLUS_MINUS = "±: half the width of the 95 % interval, averaged over the visited states where it is finite"
+
+
+def frontier(data: Empirical) -> str:
+    """How many states were reached, when the last of them was found, and whether more may lie behind it."""
+    found, steps = data.evidence.found, int(data.visits.sum())
+    reached = found > 0
+    ago = steps + 1 - int(found.max(initial=1))
+    when = f"the last one {ago:,} step{'s' * (ago != 1)} ago" if ago else "the last one in the last step"
+    unseen = Unseen(data)
+    said = f"{'all ' * unseen.complete}{int((reached & ~data.world.terminal).sum())} states reached, {when}"
+    if unseen.unreached:
+        said += f"; {unseen.unreached} evaluation states were never reached"
+    if unseen.open:
+        said += "; the answers may rest on what lies behind"
+    return said
+
+
+def endless(data: Empirical) -> bool:
+    """Whether a run kept finding new states until its end, one in every second step at least, so that tables cannot answer."""
+    steps = int(data.visits.sum())
+    return bool(steps >= 500 and np.count_nonzero(data.tried.any(axis=1)) > steps / 2)
+
+
+def unending(data: Empirical) -> list[str]:
+    """The questions with a discount of 1 on every transition of the data, so that their sums end nowhere."""
+    return [name for i, name in enumerate(data.asked.names) if (data.discounts(i) >= 1).all()]
+
+
+def seen_in(models: Sequence[Empirical]) -> dict[str, Any]:
+    """What a result says about the unseen: each question's chance of it (of the worst seed), and the first seed's frontier.
+
+    The chance is the root mean square over evaluation states.  Empty if the runs kept no counts that allow intervals.
+    """
+    if not models or any(map(refusal, models)):
+        return {}
+    chance = np.max([Unseen(m).over(evaluation(m.world)) for m in models], axis=0)
+    return {"unseen": dict(zip(models[0].asked.names, chance.tolist(), strict=True)), "frontier": frontier(models[0])}
+
+
+def until_line(target: float, stopped: np.ndarray, bounds: np.ndarray, reached: np.ndarray) -> str:
+    """One line about a rule to stop: in how many runs it was met, when, and with which bound on the error."""
+    met = int(reached.sum())
+    of = f"{met} of {len(reached)} runs" if len(reached) > 1 else "this run"
+    if not met:
+        least = bounds.min()
+        bound = f"the bound is {least:.3g}" if np.isfinite(least) else "the error cannot be bounded yet"
+        return f"until: an error below {target:g} was not reached within {int(stopped.max()):,} steps ({bound})"
+    steps, bound = int(np.median(stopped[reached])), bounds[reached].max()
+    when = f"after {steps:,} steps" if met == 1 else f"after {steps:,} steps in the median"
+    return f"until: met in {of} {when}: the error is below {bound:.3g} (target {target:g}), with the rule's confidence"
+
+
+def why_unbounded(part: Part) -> str:
+    """Why a run's error has no finite bound."""
+    data = part.model
+    if data is None or refusal(data):
+        return "some answers depend on actions that were never tried"
+    unseen = Unseen(data)
+    worst = unseen.over(evaluation(data.world))
+    i = int(worst.argmax())
+    name = data.asked.names[i]
+    if endless(data):
+        return "nearly every state was met once, so a table cannot answer; give an observation that repeats, or a network"
+    if unseen.silent[i]:
+        return f"{name} has never seen a cumulant other than 0"
+    if data.visits[data.world.live].min(initial=1) > 0 or (worst[i] > STOP_BELOW and unseen.open):
+        return f"{name} may rest on states that were never seen, with a chance of {worst[i]:.2g}: {frontier(data)}"
+    return "some answers depend on actions that were never tried"
+
+
+def unreached(until: ErrorBelow, parts: Sequence[Part]) -> str:
+    """The warning for runs whose steps ended before the error was known to be below the target."""
+    late = [part for part in parts if not part.reached]
+    worst = max(late, key=lambda part: part.bound)
+    reason = f"the bound is {worst.bound:.3g}" if np.isfinite(worst.bound) else why_unbounded(worst)
+    return (
+        f"until: {len(late)} of {len(parts)} runs ended before their error was known to be below {until.target:g} ({reason}); "
+        "the answers are the best so far; give more steps or a larger error."
+    )

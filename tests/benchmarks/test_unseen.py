@@ -1,0 +1,76 @@
+"""What `gvfx bench unseen` measures with: a rule that only watches stops where the rule itself does; the small grid; its page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.worlds import small_world, two_questions
+
+import gvfx
+from gvfx.benchmarks import unseen as bench
+from gvfx.benchmarks.common.hard_worlds import HARD, Stepped, corridor
+from gvfx.benchmarks.common.recording import OwnVariance, Recording, own_errors
+from gvfx.benchmarks.common.small_grid import small_grid
+from gvfx.evidence import counts, unseen
+from gvfx.running import planning
+
+
+@pytest.mark.parametrize("stepped", [False, True])
+def test_a_rule_that_watches_stops_where_the_rule_does(stepped):
+    world, questions = corridor(5) if stepped else (small_world(), two_questions())
+    source = Stepped(world) if stepped else world
+    truth = gvfx.exact.values(world, questions)
+    rules = [gvfx.error_below(x) for x in ((0.02, 0.002) if stepped else (0.5, 0.05))]
+    watch = Recording(1.0, rules=rules, truth=truth)
+    with pytest.warns(UserWarning, match="^until"):
+        gvfx.evaluate(source, questions, steps=20_000, seeds=(3, 4), until=watch)
+    for k, rule in enumerate(rules):
+        r = gvfx.evaluate(source, questions, steps=20_000, seeds=(3, 4), until=rule)
+        assert [run.steps[k] for run in watch.runs] == r.stopped.tolist()
+        away = (r.values - truth)[:, :, world.live]
+        assert [run.errors[k] for run in watch.runs] == pytest.approx((away**2).mean(axis=(1, 2)).tolist())
+
+
+def test_own_variances_know_nothing_of_the_unseen():
+    world, questions = HARD["current of 20"]()
+    r = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000)
+    (data,) = r.models
+    acted = data.world.live
+    assert np.isfinite(own_errors(data)[:, acted]).any() and np.isinf(r.snapshots[-1].standard_errors[0][:, acted[:-1]]).all()
+    assert OwnVariance(0.1).bound(data, 0)[0] < 0.1 and gvfx.error_below(0.1).bound(data, 0) == (np.inf, False)
+
+
+def test_outcomes_of_a_world():
+    """Four runs of an easy corridor: the counts of stops, and shares between 0 and 1."""
+    asked = corridor(5)
+    o = bench.measured(asked[0], asked, 4, (1000, 4000), compare=True)
+    assert o.stopped == [4, 4] and max(o.broken) <= 1 and (o.finite == 1).all() and o.newly.tolist() == [0.0]
+    assert (o.cover > 0.6).all() and 0.9 < o.width < 1.2 and 0.8 < o.slower < 1.3
+
+
+def test_the_small_grid_is_the_published_one():
+    """Its true return is published as 2.9242, from 10^6 episodes and before the policy was rounded."""
+    world, question = small_grid()
+    assert gvfx.exact.values(world, [question])[0, 0] == pytest.approx(2.9242, abs=0.01)
+    assert world.next[0, :, 0].tolist() == [0, 4, 0, 1] and world.reward[6, :, 0].tolist() == [-1, -1, -10, 1]
+    assert world.reward[[14, 11], [3, 1], 0].tolist() == [10, 10]
+
+
+def test_the_page_names_the_constants_and_has_the_tables():
+    page = (Path(__file__).parents[2] / "docs" / "unseen.md").read_text()
+    prose = page.split("<!--")[0]
+    for number in (unseen.KNOWN_BELOW, unseen.OPEN_BELOW, unseen.STOP_BELOW, unseen.AT_STAKE):
+        assert re.search(rf"(above|most|than) {number:g}\b", prose), number
+    assert f"{unseen.NEWEST:g} · {unseen.FADING:g}ⁿ" in prose
+    assert f"less than {unseen.RARELY:.0%}".replace("%", " %") in prose
+    assert f"tried fewer than {unseen.SETTLED} times" in prose
+    assert f"tried fewer than {planning.FEW_TRIES} times in more than {planning.FEW_STATES:.0%}".replace("%", " %") in " ".join(
+        prose.split()
+    )
+    assert counts.LEAST_TRIED == 0.5 and "less than half of such a policy" in " ".join(prose.split())
+    assert f"seeds from {bench.FIRST_SEED} on" in prose
+    for name in (*HARD, *bench.ORDINARY, *bench.FEW_COUNTS):
+        assert f"| {name} |" in page, name
