@@ -9,6 +9,7 @@ import numpy as np
 import gvfx
 from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve, optimum
+from gvfx.experiments.settings.limit_continuous import LinearCurve
 from gvfx.experiments.settings.mujoco import HELD, TRIALS, MujocoCurve
 from gvfx.experiments.settings.tabular import METHODS
 from gvfx.report.page import DataTable
@@ -28,6 +29,8 @@ def made_up_error(curve, seed):
         return level * (1 if curve.method == "OptimalDesign" else 4) * (1 + 0.1 * seed)
     if isinstance(curve, LimitCurve):
         return 0.01 * (1 + 0.1 * seed)
+    if isinstance(curve, LinearCurve):  # half of the runs at their target, if they have one
+        return (curve.target or 1e3 / curve.steps) * (1 + 0.1 * seed)
     if isinstance(curve, MujocoCurve) and curve.method in (HELD, *TRIALS):
         return 1 + [*TRIALS, HELD].index(curve.method)
     base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
@@ -43,7 +46,8 @@ def made_up_error(curve, seed):
 
 def made_up_part(curve, seed):
     e = curve.experiment
-    deep = isinstance(curve, DeepCurve)
+    linear = isinstance(curve, LinearCurve)
+    deep = linear or isinstance(curve, DeepCurve)
     control = isinstance(curve, MujocoCurve)
     gvfs, states, actions = len(e.questions), 400 if deep else 50 if control else e.world.states, 6 if control else 4
     o, a = (e.world.observation_size, e.world.action_size) if control else (0, 0)
@@ -63,11 +67,11 @@ def made_up_part(curve, seed):
         visits=np.ones((k, states, actions), dtype=np.int64),
         behaviour=np.full((k, states, actions), 0.25),
         snapshot_levels=np.full((k, gvfs), 100.0),
-        truth=np.zeros((gvfs, states)),
-        mse_outside=np.ones((len(steps), gvfs)) if deep else np.empty(0),
+        truth=np.full((gvfs, states), 1.5 if linear else 0.0),
+        mse_outside=(made_up_error(curve, seed) if linear else 1.0) * np.ones((len(steps), gvfs)) if deep else np.empty(0),
         actor=made_up_weights(o, 64, 64, 2 * a) if control and e.behaviour.needs_actor else np.empty(0),
         critics=np.tile(made_up_weights(o + a, 64, 64, gvfs), 2) if chooses else np.empty(0),
-        standard_errors=made_up_certainty(curve, states) if isinstance(curve, LimitCurve) else np.empty(0),
+        standard_errors=made_up_certainty(curve, states) if isinstance(curve, LimitCurve | LinearCurve) else np.empty(0),
     )
 
 

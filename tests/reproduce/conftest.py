@@ -8,10 +8,19 @@ import pytest
 from helpers.results import SEEDS, TUNED, made_up_part
 
 from gvfx.experiments.store import Store
-from gvfx.reproduce import ITEMS, Source, curves_with_seeds
+from gvfx.reproduce import ITEMS, Source, curves_with_seeds, limit_continuous
 from gvfx.reproduce.curves import load_tuned, seeds_of
 from gvfx.reproduce.summary import available
 from gvfx.tensors import pack
+
+
+@pytest.fixture(scope="session", autouse=True)
+def coarse_limits():
+    """The limit of the continuous grid on few cells, which is fast."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limit_continuous, "SIDE", 20)
+        patch.setattr(limit_continuous, "SIDES", (20,))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -101,6 +101,7 @@ def test_the_items_keep_their_order():
         "individual-continuous "
         "value-error-continuous variance-continuous behaviour-continuous priorities recommended tuning-continuous stabilising "
         "mujoco-recommended mujoco-paper mujoco-stills mujoco-trials limit-main limit-behaviours limit-drift coverage stops"
+        " limit-continuous"
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from helpers.results import ASKED
 
+from gvfx.experiments.settings.limit_continuous import limits
 from gvfx.reproduce import ITEMS, build
 
 
@@ -40,3 +42,17 @@ def test_stops_count_the_errors_that_are_below_the_target(source):
     (table,) = build(ITEMS["stops"], source)
     assert [row[2] for row in table.rows] == ["2 of 2"] * 3  # the made-up visits are fewer than the steps
     assert {row[3].split()[0] for row in table.rows} == {"100"}
+
+
+def test_the_continuous_limit_shows_errors_coverage_and_stops(source):
+    errors, constants, stops = build(ITEMS["limit-continuous"], source)
+    rows = {tuple(row[:2]): row[2:] for row in errors.rows}
+    optimum = limits(20)
+    seeds, outside, _, ratio, held = rows["OptimalDesign", "50k"]
+    assert seeds == "2" and outside == "0.021 [0.02, 0.022]"
+    assert float(ratio.split()[0]) == pytest.approx(1050 / optimum.optimal, rel=0.01)
+    assert held.startswith("62.5")  # four eighths are wide enough, one is infinite
+    assert rows["Uniform", "50k"][4] == "-"
+    assert constants.rows == [["20 × 20", *(f"{value:,.0f}" for value in optimum)]]
+    assert optimum.certified <= optimum.optimal < optimum.uniform < optimum.mixture
+    assert stops.rows[0][1] == "2 of 2" and stops.rows[0][2].split()[0] == "50"  # the second run is a tenth above the target

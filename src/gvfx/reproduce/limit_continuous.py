@@ -32,12 +32,12 @@ def _limit(b: Build) -> list[Exhibit]:
 
 
 def _errors(b: Build) -> Exhibit:
-    rows, best = [], limits().optimal
+    rows, best = [], limits(SIDE).optimal
     for curve in linear_curves():
         r = b.result(curve)
         outside = outside_goals(r)[:, -1]
         ratio = statistics.mean(outside * curve.steps / best)
-        held = statistics.mean(100 * coverage(r)) if curve.method == MAIN else "-"
+        held = statistics.mean(100 * coverage(b.finished(curve))) if curve.method == MAIN else "-"
         cells = [str(statistics.mean(outside)), str(statistics.mean(r.mse[:, -1].mean(axis=1))), str(ratio), str(held)]
         rows.append([curve.method, steps_label(curve.steps), str(len(outside)), *cells])
     columns = ["behaviour", "steps", "seeds", "MSE outside", "MSE, all points", "× limit", "95 % intervals that hold, %"]
@@ -73,7 +73,7 @@ def _constants(b: Build) -> Exhibit:
 
 def _stops(b: Build) -> Exhibit:
     curve = stop_curve()
-    r = b.result(curve)
+    r = b.finished(curve)
     done = r.visits.sum(axis=(1, 2))
     stopped, error = done < MOST_STEPS, outside_goals(r)[:, -1]
     kept = statistics.mean((error[stopped] <= TARGET).astype(float) * 100) if stopped.any() else "-"
