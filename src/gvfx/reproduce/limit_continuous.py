@@ -73,12 +73,12 @@ def _constants(b: Build) -> Exhibit:
 
 def _stops(b: Build) -> Exhibit:
     curve = stop_curve()
-    r = b.finished(curve)
+    r, lost = b.finished(curve), statistics.count(b.result(curve).error)
     done = r.visits.sum(axis=(1, 2))
     stopped, error = done < MOST_STEPS, outside_goals(r)[:, -1]
     kept = statistics.mean((error[stopped] <= TARGET).astype(float) * 100) if stopped.any() else "-"
     ended = [f"{np.median(done):,.0f}", statistics.short(float(error.mean()))]
-    row = [f"{TARGET:g}", f"{stopped.sum()} of {len(done)}", f"{kept} %", *ended]
+    row = [f"{TARGET:g}", f"{stopped.sum()} of {len(done)}{lost}", f"{kept} %", *ended]
     columns = ["target MSE", "stopped", "truly below it", "steps, median", "MSE outside then, mean"]
     note = f"OptimalDesign with until=error_below({TARGET:g}), at most {MOST_STEPS:,} steps."
     return b.table("limit-continuous-stops", "Stopping on the continuous grid", columns, [row], note)
