@@ -201,8 +201,11 @@ def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path
     ("options", "words"),
     [
         ({"learner": gvfx.ExpectedSarsa()}, "^learner: ExpectedSarsa needs Discrete"),
-        ({"behaviour": gvfx.OptimalDesign()}, "^behaviour: OptimalDesign runs on tables only"),
-        ({"until": gvfx.error_below(0.1)}, "^until"),
+        (
+            {"learner": QUICK, "behaviour": gvfx.OptimalDesign()},
+            "^behaviour: OptimalDesign runs on tables and linear features only",
+        ),
+        ({"learner": QUICK, "until": gvfx.error_below(0.1)}, "^until"),
     ],
 )
 def test_what_does_not_fit_is_named(options, words):
