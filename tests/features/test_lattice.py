@@ -70,6 +70,11 @@ def test_a_range_of_zero_width_has_one_cell():
     assert lattice(np.array([[0.0], [5.0]])).toarray()[:, 0].tolist() == [1.0, 1.0]
 
 
+def test_points_up_to_one_cell_beside_the_lattice_are_held():
+    lattice = Lattice(np.zeros(2), np.ones(2), 5)
+    assert lattice.holds(np.array([[0.5, 0.5], [1.2, -0.2], [1.3, 0.5], [0.5, -1e9]])).tolist() == [True, True, False, False]
+
+
 def test_more_than_two_inputs_are_refused():
     with pytest.raises(InputError, match="1 or 2 inputs, not 3"):
         Lattice.over(np.zeros((4, 3)), 5)

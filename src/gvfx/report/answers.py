@@ -47,6 +47,12 @@ def warnings_of(result: Result) -> list[Untried]:
     return [Untried(name, 1 - support[name]) for name in result.names if support.get(name, 1.0) < SUPPORTED]
 
 
+def _unresolved(result: Result) -> list[str]:
+    """The questions that the data do not resolve, each with the reason."""
+    missed: Any = result.experiment.get("not_resolved", {})
+    return [f"{name}: {reason}" for name, reason in missed.items()]
+
+
 def wanted_by(result: Result) -> list[Wanted]:
     """What to collect next, most useful first; only a log's answers say it."""
     collect: Any = result.experiment.get("collect", [])
@@ -79,7 +85,7 @@ def page_of(result: Result, source: Path) -> Page:
         f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
         _headline(result),
         (f"Collect next: {', '.join(map(str, wanted))}.",) if wanted else (),
-        (*failed, *map(str, warnings_of(result))),
+        (*failed, *map(str, warnings_of(result)), *_unresolved(result)),
         failed_title="Warnings",
     )
     facts: dict[str, str] = {key: str(about[key]) for key in about if key in ("behaviour", "learner")}

@@ -22,7 +22,16 @@ from gvfx.types import Described
 if TYPE_CHECKING:
     import pandas
 
-SAID = ("environment", "behaviour", "learner", "chosen", "kept", "failed", "run")  # parts of an experiment shown in a summary
+SAID = (
+    "environment",
+    "behaviour",
+    "learner",
+    "chosen",
+    "inputs",
+    "kept",
+    "failed",
+    "run",
+)  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
