@@ -37,9 +37,15 @@ class Range(NamedTuple):
 
     @classmethod
     def of(cls, data: Transitions) -> Range:
-        """A return is a discounted sum of at least one cumulant, of at most 1 / (1 - gamma) of them in all."""
-        least, most = data.cumulant.min(axis=0), data.cumulant.max(axis=0)
-        largest = data.discount.max(axis=0)
+        """The range that transitions allow."""
+        return cls.allowed(data.cumulant.min(axis=0), data.cumulant.max(axis=0), data.discount.max(axis=0))
+
+    @classmethod
+    def allowed(cls, least: np.ndarray, most: np.ndarray, largest: np.ndarray) -> Range:
+        """From the extremes of the cumulants and the largest discount, each [gvf].
+
+        A return is a discounted sum of at least one cumulant, of at most 1 / (1 - gamma) of them in all.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             whole = 1 / (1 - largest)
             low = np.where(least < 0, least * whole, least)

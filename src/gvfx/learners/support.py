@@ -18,8 +18,8 @@ SLIGHT = 1e-6  # a discounted number of choices that counts as none
 def missing(data: Transitions) -> list[str]:
     """What the transitions lack for each question and what to do about it, or an empty string."""
     tried = np.bincount(data.action, minlength=data.actions) > 0
-    untried = data.pi.max(axis=0)[~tried].sum(axis=0)[data.member] > 0  # [gvf]
-    endless, silent = data.discount.min(axis=0) >= 1, ~data.cumulant.any(axis=0)
+    untried = np.asarray(data.pi.max(axis=0)[~tried].sum(axis=0)[data.member] > 0)  # [gvf]
+    endless, silent = np.asarray(data.discount.min(axis=0) >= 1), ~np.asarray(data.cumulant.any(axis=0))
     out = []
     for i in range(data.gvfs):
         if len(data) < FEWEST:
@@ -62,8 +62,8 @@ class Doubt(NamedTuple):
         error = np.empty((size, data.gvfs))
         for members in data.groups:
             own = mean[:, :, data.member[members[0]]]
-            onward = np.bincount(pair * size + after, data.discount[:, members[0]], size * actions * size)
-            onward = onward.reshape(size, actions, size) / np.maximum(visits, 1).reshape(size, actions, 1)
+            total = np.bincount(pair * size + after, data.discount[:, members[0]], size * actions * size)
+            onward = total.reshape(size, actions, size) / np.maximum(visits, 1).reshape(size, actions, 1)
             flow = np.eye(size) * (1 + SLIGHT) - np.einsum("ca,cad->cd", own, onward)
             met = np.linalg.solve(flow, (own * untried).sum(axis=1))[:, None]
             error[:, members] = np.where(met > SLIGHT, met, 0.0) * np.where(met > SLIGHT, width[members], 0.0)

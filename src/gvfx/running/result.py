@@ -14,7 +14,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
-from gvfx.running.predictor import Predictor, TablePredictor
+from gvfx.running.predictor import ERROR_BARS, Predictor, TablePredictor
 from gvfx.running.record import Part
 from gvfx.tensors import pack
 from gvfx.types import Described
@@ -47,7 +47,7 @@ class Snapshot:
     visits: np.ndarray  # [seed, state, action]; for Box actions [seed, state, question whose policy was followed, or none]
     behaviour: np.ndarray  # likewise
     levels: np.ndarray  # [seed, gvf] drifting cumulants
-    standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, if the learner has them
+    standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, if the learner has them (or their spread)
     policies: np.ndarray | None = None  # [seed, gvf, state, action] target policies, if some were found during the run
 
 
@@ -68,7 +68,7 @@ class Result:
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: cells outside the goals' discs
     actors: np.ndarray | None = None  # [seed, weight] continuous actions: the behaviour's actor at the end (not saved)
     critics: np.ndarray | None = None  # [seed, weight] likewise: the twins of M at the end, if the behaviour chooses by them
-    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error, if the truth is not known
+    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error (squared spread), if the truth is not known
     experiment: Described = field(default_factory=dict)
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, if the run kept it (not saved)
     stopped: np.ndarray | None = None  # [seed] steps done, with a stopping rule
@@ -141,6 +141,7 @@ class Result:
         predicted, error = self.values.mean(axis=0), standard_error(self.values)
         truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
         between = self.intervals() if self.has_intervals else np.full((*predicted.shape, 2), np.nan)
+        spread = self.spread() if self.error_bars == "spread" else None
         return [
             {
                 "question": name,
@@ -151,15 +152,26 @@ class Result:
                 "high": float(between[i, s, 1]) if np.isfinite(between[i, s, 1]) else None,
                 "truth": None if np.isnan(truth[i, s]) else float(truth[i, s]),
                 "visits": int(visits[s]),
+                **({"spread": float(spread[i, s])} if spread is not None else {}),
             }
             for i, name in enumerate(self.names)
             for s in range(predicted.shape[1])
         ]
 
     @property
+    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread", "none"]:
+        """Of which kind the error bars are.
+
+        asymptotic and half-samples (with continuous observations): intervals; spread: the disagreement of networks' heads,
+        which is not an interval; none.
+        """
+        some = self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
+        return self.predictor.error_bars if some else "none"
+
+    @property
     def has_intervals(self) -> bool:
         """Whether `intervals` is available."""
-        return self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
+        return self.error_bars in ("asymptotic", "half-samples")
 
     def to_dataframe(self) -> pandas.DataFrame:
         """`rows` as a pandas DataFrame."""
@@ -177,9 +189,10 @@ class Result:
         kept = [f"{k} {v}" for k, v in self.experiment.items() if k in SAID]
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
         lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
-        lines.append(self._spent(spent))
+        lines += [self._spent(spent), f"error bars: {ERROR_BARS[self.error_bars]}"]
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
+        spread = self.spread() if self.error_bars == "spread" else None
         width = max(map(len, self.names))
         supports: Any = self.experiment.get("support", {})
         missed: Any = self.experiment.get("not_resolved", {})
@@ -191,6 +204,7 @@ class Result:
                 sure = np.isfinite(wide)
                 line += f", ± {wide[sure].mean():.2g}" if sure.any() else ""
                 line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
+            line += f", spread {spread[i] @ share:.2g}" if spread is not None else ""
             support = supports.get(name, 1.0)
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             line += f", {missed[name]}" if name in missed else ""
@@ -238,15 +252,17 @@ class Result:
         method: Literal["asymptotic", "bootstrap"] = "asymptotic",
         draws: int = 200,
     ) -> np.ndarray:
-        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (for networks:
-        at all points); needs CertaintyEquivalence, or Deep with heads.
+        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (or points);
+        needs CertaintyEquivalence or LinearCertaintyEquivalence.
 
-        asymptotic: the delta method; for networks, the spread of their bootstrapped heads.
+        asymptotic: the delta method; with continuous observations, half-samples.
         bootstrap: `draws` runs of the estimated world; not available for loaded results.
         Infinite if a prediction depends on an action that was never tried.
         """
         if not 0 < level < 1:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+        if self.error_bars == "spread":
+            raise InputError(self.predictor.no_intervals)
         tail = (1 - level) / 2
         values, errors = self.values, self._standard_errors()
         if observation is not None and (errors.size or self.points is not None):
@@ -269,6 +285,19 @@ class Result:
         else:
             raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
         return out
+
+    def spread(self, observation: object = None) -> np.ndarray:
+        """The standard deviation of the predictions of networks' bootstrapped heads, [gvf] at an observation or [gvf, point].
+
+        A rough idea of what another sample of the transitions would change.  It is not an interval: what all heads miss
+        together it does not show.
+        """
+        if self.error_bars != "spread":
+            raise InputError("spread: only networks with bootstrapped heads have one; use gvfx.Deep(heads=5).")
+        errors = self._standard_errors()
+        if observation is not None:
+            errors = self.predictor.at(observation, self.values, errors)[1]
+        return np.sqrt((errors**2).mean(axis=0))
 
     def _standard_errors(self) -> np.ndarray:
         kept = self.snapshots[-1].standard_errors
