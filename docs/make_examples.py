@@ -13,6 +13,7 @@ ORDER = (
     "frozen_lake",
     "taxi",
     "cartpole",
+    "continuous_log",
     "sb3/cartpole",
     "recommender",
     "robot",

@@ -1,4 +1,4 @@
-"""CartPole: three policies times two signals on networks, with intervals, beside what Monte Carlo says."""
+"""CartPole: three policies times two signals in linear features, with intervals, beside what Monte Carlo says."""
 
 import gymnasium as gym
 

@@ -20,6 +20,13 @@ def test_cells_equal_the_plain_ones(inputs):
         assert cells(points).tolist() == [plain_cell(cells, point) for point in points]
 
 
+@pytest.mark.parametrize("inputs", [2, 5])
+def test_cells_come_back_from_their_arrays(inputs):
+    seen = RNG.normal(size=(200, inputs))
+    cells = Cells.of(seen, 30)
+    assert np.array_equal(Cells.from_arrays(cells.arrays("c."), "c.")(seen), cells(seen))
+
+
 def test_two_inputs_make_a_square_lattice_and_more_make_centres():
     assert Cells.of(RNG.normal(size=(500, 2)), 100).side == 10
     many = Cells.of(RNG.normal(size=(500, 4)), 100)

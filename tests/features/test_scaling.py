@@ -26,6 +26,12 @@ def test_constant_inputs_are_left_out():
     assert scaling.kept.tolist() == [1]
 
 
+def test_an_input_that_never_changed_is_known_only_where_it_was():
+    scaling = Scaling.of(np.column_stack([np.full(500, -40.0), SEEN[:, 0], np.zeros(500)]))
+    asked = np.array([[-40.0, 9.0, 0.0], [-40.01, 3.0, 0.0], [-41.0, 3.0, 0.0], [-40.0, 3.0, 1e-6]])
+    assert scaling.known(asked).tolist() == [True, True, False, False]
+
+
 def test_copies_of_an_input_are_left_out_also_with_another_unit_or_sign():
     scaling = Scaling.of(np.column_stack([SEEN[:, 0], 1 - 3 * SEEN[:, 0], SEEN[:, 1], SEEN[:, 0]]))
     assert scaling.kept.tolist() == [0, 2]

@@ -14,7 +14,7 @@ from gvfx.features.lattice import Lattice
 from gvfx.features.scaling import Scaling
 from gvfx.learners import least_squares
 from gvfx.learners.basis import Basis
-from gvfx.learners.least_squares import penalty, solved, sums
+from gvfx.learners.least_squares import Back, penalty, solved, sums
 
 
 def bases(data):
@@ -34,12 +34,30 @@ def dense(matrix):
 def test_sums_equal_the_plain_ones_also_in_pieces(kind, constant, monkeypatch):
     data = some_transitions(constant=constant)
     basis = bases(data)[kind]
-    monkeypatch.setattr(least_squares.chunks, "__defaults__", (90,))
-    found = sums(basis.rows(data))
+    monkeypatch.setattr(least_squares, "CHUNK", 360)
+    rows = basis.rows(data)
+    assert len(rows.pieces) == {"lattice": 5, "kernel": 17}[kind]
+    found = sums(rows)
     gram, cross, paid = plain_sums(data, dense(basis(data.observation)), dense(basis(data.following)))
     assert np.allclose([dense(block) for block in found.gram], gram)
     assert np.allclose([[[dense(b) for b in row] for row in group] for group in found.cross], cross)
     assert np.allclose(found.paid, paid)
+
+
+@pytest.mark.parametrize("kind", ["lattice", "kernel"])
+@pytest.mark.parametrize("some", [False, True])
+def test_features_times_columns_are_summed_by_action(kind, some):
+    data = some_transitions(150)
+    here = bases(data)[kind](data.observation)
+    columns = np.random.default_rng(0).normal(size=(150, 2))
+    among = np.arange(150) % 3 > 0 if some else None
+    back = Back(here, data.action, 3, among)
+    for a in range(3):
+        own = dense(here)[(data.action == a) & (True if among is None else among)]
+        its = columns[(data.action == a) & (True if among is None else among)]
+        assert np.allclose(dense(back.gram()[a]), own.T @ own)
+        assert np.allclose(back.sums(columns)[a], own.T @ its)
+        assert np.allclose(dense(back(sp.csr_array(columns) if sp.issparse(here) else columns)[a]), own.T @ its)
 
 
 @pytest.mark.parametrize("kind", ["lattice", "kernel"])

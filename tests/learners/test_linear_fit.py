@@ -11,9 +11,9 @@ from helpers.linear import some_transitions
 from gvfx.features.kernel import Kernel
 from gvfx.features.lattice import Lattice
 from gvfx.features.scaling import Scaling
-from gvfx.learners import least_squares, linear_fit
+from gvfx.learners import least_squares, limits, linear_fit
 from gvfx.learners.basis import Basis
-from gvfx.learners.half_samples import Answers, answered, splits
+from gvfx.learners.half_samples import FREEDOM, SMALLEST, SPLITS, Answers, answered, splits
 from gvfx.learners.least_squares import Rows
 from gvfx.learners.limits import Range
 from gvfx.learners.linear_fit import fitted
@@ -74,7 +74,7 @@ class Linear:
 
 def test_answers_stay_in_the_range_where_the_system_diverges():
     data = divergent()
-    scaling = Scaling(np.array([0]), np.zeros(1), np.ones(1), np.zeros(1, bool), np.zeros(1), np.ones(1))
+    scaling = Scaling.of(np.array([[-1.0], [1.0]]))  # leaves the input as it is
     basis = Basis(scaling, Linear(), 0.0, 0.0)
     fit = fitted(Rows.of(data, basis, 1), basis)
     # the system gives w = 1 / (1 - 1.8) = -1.25; iteration with targets within [1, 10] gives w = 1 + 0.9 * 10
@@ -87,11 +87,12 @@ def test_iteration_finds_the_solution_of_the_system_where_both_exist(monkeypatch
     basis = lattice_basis(data)
     wide = Range(np.full(3, -1e6), np.full(3, 1e6))
     plain = fit_to(data, basis, within=wide).action_values(data.observation)
-    monkeypatch.setattr(linear_fit, "_beyond", lambda rows, weights, within: np.ones(3, bool))
-    monkeypatch.setattr(linear_fit, "SETTLED", 1e-9)
+    monkeypatch.setattr(linear_fit, "beyond", lambda rows, weights, within: np.ones(3, bool))
+    monkeypatch.setattr(limits, "SETTLED", 1e-12)
+    monkeypatch.setattr(linear_fit, "solved", lambda total, groups, prior: np.zeros(total.paid.shape))  # a start far away
     for held in (least_squares.HELD, 0):  # with features in memory and computed again
         monkeypatch.setattr(least_squares, "HELD", held)
-        assert np.allclose(fit_to(data, basis, within=wide).action_values(data.observation), plain, atol=1e-2)
+        assert np.allclose(fit_to(data, basis, within=wide).action_values(data.observation), plain, atol=1e-4)
 
 
 def test_temporal_difference_errors_are_targets_minus_action_values():
@@ -108,7 +109,7 @@ def test_half_samples_are_complementary_halves_of_the_episodes():
     for chosen in splits(episode, 3):
         assert chosen.sum() == 50
         assert (chosen.reshape(20, 5).std(axis=1) == 0).all()  # whole episodes
-    assert len({chosen.tobytes() for chosen in splits(episode, 3)}) == 3
+    assert len({chosen.tobytes() for chosen in splits(episode, 3)}) == SPLITS == FREEDOM == 4
 
 
 def test_one_long_episode_is_split_into_stretches():
@@ -129,8 +130,10 @@ def test_error_bars_are_the_mean_squares_of_refits_at_half_resolution(kind):
     halves = []
     for chosen in splits(data.episode, 5):
         halves += [fit_to(data.part(part), basis.halved(), within=within) for part in (chosen, ~chosen)]
-    expected = np.sqrt(np.mean([(half.values(data.following[:30], pi) - values) ** 2 for half in halves], axis=0))
-    assert np.allclose(errors, expected, atol=1e-6)
+    squares = np.mean([(half.values(data.following[:30], pi) - values) ** 2 for half in halves], axis=0)
+    least = SMALLEST**2 * (found.fit.following(data) ** 2).mean(axis=0)
+    assert np.allclose(found.least**2, least)
+    assert np.allclose(errors**2, squares + least[:, None], atol=1e-6)
     again = Answers.from_arrays(found.arrays())
     assert np.allclose(again.values(data.following[:30], pi), (values, errors))
 

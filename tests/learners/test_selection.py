@@ -93,8 +93,9 @@ def test_observations_that_never_change_have_one_answer():
 
 
 def test_a_question_whose_detail_is_missed_is_not_resolved():
-    basis = choose(some_transitions(100)).basis
-    found = unresolved(Choice(basis, np.array([0.7, 0.7, 0.1]), np.array([0.9, 0.71, 0.9])), ("rough", "noisy", "smooth"))
+    data = some_transitions(100)
+    choice = Choice(choose(data).basis, np.array([0.7, 0.7, 0.1]), np.array([0.9, 0.71, 0.9]))
+    found = unresolved(data, choice, ("rough", "noisy", "smooth"))
     assert list(found) == ["rough"]
     assert found["rough"].startswith("not resolved: 70% of what follows")
 

@@ -72,7 +72,7 @@ def test_a_result_is_saved_and_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"observation": np.full((N, 1), np.nan)}, "observation: holds nan or infinity"),
+        ({"observation": np.full((N, 1), np.nan)}, "observation: holds nan, infinity or"),
         ({"next_observation": np.zeros((N, 2))}, "next_observation: its shape differs"),
         ({"action": np.full(N, 0.5)}, "action: give one whole number"),
         ({"actions": 1}, "actions: the log has an action beyond the number given"),

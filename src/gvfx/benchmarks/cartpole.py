@@ -1,4 +1,4 @@
-"""Default settings for networks on CartPole, three policies times two signals: against RoundRobin, and their intervals.
+"""Default settings for networks on CartPole, three policies times two signals: against RoundRobin, and their spread.
 
 Truth is by Monte Carlo at states of random walks.  Errors are squared errors over the spread of the true values,
 averaged over questions.  Run it with `gvfx bench cartpole`.
@@ -13,6 +13,7 @@ from rich.console import Console
 import gvfx
 from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.questions.policies import PolicyLike
+from gvfx.running.method import network_behaviour, network_learner
 from gvfx.running.result import standard_error
 
 POLICIES: dict[str, PolicyLike] = {
@@ -42,9 +43,10 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     where = np.stack([np.asarray(p) for p in truth.points])
     units = truth.values.std(axis=1)
     errors, inside, width = {}, 0.0, 0.0
-    for name, behaviour in {"defaults": None, "RoundRobin": gvfx.RoundRobin()}.items():
+    learner = network_learner(questions(), steps)
+    for name, behaviour in {"defaults": network_behaviour(), "RoundRobin": gvfx.RoundRobin()}.items():
         with console.status(name):
-            result = gvfx.evaluate(env, questions(), behaviour, steps=steps, seeds=seeds, evaluate_every=steps)
+            result = gvfx.evaluate(env, questions(), behaviour, learner, steps=steps, seeds=seeds, evaluate_every=steps)
         values, spreads = result.predictor.at(where, result.values, np.empty(0))  # [seed, gvf, point]
         off = (values - truth.values) / units[:, None]
         errors[name] = (off**2).mean(axis=(1, 2))
@@ -59,6 +61,6 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     case = f"CartPole, {seeds} seeds, {steps:,} steps: defaults over RoundRobin"
     rows = [at_most(case, (ours.mean() - 2 * standard_error(gap)) / theirs.mean(), 1.0, "x less two errors", note)]
     words = f"they span {width:.2g} standard deviations of the true values on average"
-    rows.append(Row("CartPole: 95 % intervals of the heads that hold the truth", f"{inside:.0%}", "", None, words))
+    rows.append(Row("CartPole: predictions within 1.96 spreads of the heads from the truth", f"{inside:.0%}", "", None, words))
     console.print(as_table(rows))
     return rows

@@ -6,6 +6,7 @@ on cells needs a rough model only: its errors cost steps, and the answers come f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,19 @@ class Cells(NamedTuple):
         if scaling.size <= 2:
             return cls(scaling, low, high, max(1, int(count ** (1 / scaling.size) + 1e-9)), none, inputs)
         return cls(scaling, low, high, 0, points[farthest_points(points, count)], inputs)
+
+    def arrays(self, prefix: str) -> dict[str, np.ndarray]:
+        """All of it as named arrays."""
+        out = {name: np.asarray(getattr(self, name)) for name in self._fields if name != "scaling"}
+        out |= {f"scaling.{name}": array for name, array in self.scaling._asdict().items()}
+        return {prefix + name: array for name, array in out.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], prefix: str) -> Cells:
+        """The cells that `arrays` described; they share no memory with them."""
+        scaling = Scaling(*(arrays[f"{prefix}scaling.{name}"].copy() for name in Scaling._fields))
+        own = {name: arrays[prefix + name].copy() for name in ("low", "high", "centres", "inputs")}
+        return cls(scaling=scaling, side=int(arrays[f"{prefix}side"]), **own)
 
     @property
     def size(self) -> int:

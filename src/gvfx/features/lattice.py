@@ -50,6 +50,11 @@ class Lattice:
         start = np.arange(0, n * 2**d + 1, 2**d, dtype=np.int64 if n > 2**28 else np.int32)
         return sp.csr_array((weight.ravel(), index.ravel(), start), shape=(n, self.size))
 
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        """Whether points [n, d] lie within the lattice or at most one cell beside it, bool [n]."""
+        cell = (self.high - self.low) / (self.side - 1)
+        return np.asarray(((points >= self.low - cell) & (points <= self.high + cell)).all(axis=1))
+
     def penalty(self) -> sp.csr_array:
         """The matrix R with w^T R w the sum of squared second differences of the nodes' values w, [size, size]."""
         second = _differences(self.side)

@@ -3,7 +3,8 @@
 Every input is centred and divided by its standard deviation.  An input that never changed is left out, and so is one that is
 a multiple of an earlier input (up to a shift), because both would only add a direction in which nothing was seen.  An input
 whose extremes lie far beyond its bulk (a scale that jumped during the run) is bent by asinh around its median, so that the
-bulk keeps its resolution and the extremes stay apart.  Bounds of the observation space are not read: many are infinite, and
+bulk keeps its resolution and the extremes stay apart.  What an input was while it never changed is remembered: where it is
+something else nothing is known.  Bounds of the observation space are not read: many are infinite, and
 data may leave them.
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 CONSTANT = 1e-6  # an input varies if its standard deviation exceeds this share of its largest absolute value
 COPY = 1 - 1e-6  # absolute correlation from which an input counts as a copy of another
 HEAVY = 20.0  # standard deviations over the interquartile range from which an input is bent
+OTHERWISE = 1e-3  # share of its absolute value by which an input that never changed differs when it has changed
 SAMPLE = 20_000  # observations from which quantiles and correlations are computed
 
 
@@ -28,6 +30,8 @@ class Scaling(NamedTuple):
     bent: np.ndarray  # bool [d]
     centre: np.ndarray  # [d] of the input after bending
     spread: np.ndarray  # [d]
+    still: np.ndarray  # int [k] places of the inputs that never changed
+    level: np.ndarray  # [k] what they were
 
     @classmethod
     def of(cls, observations: np.ndarray) -> Scaling:
@@ -35,7 +39,8 @@ class Scaling(NamedTuple):
         seen = np.asarray(observations, float)
         few = seen[:: max(1, len(seen) // SAMPLE)]
         largest = np.abs(seen).max(axis=0, initial=0.0)
-        kept = _distinct(few, np.flatnonzero(seen.std(axis=0) > CONSTANT * largest))
+        varies = seen.std(axis=0) > CONSTANT * largest
+        kept, still = _distinct(few, np.flatnonzero(varies)), np.flatnonzero(~varies)
         low, middle, high = np.quantile(few[:, kept], [0.25, 0.5, 0.75], axis=0)
         between = high - low
         bent = (between > 0) & (seen[:, kept].std(axis=0) > HEAVY * between)
@@ -46,9 +51,11 @@ class Scaling(NamedTuple):
             bent=bent,
             centre=np.zeros(len(kept)),
             spread=np.ones(len(kept)),
+            still=still,
+            level=seen[0, still],
         )
         plain = start(seen)
-        return cls(kept, start.middle, start.unit, bent, plain.mean(axis=0), plain.std(axis=0))
+        return start._replace(centre=plain.mean(axis=0), spread=plain.std(axis=0))
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Scaled inputs [n, d] of observations [n, o]."""
@@ -56,6 +63,11 @@ class Scaling(NamedTuple):
         if self.bent.any():
             out[:, self.bent] = np.arcsinh(out[:, self.bent])
         return (out - self.centre) / self.spread
+
+    def known(self, observations: np.ndarray) -> np.ndarray:
+        """Whether the inputs that never changed are what they were, at observations [n, o], bool [n]."""
+        off = np.abs(np.asarray(observations, float)[:, self.still] - self.level)
+        return np.asarray((off <= OTHERWISE * np.abs(self.level)).all(axis=1))
 
     @property
     def size(self) -> int:

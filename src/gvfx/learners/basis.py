@@ -50,10 +50,11 @@ class Basis:
 
         visited [size]: which features the data have reached.  A kernel's centres are data themselves.
         """
-        rows = self(observations)
+        points, known = self.scaling(observations), self.scaling.known(observations)
+        rows = self.features(points)
         if isinstance(self.features, Lattice):
-            return np.asarray(rows @ visited.astype(float)) >= 0.5
-        return (rows**2).sum(axis=1) >= 0.5
+            return known & self.features.holds(points) & (np.asarray(rows @ visited.astype(float)) >= 0.5)
+        return known & ((rows**2).sum(axis=1) >= 0.5)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""

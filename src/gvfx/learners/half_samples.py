@@ -21,13 +21,13 @@ from gvfx.learners.basis import Basis
 from gvfx.learners.least_squares import sums
 from gvfx.learners.limits import Range
 from gvfx.learners.linear_fit import Fit, fitted
+from gvfx.learners.support import FEWEST, Doubt, missing
 
 SPLITS = 4
 FREEDOM = SPLITS  # degrees of freedom of the error bars
 INDEPENDENT = 6.0  # most directions in which answers are taken to err on their own
 SMALLEST = 3e-4  # standard error, as a share of a question's root mean square value
 ROUNDS = 40  # of iterations: error bars need fewer than answers
-FEWEST = 16  # episodes; with fewer, stretches of transitions take their place
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,14 @@ class Answers:
     fit: Fit
     halves: tuple[Fit, ...]
     visited: np.ndarray  # bool [size at half the resolution]
-    supported: np.ndarray  # bool [gvf]: whether every action of the target policy was tried, and a cumulant but 0 was seen
+    supported: np.ndarray  # bool [gvf]: whether the data can say anything about it (`gvfx.learners.support`)
     least: np.ndarray  # [gvf] the smallest standard error
+    doubt: Doubt | None = None  # what was never tried, if the data were not collected for the questions
 
     def values(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Answers and their standard errors, each [gvf, n], at observations [n, o] with policies pi [1 or n, action, gvf].
 
-        Errors are infinite away from all data, for a policy that takes an action that was never tried, and for a question whose
-        cumulants were all 0 so far; empty without half-samples.
+        Errors are infinite away from all data, and for questions that the data cannot answer; empty without half-samples.
         """
         values = self.fit.values(observations, pi)
         if not self.halves:
@@ -52,7 +52,10 @@ class Answers:
         off = [(half.values(observations, pi) - values) ** 2 for half in self.halves]
         basis = self.fit.basis if isinstance(self.fit.basis.features, Kernel) else self.halves[0].basis
         known = basis.covered(self.visited, observations) & self.supported[:, None]
-        return values, np.where(known, np.sqrt(np.mean(off, axis=0) + self.least[:, None] ** 2), np.inf)
+        squares = np.mean(off, axis=0) + self.least[:, None] ** 2
+        if self.doubt is not None:
+            squares += self.doubt.at(observations) ** 2
+        return values, np.where(known, np.sqrt(squares), np.inf)
 
     def freedom(self, observations: np.ndarray, pi: np.ndarray) -> float:
         """Degrees of freedom of the mean squared standard error over observations [n, o]; pi as in `values`.
@@ -71,7 +74,8 @@ class Answers:
         """All of it as named arrays."""
         out = self.fit.basis.arrays() | {"range": np.stack(self.fit.within)}
         out |= {f"weights.{k}": fit.weights for k, fit in enumerate((self.fit, *self.halves))}
-        return out | {"visited": self.visited, "supported": self.supported, "least": self.least}
+        out |= {"visited": self.visited, "supported": self.supported, "least": self.least}
+        return out if self.doubt is None else out | self.doubt.arrays()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Answers:
@@ -80,7 +84,8 @@ class Answers:
         within = Range(*arrays["range"])
         weights = [arrays[f"weights.{k}"] for k in range(sum(name.startswith("weights.") for name in arrays))]
         halves = tuple(Fit(basis.halved(), own, within) for own in weights[1:])
-        return cls(Fit(basis, weights[0], within), halves, arrays["visited"], arrays["supported"], arrays["least"])
+        doubt = Doubt.from_arrays(arrays) if "doubt.error" in arrays else None
+        return cls(Fit(basis, weights[0], within), halves, arrays["visited"], arrays["supported"], arrays["least"], doubt)
 
 
 def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = True) -> Answers:
@@ -88,9 +93,7 @@ def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = T
     rows, within = basis.rows(data), Range.of(data)
     total = sums(rows)
     fit = fitted(rows, basis, total, within)
-    tried = np.bincount(data.action, minlength=data.actions) > 0
-    asked = data.pi.max(axis=0)[:, data.member]  # [action, gvf]
-    supported = np.array(asked[~tried].sum(axis=0) == 0) & (data.cumulant != 0).any(axis=0)
+    supported = np.array([not reason for reason in missing(data)])
     if not intervals:
         return Answers(fit, (), np.zeros(0, bool), supported, np.zeros(data.gvfs))
     coarse = basis.halved()
@@ -110,7 +113,7 @@ def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = T
 
 
 def splits(episode: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Half of the episodes, SPLITS times, as masks over transitions [n]."""
+    """Half of the episodes, SPLITS times, as masks over transitions [n]; of stretches where there are few episodes."""
     _, block = np.unique(episode, return_inverse=True)
     if block.max() + 1 < FEWEST:
         block = np.arange(len(episode)) * FEWEST // len(episode)

@@ -26,7 +26,7 @@ from gvfx.theory.systems import Solve
 BEYOND = 0.05  # of the range's width, by which an answer may leave it before it is fitted with limits
 SELDOM = 0.001  # of the transitions, after which this may happen
 ROUNDS = 200  # of the iteration
-SETTLED = 1e-4  # of the range's width: the largest change of a target at which it ends
+SETTLED = 1e-4  # of the range's width (of the targets' if it has none): the largest change of a target at which it ends
 
 
 class Range(NamedTuple):
@@ -37,9 +37,15 @@ class Range(NamedTuple):
 
     @classmethod
     def of(cls, data: Transitions) -> Range:
-        """A return is a discounted sum of at least one cumulant, of at most 1 / (1 - gamma) of them in all."""
-        least, most = data.cumulant.min(axis=0), data.cumulant.max(axis=0)
-        largest = data.discount.max(axis=0)
+        """The range that transitions allow."""
+        return cls.allowed(data.cumulant.min(axis=0), data.cumulant.max(axis=0), data.discount.max(axis=0))
+
+    @classmethod
+    def allowed(cls, least: np.ndarray, most: np.ndarray, largest: np.ndarray) -> Range:
+        """From the extremes of the cumulants and the largest discount, each [gvf].
+
+        A return is a discounted sum of at least one cumulant, of at most 1 / (1 - gamma) of them in all.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             whole = 1 / (1 - largest)
             low = np.where(least < 0, least * whole, least)
@@ -80,7 +86,7 @@ def limited(rows: Rows, matrix: Matrix, weights: np.ndarray, within: Range, off:
     """
     left, before = np.flatnonzero(off), np.empty(0)  # the questions that have not settled
     solve, accelerated, weights = definite(matrix), Anderson(lambda x: matrix @ x), np.nan_to_num(weights)
-    for _ in range(rounds):
+    for k in range(rounds):
         right, now = np.zeros((*weights.shape[:2], len(left))), []
         for piece, after, blocks in rows.by_action():
             v = following(after, piece.pi, piece.member[left], weights[:, :, left])
@@ -88,15 +94,17 @@ def limited(rows: Rows, matrix: Matrix, weights: np.ndarray, within: Range, off:
             y = piece.cumulant[:, left] + now[-1]
             for own, (here, chosen) in zip(right, blocks, strict=True):
                 own += here.T @ y[chosen]
-        whole = np.concatenate(now)
+        whole, x = np.concatenate(now), weights[:, :, left].reshape(-1, len(left))
+        plain = solve(right.reshape(x.shape))
+        weights[:, :, left] = plain.reshape(right.shape)  # where a question has settled, the regression on its targets
         if len(before):
-            going = np.asarray((np.abs(whole - before) > SETTLED * within.width[left]).any(axis=0))
-            left, whole, right = left[going], whole[:, going], right[:, :, going]
+            wide = np.where(np.isfinite(within.width[left]), within.width[left], np.ptp(whole, axis=0))
+            going = np.asarray((np.abs(whole - before) > SETTLED * wide).any(axis=0))
+            left, whole, x, plain = left[going], whole[:, going], x[:, going], plain[:, going]
             accelerated.keep(going)
-            if not len(left):
-                break
-        before, x = whole, weights[:, :, left].reshape(-1, len(left))
-        weights[:, :, left] = accelerated.next(x, solve(right.reshape(x.shape))).reshape(right.shape)
+        if not len(left) or k == rounds - 1:
+            break
+        before, weights[:, :, left] = whole, accelerated.next(x, plain).reshape(*weights.shape[:2], len(left))
     return weights
 
 

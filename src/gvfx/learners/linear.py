@@ -14,6 +14,7 @@ from gvfx.learners.base import Learner
 from gvfx.learners.half_samples import Answers, answered
 from gvfx.learners.linear_fit import Fit, fitted
 from gvfx.learners.selection import Choice, choose
+from gvfx.learners.support import missing
 from gvfx.schedules import growing
 from gvfx.threads import one_thread
 
@@ -21,6 +22,7 @@ FEATURES = ("auto", "lattice", "kernel")
 FIRST, GROWTH = 300, 2.0  # steps before features are first chosen, and the growth of data between two choices
 LARGEST = 12  # numbers in an observation up to which this learner is the default
 UNRESOLVED = 0.5  # share of the targets' variance that is left, above which finer features matter
+TOO_LARGE = 1e100  # signals whose squares would overflow
 SHARPER = 0.9  # of the error at half the resolution: below it, resolution matters
 
 
@@ -56,7 +58,9 @@ class LinearCertaintyEquivalence(Learner[NoTables]):
         return growing(FIRST, GROWTH, steps)
 
     def choose(self, data: Transitions, seed: int = 0) -> Choice:
-        """The features for these transitions."""
+        """The features for these transitions; refuses signals that are too large to be squared."""
+        if (largest := np.abs(data.cumulant).max()) > TOO_LARGE:
+            raise InputError(f"cumulant: a signal reached {largest:.3g}, too large to be squared; give it in other units.")
         with one_thread():
             return choose(data, self.features, seed)
 
@@ -72,13 +76,25 @@ class LinearCertaintyEquivalence(Learner[NoTables]):
             return answered(data, choice.basis, seed, intervals and self.intervals)
 
 
-def unresolved(choice: Choice, names: tuple[str, ...]) -> dict[str, str]:
-    """The questions that the chosen features do not resolve, each with the reason."""
+def unresolved(data: Transitions, choice: Choice, names: tuple[str, ...]) -> dict[str, str]:
+    """The questions that the transitions or the chosen features do not resolve, each with the reason."""
     out = {}
-    for name, left, coarse in zip(names, choice.score, choice.halved, strict=True):
-        if left > UNRESOLVED and left < SHARPER * coarse:
+    for name, reason, left, coarse in zip(names, missing(data), choice.score, choice.halved, strict=True):
+        if reason:
+            out[name] = f"not resolved: {reason}."
+        elif left > UNRESOLVED and left < SHARPER * coarse:
             out[name] = (
                 f"not resolved: {left:.0%} of what follows a transition is left unexplained, and finer features would explain "
                 "more; its intervals may be too narrow; give more steps, fewer inputs or gvfx.Deep()."
             )
     return out
+
+
+def left_out(choice: Choice, size: int) -> str:
+    """Which of the `size` numbers of an observation are not used, in words; empty if all are."""
+    scaling = choice.basis.scaling
+    if not scaling.size:
+        return "no number of an observation ever changed, so every observation has the same answers"
+    constant, copies = len(scaling.still), size - scaling.size - len(scaling.still)
+    words = [f"{constant} never changed"] * (constant > 0) + [f"{copies} repeat others"] * (copies > 0)
+    return f"{scaling.size} of {size} numbers of an observation ({', '.join(words)})" if words else ""

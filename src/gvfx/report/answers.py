@@ -11,6 +11,7 @@ import numpy as np
 
 from gvfx.report.colours import SPARE
 from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, write_page
+from gvfx.running.predictor import ERROR_BARS
 from gvfx.running.result import Result, standard_error
 
 SHOWN = 60  # rows of a table: states, or points
@@ -47,6 +48,12 @@ def warnings_of(result: Result) -> list[Untried]:
     return [Untried(name, 1 - support[name]) for name in result.names if support.get(name, 1.0) < SUPPORTED]
 
 
+def _unresolved(result: Result) -> list[str]:
+    """The questions that the data do not resolve, each with the reason."""
+    missed: Any = result.experiment.get("not_resolved", {})
+    return [f"{name}: {reason}" for name, reason in missed.items()]
+
+
 def wanted_by(result: Result) -> list[Wanted]:
     """What to collect next, most useful first; only a log's answers say it."""
     collect: Any = result.experiment.get("collect", [])
@@ -79,16 +86,19 @@ def page_of(result: Result, source: Path) -> Page:
         f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
         _headline(result),
         (f"Collect next: {', '.join(map(str, wanted))}.",) if wanted else (),
-        (*failed, *map(str, warnings_of(result))),
+        (*failed, *map(str, warnings_of(result)), *_unresolved(result)),
         failed_title="Warnings",
     )
     facts: dict[str, str] = {key: str(about[key]) for key in about if key in ("behaviour", "learner")}
+    facts["error bars"] = result.error_bars
     return Page(f"Answers: {where}", str(source.name), summary, tuple(sections), facts | {"seeds": seeds})
 
 
 def _headline(result: Result) -> str:
     if not np.isnan(result.mse).any():
         return f"Mean squared error {result.error[:, -1].mean():.3g} against the exact truth."
+    if result.error_bars == "spread":
+        return "The truth is not known, and networks give no intervals: the spread of their heads is a rough idea of the error."
     if result.expected is not None and not np.isnan(result.expected).any():
         share = result.weights / result.weights.sum()
         estimated = np.sqrt((result.expected[:, -1] @ share).mean())
@@ -104,9 +114,11 @@ def _asked(result: Result) -> str:
 
 
 def _note(result: Result) -> str:
+    if result.error_bars == "spread":
+        return "Spread is the standard deviation of the networks' bootstrapped heads. It is not an interval."
     if not result.has_intervals:
         return "This learner gives no intervals."
-    return f"95 % intervals; {UNBOUNDED} where an answer depends on something that was never tried."
+    return f"{ERROR_BARS[result.error_bars]}; {UNBOUNDED} where an answer depends on something that was never tried."
 
 
 def _number(x: float) -> str:
@@ -123,7 +135,9 @@ def _questions(result: Result, origin: Provenance) -> DataTable:
     v = result.values.mean(axis=0)
     known = not np.isnan(result.truth).any()
     between = result.intervals() if result.has_intervals else None
+    spread = result.spread() if result.error_bars == "spread" else None
     columns = ["question", "mean", "smallest", "largest", *(["mean half width"] if between is not None else [])]
+    columns += ["mean spread"] if spread is not None else []
     columns += ["MSE"] if known else []
     rows = []
     for i, name in enumerate(result.names):
@@ -131,6 +145,7 @@ def _questions(result: Result, origin: Provenance) -> DataTable:
         if between is not None:
             wide = np.diff(between[i][share > 0], axis=1) / 2
             row.append(_number(wide[np.isfinite(wide)].mean()) if np.isfinite(wide).any() else UNBOUNDED)
+        row += [_number(spread[i] @ share)] if spread is not None else []
         rows.append(row + ([_number(result.mse[:, -1, i].mean())] if known else []))
     return DataTable("asked", "What was asked and answered", "", columns, rows, provenance=origin)
 
@@ -149,8 +164,10 @@ def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
     most = np.sort(most[visits[most] > 0])
     v, truth = result.values.mean(axis=0), result.truth.mean(axis=0)
     between = result.intervals() if result.has_intervals else None
+    spread = result.spread() if result.error_bars == "spread" else None
     known = not np.isnan(truth).any()
-    columns = ["at", "prediction", *(["interval"] if between is not None else []), *(["truth"] if known else []), "visits"]
+    bars = ["interval"] if between is not None else ["spread"] if spread is not None else []
+    columns = ["at", "prediction", *bars, *(["truth"] if known else []), "visits"]
     left = int((visits > 0).sum()) - len(most)
     note = f"The {len(most)} visited most often; the file has {left} more." if left > 0 else ""
     out = []
@@ -159,6 +176,7 @@ def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
         for s in most:
             row = [_label(result, s), _number(v[i, s])]
             row += [_between(*between[i, s])] if between is not None else []
+            row += [_number(spread[i, s])] if spread is not None else []
             row += [_number(truth[i, s])] if known else []
             rows.append([*row, f"{visits[s]:,}"])
         out.append(DataTable(f"prediction-{i + 1}", name, "", columns, rows, provenance=origin, note=note))
@@ -177,6 +195,8 @@ def _over_time(result: Result, origin: Provenance) -> Curves | None:
         series.append(Series(name, mean, np.maximum(mean - half, 0), mean + half, SPARE[i]))
     what = "mean squared error" if known else "estimated mean squared error"
     note = "" if known else "Squared standard errors, averaged over visits; states whose interval is unbounded do not count."
+    if result.error_bars == "spread" and not known:
+        what, note = "mean squared spread", "Squared standard deviations of the networks' heads: not an estimate of the error."
     return Curves("error-curve", f"The {what} of every question", "", result.steps, series, what, origin, note)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,14 @@ from gymnasium.spaces import Box
 
 from gvfx.errors import InputError
 from gvfx.evidence.transitions import Transitions
-from gvfx.features.cells import Cells
-from gvfx.learners.linear import LinearCertaintyEquivalence, unresolved
+from gvfx.learners.linear import LinearCertaintyEquivalence, left_out, unresolved
+from gvfx.learners.support import Doubt
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader, Targets
 from gvfx.running.predictor import LinearPredictor
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.streams.linear_gym import POINTS, nearest
 from gvfx.worlds.spec import BoxSpec
-
-CELLS = 150  # in which it is looked whether an action was ever tried
 
 
 def answered_from_box(log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: np.ndarray, begins: np.ndarray) -> Result:
@@ -43,17 +42,18 @@ def answered_from_box(log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: 
     learner = LinearCertaintyEquivalence()
     choice = learner.choose(data)
     answers = learner.answers(data, choice)
+    here = np.stack(targets.each(log.observation), axis=-1)
+    doubt = Doubt.of(data, here, answers.fit.within.width)
+    answers = replace(answers, doubt=doubt)
     points = data.observation[np.sort(np.random.default_rng(7).choice(n, min(POINTS, n), replace=False))]
     pi = targets(points)
     values, errors = answers.values(points, pi)
     visits = np.zeros((len(points), log.actions), np.int64)
     np.add.at(visits, (nearest(data.observation, points), data.action), 1)
-    here = np.stack(targets.each(log.observation), axis=-1)
-    support = _support(data, here, log.actions)[targets.member]
     experiment: dict[str, Any] = {"environment": "a log", "learner": repr(learner), "steps": n}
-    experiment["support"] = dict(zip(reader.names, support.tolist(), strict=True))
-    if missed := unresolved(choice, reader.names):
-        experiment["not_resolved"] = missed
+    experiment["support"] = dict(zip(reader.names, doubt.support.tolist(), strict=True))
+    notes = {"not_resolved": unresolved(data, choice, reader.names), "inputs": left_out(choice, size)}
+    experiment |= {name: note for name, note in notes.items() if note}
     if log.behaviour_prob is not None:
         ratio = here[np.arange(n), data.action][:, targets.member] / log.behaviour_prob[:, None]
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / n
@@ -75,11 +75,3 @@ def answered_from_box(log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: 
         experiment=experiment,
         predictor=LinearPredictor((answers,), points, spec, targets),
     )
-
-
-def _support(data: Transitions, pi: np.ndarray, actions: int) -> np.ndarray:
-    """The share of each policy's choices, over the log, whose action was ever tried in the same cell, [policy]."""
-    cell = Cells.of(data.observation, CELLS)(data.observation)
-    tried = np.zeros((cell.max() + 1, actions), bool)
-    tried[cell, data.action] = True
-    return (pi * tried[cell][:, :, None]).sum(axis=1).mean(axis=0)

@@ -1,8 +1,9 @@
-"""Logs in the forms that people have them: columns, data frames, lists of rows, and episodes with one more observation."""
+"""Logs in the forms that people have them: columns, data frames, rows, and episodes with one more observation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,47 +15,92 @@ RENAMED = {  # the names of Minari and of other collections of episodes
     "actions": "action",
     "rewards": "reward",
     "terminations": "terminated",
+    "terminals": "terminated",
     "truncations": "truncated",
+    "timeouts": "truncated",
     "next_observations": "next_observation",
 }
+INFOS = "infos"  # of an episode: further columns, with one more entry if the reset's come first
+FORMS = "give a mapping of columns, a data frame, or a list of rows or episodes"
 
 
 def as_columns(table: Any) -> Mapping[str, Any]:
-    """A mapping of columns from a mapping, a data frame, a list of rows (mappings), or a list of episodes.
+    """A mapping of columns from a mapping, a data frame, rows (mappings), or episodes; rows and episodes in any iterable.
 
     An episode is a mapping, or an object with fields, that has observations, actions, rewards and terminations; its
-    observations may be one more than its actions, the last one being what followed the last action.
+    observations may be one more than its actions, the last one being what followed the last action.  Columns `observation_0`,
+    `observation_1`, ... are the numbers of an observation.
     """
-    if isinstance(table, list | tuple) and table:
-        if isinstance(table[0], Mapping) and np.ndim(table[0].get("action", table[0].get("actions", ()))) == 0:
-            return {name: _stacked([row[name] for row in table], name) for name in table[0]}
-        episodes = [_transitions(_fields(episode)) for episode in table]
-        return {name: np.concatenate([np.asarray(e[name]) for e in episodes]) for name in episodes[0]}
     if hasattr(table, "columns") and hasattr(table, "items"):  # a data frame
-        return {str(name): _stacked(list(column), str(name)) for name, column in table.items()}
-    if not isinstance(table, Mapping) and hasattr(table, "observations"):
-        table = _fields(table)
-    if not isinstance(table, Mapping):
-        raise InputError(f"log: {type(table).__name__} is not a log; give a mapping of columns, a data frame or a list of rows.")
-    return _transitions(table)
+        return _transitions({str(name): _stacked(list(column), str(name)) for name, column in table.items()})
+    if isinstance(table, Mapping):
+        return _transitions(table)
+    if hasattr(table, "observations"):  # a single episode
+        return _transitions(_fields(table))
+    if not isinstance(table, Iterable) or isinstance(table, str | np.ndarray):
+        raise InputError(f"log: {type(table).__name__} is not a log; {FORMS}.")
+    parts = list(table)
+    if not parts:
+        raise InputError(f"log: is empty; {FORMS}.")
+    if isinstance(parts[0], Mapping) and np.ndim(parts[0].get("action", parts[0].get("actions", ()))) == 0:
+        names = _same_names(parts, "row")
+        return _transitions({name: _stacked([row[name] for row in parts], name) for name in names})
+    episodes = [_transitions(_fields(part)) for part in parts]
+    names = _same_names(episodes, "episode")
+    return {name: _joined([np.asarray(episode[name]) for episode in episodes], name) for name in names}
+
+
+def _same_names(parts: Sequence[Mapping[str, Any]], what: str) -> list[str]:
+    """The names of the columns, which all parts must have."""
+    for k, part in enumerate(parts):
+        for name in parts[0]:
+            if name not in part:
+                raise InputError(f"log: {what} {k} has no {name!r}, which {what} 0 has; give all of them the same columns.")
+    return list(parts[0])
 
 
 def _fields(episode: Any) -> Mapping[str, Any]:
     """An episode's columns."""
     if isinstance(episode, Mapping):
         return episode
-    return {name: getattr(episode, name) for name in RENAMED if getattr(episode, name, None) is not None}
+    return {name: found for name in (*RENAMED, INFOS) if (found := getattr(episode, name, None)) is not None}
 
 
 def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """Columns with one entry per transition, under their names here."""
+    table = _numbered(table)
     if not any(name in table for name in RENAMED) or "observation" in table:
         return table
     out = {RENAMED.get(name, name): column for name, column in table.items() if column is not None}
-    seen = np.asarray(out.get("observation", ()))
-    if "next_observation" not in out and len(seen) == len(out.get("action", ())) + 1:
+    for name in ("observation", "next_observation"):
+        if isinstance(out.get(name), Mapping):
+            raise InputError(f"{name}: is a mapping; join its parts into one array with a row per step.")
+    steps, seen = len(out.get("action", ())), np.asarray(out.get("observation", ()))
+    if "next_observation" not in out and len(seen) == steps + 1:
         out |= {"observation": seen[:-1], "next_observation": seen[1:]}
+    infos = out.pop(INFOS, None)
+    if isinstance(infos, Mapping):
+        out |= {name: np.asarray(column)[-steps:] for name, column in infos.items() if _per_step(column, steps)}
+    if "next_observation" not in out and "observation" in out:
+        raise InputError(
+            f"observations: there are {len(seen)} for {steps} actions; give next_observations, or per episode one more than actions."
+        )
     return out
+
+
+def _per_step(column: Any, steps: int) -> bool:
+    """Whether an info has an entry per step, or one more."""
+    return steps > 0 and not isinstance(column, Mapping) and np.ndim(column) > 0 and len(column) in (steps, steps + 1)
+
+
+def _numbered(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns, with observation_0, observation_1, ... joined into one."""
+    out = dict(table)
+    for name in ("observation", "next_observation"):
+        own = sorted((int(key.rsplit("_", 1)[1]), key) for key in table if re.fullmatch(rf"{name}_\d+", key))
+        if own and name not in table:
+            out[name] = np.stack([np.asarray(out.pop(key), float) for _, key in own], axis=1)
+    return out if len(out) != len(table) else table
 
 
 def _stacked(column: list[Any], name: str) -> np.ndarray:
@@ -62,3 +108,12 @@ def _stacked(column: list[Any], name: str) -> np.ndarray:
         return np.stack([np.asarray(entry) for entry in column])
     except ValueError:
         raise InputError(f"{name}: its entries have different shapes; give the same number of values in each row.") from None
+
+
+def _joined(columns: list[np.ndarray], name: str) -> np.ndarray:
+    try:
+        return np.concatenate(columns)
+    except ValueError:
+        raise InputError(
+            f"{name}: its entries differ in shape between episodes; give the same number of values in each."
+        ) from None

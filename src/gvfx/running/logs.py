@@ -108,8 +108,8 @@ def _numbers(column: np.ndarray, name: str) -> np.ndarray:
     if column.dtype.kind not in "fiub":
         raise InputError(f"{name}: holds {column.dtype}, not numbers; give one row of numbers per transition.")
     column = column.reshape(len(column), -1).astype(float)
-    if not np.isfinite(column).all():
-        raise InputError(f"{name}: holds nan or infinity; give finite numbers.")
+    if not (np.abs(column) < np.finfo(np.float32).max).all():
+        raise InputError(f"{name}: holds nan, infinity or a number beyond single precision; give finite numbers.")
     return column
 
 

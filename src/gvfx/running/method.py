@@ -86,7 +86,7 @@ def network_behaviour() -> Behaviour:
 
 
 def network_learner(questions: Sequence[GVF], steps: int) -> Deep:
-    """For networks in environments: a replay buffer that holds the run, a decreasing rate, intervals from five heads."""
+    """For networks in environments: a replay buffer that holds the run, a decreasing rate, the spread of five heads."""
     replay = _replay(steps, 16)
     return Deep(rate_q=3e-3, rate_m=3e-3, m_every=16, final_rate=0.03, heads=5, **replay)
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
 
 from gvfx.errors import InputError
 from gvfx.learners.half_samples import FREEDOM, Answers
+from gvfx.learners.limits import Range
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
+ERROR_BARS = {  # what a summary says of each kind
+    "asymptotic": "95 % intervals (asymptotic)",
+    "half-samples": "95 % intervals (half-samples)",
+    "spread": "none; spread, the disagreement of the networks' heads, is not an interval",
+    "none": "none",
+}
 LIMIT = 10.0  # scaled observations are clipped here, against outliers not seen when the scales were found
 
 
@@ -59,13 +66,15 @@ class QNetwork:
     biases: tuple[np.ndarray, ...]
     frequencies: np.ndarray
     actions: int
+    within: Range | None = None  # the possible answers; None: not known
 
     def values(self, vectors: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions [gvf, n] at observations [n, o] whose target policies are pi [n, action, gvf], and their standard
-        errors: the spread of the bootstrapped heads, or empty if there are none."""
+        """Predictions [gvf, n] at observations [n, o] whose target policies are pi [n, action, gvf], and the spread of the
+        bootstrapped heads, or empty if there are none."""
         gvfs = len(self.scales.unit)
         q = np.asarray(self._network(gvfs)(self.scales.scaled(vectors)), float)  # [n, action, (1 + heads) * gvf]
         v = np.einsum("nahi,nai->hin", q.reshape(*q.shape[:2], -1, gvfs), pi) * self.scales.unit[:, None]
+        v = v if self.within is None else self.within.clipped(v.swapaxes(1, 2)).swapaxes(1, 2)
         return v[0], v[1:].std(axis=0, ddof=1) if len(v) > 2 else np.empty(0)
 
     def _network(self, gvfs: int) -> Any:
@@ -75,11 +84,11 @@ class QNetwork:
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
         own = {"frequencies": self.frequencies, "actions": np.array(self.actions)}
-        return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), **own}
+        return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), **own, **_of_range(self.within)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> QNetwork:
-        return cls(_scales(arrays), *_layers(arrays), arrays["frequencies"], int(arrays["actions"]))
+        return cls(_scales(arrays), *_layers(arrays), arrays["frequencies"], int(arrays["actions"]), _range(arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +99,7 @@ class TwinQNetworks:
     weights: tuple[np.ndarray, ...]
     biases: tuple[np.ndarray, ...]
     least: bool  # predict the minimum of the twins, not their mean
+    within: Range | None = None  # the possible answers; None: not known
 
     def values(self, vectors: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions [gvf, n] at observations [n, o], the means over actions [n, draw, gvf, a] of each GVF's policy; and an
@@ -103,15 +113,17 @@ class TwinQNetworks:
         depth = len(self.weights) // 2
         twins = [_heads(self.weights[k : k + depth], self.biases[k : k + depth]) for k in (0, depth)]
         said = np.stack([np.asarray(twin(x), float) for twin in twins])
-        return (said.min(axis=0) if self.least else said.mean(axis=0)) * self.scales.unit
+        out = (said.min(axis=0) if self.least else said.mean(axis=0)) * self.scales.unit
+        return out if self.within is None else self.within.clipped(out)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
-        return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), "least": np.array(self.least)}
+        own = {"least": np.array(self.least), **_of_range(self.within)}
+        return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), **own}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TwinQNetworks:
-        return cls(_scales(arrays), *_layers(arrays), bool(arrays["least"]))
+        return cls(_scales(arrays), *_layers(arrays), bool(arrays["least"]), _range(arrays))
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks | Answers:
@@ -151,6 +163,14 @@ def _scales(arrays: Mapping[str, np.ndarray]) -> Scales:
     return Scales(**{f.name: arrays[f.name] for f in fields(Scales)})
 
 
+def _of_range(within: Range | None) -> dict[str, np.ndarray]:
+    return {} if within is None else {"range": np.stack(within)}
+
+
+def _range(arrays: Mapping[str, np.ndarray]) -> Range | None:
+    return Range(*arrays["range"]) if "range" in arrays else None
+
+
 # --- predictors ------------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +182,11 @@ class Predictor(ABC):
     no_intervals: str  # the error message if standard errors are missing
 
     freedom: int = 0  # degrees of freedom of the standard errors; 0: many
+
+    @property
+    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
+        """Where standard errors come from, if there are any."""
+        return "half-samples" if self.freedom else "asymptotic"
 
     def quantile(self, tail: float) -> float:
         """The number of standard errors beyond which an error lies with probability `tail` on either side."""
@@ -191,7 +216,10 @@ class TablePredictor(Predictor):
 
     first_state: int = 0
     freedom: int = 0
-    no_intervals = "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence()."
+    no_intervals = (
+        "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence(), or with continuous observations "
+        "gvfx.LinearCertaintyEquivalence()."
+    )
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         states = np.asarray(_without_info(observation))
@@ -212,7 +240,14 @@ class NetworkPredictor(Predictor):
     points: np.ndarray | None = None
     spec: BoxSpec | None = None  # of the environment; not stored
     targets: Targets | Gaussians | None = None  # the questions' policies; not stored
-    no_intervals = "intervals: these networks have no bootstrapped heads; use gvfx.Deep(heads=10)."
+    no_intervals = (
+        "intervals: networks have none; use gvfx.LinearCertaintyEquivalence(), or result.spread() of gvfx.Deep(heads=5) for a "
+        "rough idea."
+    )
+
+    @property
+    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
+        return "spread"
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.spec is None or self.targets is None:
@@ -231,12 +266,16 @@ class LinearPredictor(NetworkPredictor):
     freedom: int = FREEDOM
     no_intervals = "intervals: half-samples were not fitted; use gvfx.LinearCertaintyEquivalence(intervals=True)."
 
+    @property
+    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
+        return "half-samples"
+
 
 @dataclass(frozen=True, eq=False)
 class CriticPredictor(NetworkPredictor):
     """Twin critics for Box actions: one pair per seed."""
 
-    no_intervals = "intervals: not available with Box actions; run several seeds and see rows() for their spread."
+    no_intervals = "intervals: not available with Box actions; run several seeds and see rows() for their standard error."
 
     def action_values(self, observation: Any, action: Any) -> np.ndarray:
         if not isinstance(self.spec, BoxActionSpec):

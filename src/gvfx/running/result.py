@@ -14,7 +14,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
-from gvfx.running.predictor import Predictor, TablePredictor
+from gvfx.running.predictor import ERROR_BARS, Predictor, TablePredictor
 from gvfx.running.record import Part
 from gvfx.running.story import PLUS_MINUS, until_line
 from gvfx.tensors import pack
@@ -23,7 +23,16 @@ from gvfx.types import Described
 if TYPE_CHECKING:
     import pandas
 
-SAID = ("environment", "behaviour", "learner", "chosen", "kept", "failed", "run")  # parts of an experiment shown in a summary
+SAID = (
+    "environment",
+    "behaviour",
+    "learner",
+    "chosen",
+    "inputs",
+    "kept",
+    "failed",
+    "run",
+)  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 STOPS = ("stopped", "bounds", "reached")  # with a stopping rule
@@ -40,7 +49,7 @@ class Snapshot:
     visits: np.ndarray  # [seed, state, action]; for Box actions [seed, state, question whose policy was followed, or none]
     behaviour: np.ndarray  # likewise
     levels: np.ndarray  # [seed, gvf] drifting cumulants
-    standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, if the learner has them
+    standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, if the learner has them (or their spread)
     policies: np.ndarray | None = None  # [seed, gvf, state, action] target policies, if some were found during the run
 
 
@@ -61,7 +70,7 @@ class Result:
     mse_outside: np.ndarray | None = None  # [seed, t, gvf] continuous grid: cells outside the goals' discs
     actors: np.ndarray | None = None  # [seed, weight] continuous actions: the behaviour's actor at the end (not saved)
     critics: np.ndarray | None = None  # [seed, weight] likewise: the twins of M at the end, if the behaviour chooses by them
-    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error, if the truth is not known
+    expected: np.ndarray | None = None  # [seed, t, gvf] estimated squared error (squared spread), if the truth is not known
     experiment: Described = field(default_factory=dict)
     models: tuple[Empirical, ...] = ()  # one per seed: the evidence at the end, if the run kept it (not saved)
     stopped: np.ndarray | None = None  # [seed] steps done, with a stopping rule
@@ -146,6 +155,7 @@ class Result:
         predicted, error = self.values.mean(axis=0), standard_error(self.values)
         truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
         between = self.intervals() if self.has_intervals else np.full((*predicted.shape, 2), np.nan)
+        spread = self.spread() if self.error_bars == "spread" else None
         return [
             {
                 "question": name,
@@ -156,6 +166,7 @@ class Result:
                 "high": float(between[i, s, 1]) if np.isfinite(between[i, s, 1]) else None,
                 "truth": None if np.isnan(truth[i, s]) else float(truth[i, s]),
                 "visits": int(visits[s]),
+                **({"spread": float(spread[i, s])} if spread is not None else {}),
             }
             for i, name in enumerate(self.names)
             for s in range(predicted.shape[1])
@@ -171,9 +182,19 @@ class Result:
         return np.array([told[name] for name in self.names]) if told else None
 
     @property
+    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread", "none"]:
+        """Of which kind the error bars are.
+
+        asymptotic and half-samples (with continuous observations): intervals; spread: the disagreement of networks' heads,
+        which is not an interval; none.
+        """
+        some = self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
+        return self.predictor.error_bars if some else "none"
+
+    @property
     def has_intervals(self) -> bool:
         """Whether `intervals` is available."""
-        return self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
+        return self.error_bars in ("asymptotic", "half-samples")
 
     def to_dataframe(self) -> pandas.DataFrame:
         """`rows` as a pandas DataFrame."""
@@ -191,12 +212,13 @@ class Result:
         kept = [f"{k} {v}" for k, v in self.experiment.items() if k in SAID]
         steps, seeds = self.snapshots[-1].step, len(self.seeds)
         lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
-        lines.append(self._spent(spent))
+        lines += [self._spent(spent), f"error bars: {ERROR_BARS[self.error_bars]}"]
         if self.stopped is not None and self.bounds is not None and self.reached is not None and "target" in self.experiment:
             lines.append(until_line(float(str(self.experiment["target"])), self.stopped, self.bounds, self.reached))
         chance = self.unseen
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
+        spread = self.spread() if self.error_bars == "spread" else None
         width = max(map(len, self.names))
         supports: Any = self.experiment.get("support", {})
         missed: Any = self.experiment.get("not_resolved", {})
@@ -210,6 +232,7 @@ class Result:
                 line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
             if chance is not None:
                 line += f", chance of the unseen {chance[i]:.2g}"
+            line += f", spread {spread[i] @ share:.2g}" if spread is not None else ""
             support = supports.get(name, 1.0)
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             line += f", {missed[name]}" if name in missed else ""
@@ -261,16 +284,18 @@ class Result:
         method: Literal["asymptotic", "bootstrap"] = "asymptotic",
         draws: int = 200,
     ) -> np.ndarray:
-        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (for networks:
-        at all points); needs CertaintyEquivalence, or Deep with heads.
+        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (or points);
+        needs CertaintyEquivalence or LinearCertaintyEquivalence.
 
-        asymptotic: the delta method; for networks, the spread of their bootstrapped heads.
+        asymptotic: the delta method; with continuous observations, half-samples.
         bootstrap: `draws` runs of the estimated world; not available for loaded results.
         Infinite if a prediction depends on an action that was never tried, may rest on states that were never seen
         (docs/unseen.md), or is about a cumulant that has only ever been 0.
         """
         if not 0 < level < 1:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+        if self.error_bars == "spread":
+            raise InputError(self.predictor.no_intervals)
         tail = (1 - level) / 2
         values, errors = self.values, self._standard_errors()
         if observation is not None and (errors.size or self.points is not None):
@@ -293,6 +318,19 @@ class Result:
         else:
             raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
         return out
+
+    def spread(self, observation: object = None) -> np.ndarray:
+        """The standard deviation of the predictions of networks' bootstrapped heads, [gvf] at an observation or [gvf, point].
+
+        A rough idea of what another sample of the transitions would change.  It is not an interval: what all heads miss
+        together it does not show.
+        """
+        if self.error_bars != "spread":
+            raise InputError("spread: only networks with bootstrapped heads have one; use gvfx.Deep(heads=5).")
+        errors = self._standard_errors()
+        if observation is not None:
+            errors = self.predictor.at(observation, self.values, errors)[1]
+        return np.sqrt((errors**2).mean(axis=0))
 
     def _standard_errors(self) -> np.ndarray:
         kept = self.snapshots[-1].standard_errors

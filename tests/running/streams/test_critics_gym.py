@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from helpers.environments import BREAKS, Clock, broken
 from scipy import stats
 
 import gvfx
+from gvfx.learners.limits import Range
 from gvfx.questions.reader import Gaussians
 from gvfx.report.answers import write_answers
 from gvfx.running.backends import open_backend
@@ -79,6 +82,19 @@ def test_known_values_are_found(answered):
     np.testing.assert_allclose(begun[0], x**2 + GAMMA * (P * (0.8 * x + 0.5) ** 2 + R), atol=0.3)  # up to 0.24 on three seeds
     assert begun[2, 0] == pytest.approx(1, abs=0.05)
     assert result.variances.shape == (1, 3, 64) and (result.variances > 0).all()
+
+
+def test_answers_stay_within_what_the_cumulants_allow(answered):
+    result, _ = answered
+    (network,) = result.predictor.networks
+    plain = replace(network, within=None)
+    draws = result.predictor.targets(SEEN)
+    free = plain.values(SEEN, draws)[0]
+    low, high = np.quantile(free, [0.3, 0.7], axis=1)
+    found = replace(network, within=Range(low, high)).values(SEEN, draws)[0]
+    assert (found >= low[:, None] - 1e-9).all() and (found <= high[:, None] + 1e-9).all() and np.abs(found - free).max() > 0.1
+    inside = network.within.clipped(plain.at(SEEN, draws[:, 0, 0]))
+    np.testing.assert_array_equal(network.at(SEEN, draws[:, 0, 0]), inside)
 
 
 def test_what_a_result_tells_and_keeps(answered, tmp_path):

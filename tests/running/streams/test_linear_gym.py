@@ -128,7 +128,7 @@ def test_checkpoints_of_a_finished_run_give_its_result_again(tmp_path):
 
 def test_designs_on_cells_plan_and_other_behaviours_run_too():
     for behaviour in (gvfx.OptimalDesign(first=100), gvfx.GVFExplorer(), gvfx.RoundRobin(), gvfx.Mixture()):
-        stream = driven(backend(behaviour=behaviour))
+        stream = driven(backend(behaviour=behaviour, steps=1100), steps=1100)
         mu = stream.probabilities(stream.data.observation[:20], np.full((20, 2, 2), 0.5))
         assert np.allclose(mu.sum(axis=1), 1)
         assert len(np.unique(stream.agent.cells(stream.data.observation))) > (1 if behaviour.needs_variance else 0)
@@ -150,7 +150,7 @@ def test_intervals_predictions_and_saved_results(tmp_path):
     between = result.intervals(np.array([0.0, 0.0], np.float32))
     assert (between[:, 0] <= result.predict(np.array([0.0, 0.0], np.float32))).all()
     narrow, wide = (np.diff(result.intervals(level=level)).mean() for level in (0.5, 0.95))
-    assert wide / narrow == pytest.approx(2.4469 / 0.71756, rel=1e-3)  # Student's t with 6 degrees of freedom
+    assert wide / narrow == pytest.approx(2.7764 / 0.74070, rel=1e-3)  # Student's t with 4 degrees of freedom
     result.save(tmp_path / "result")
     again = gvfx.load(tmp_path / "result", Walk(), QUESTIONS)
     assert np.allclose(again.intervals(), result.intervals(), atol=1e-5)
@@ -158,9 +158,9 @@ def test_intervals_predictions_and_saved_results(tmp_path):
 
 
 def test_a_run_stops_once_its_error_is_known_to_be_small():
-    result = gvfx.evaluate(Timeless(), QUESTIONS[:1], steps=20_000, evaluate_every=20_000, until=gvfx.error_below(0.5))
+    result = gvfx.evaluate(Timeless(), QUESTIONS[:1], steps=20_000, evaluate_every=20_000, until=gvfx.error_below(3.0))
     assert result.stopped[0] < 20_000
-    assert result.bounds[0] < 0.5
+    assert result.bounds[0] < 3.0
 
 
 @pytest.mark.parametrize(("change", "said"), BREAKS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ from helpers.networks import Adam, forward, gradients, numpy_network
 from helpers.reference import Scales as PlainScales
 
 import gvfx
+from gvfx.report.answers import page_of
 from gvfx.rng import BEHAVIOUR, seed_streams, uniform
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Plan
@@ -129,13 +132,19 @@ def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
         Ticks(True, kind), question, gvfx.Uniform(), QUICK, steps=2400, evaluate_every=1200, save=tmp_path / "a.gvfx"
     )
     assert ended.predict(start)[0] == pytest.approx(1 + 0.5 * (1 + 0.5 * 1.5), abs=0.03)
-    low, high = ended.intervals(start)[0]
-    assert low < ended.predict(start)[0] < high < low + 0.5
+    assert 0 < ended.spread(start)[0] < 0.15
+    assert ended.error_bars == "spread" and not ended.has_intervals and "spread" in ended.summary()
+    with pytest.raises(gvfx.InputError, match=r"^intervals: networks have none; use gvfx.LinearCertaintyEquivalence\(\)"):
+        ended.intervals(start)
     cut = gvfx.evaluate(Ticks(False, kind), question, gvfx.Uniform(), QUICK, steps=2400, evaluate_every=2400)
     assert cut.predict(start)[0] > ended.predict(start)[0] + 0.02  # what lies beyond the cut counts
+    page = page_of(ended, tmp_path / "a.gvfx")
+    assert page.sections[1].items[0].columns == ["at", "prediction", "spread", "visits"]
+    assert "networks give no intervals" in page.summary.headline and page.facts["error bars"] == "spread"
     back = gvfx.load(tmp_path / "a.gvfx", Ticks(True, kind), question)
     np.testing.assert_array_equal(back.predict(start), ended.predict(start))
-    np.testing.assert_array_equal(back.intervals(), ended.intervals())
+    np.testing.assert_array_equal(back.spread(start), ended.spread(start))
+    assert back.rows()[0]["spread"] > 0 and back.rows()[0]["low"] is None
     assert len(back.rows()) == len(back.points) and back.summary() == ended.summary() and back.expected.shape == (1, 2, 1)
     with pytest.raises(gvfx.InputError, match="^questions: a stored result"):
         gvfx.load(tmp_path / "a.gvfx").predict(start)
@@ -201,8 +210,11 @@ def test_failures_are_named_and_what_was_learned_is_kept(change, words, tmp_path
     ("options", "words"),
     [
         ({"learner": gvfx.ExpectedSarsa()}, "^learner: ExpectedSarsa needs Discrete"),
-        ({"behaviour": gvfx.OptimalDesign()}, "^behaviour: OptimalDesign runs on tables only"),
-        ({"until": gvfx.error_below(0.1)}, "^until"),
+        (
+            {"learner": QUICK, "behaviour": gvfx.OptimalDesign()},
+            "^behaviour: OptimalDesign runs on tables and linear features only",
+        ),
+        ({"learner": QUICK, "until": gvfx.error_below(0.1)}, "^until"),
     ],
 )
 def test_what_does_not_fit_is_named(options, words):
@@ -256,3 +268,37 @@ def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour, m_output):
     each = zip(pi[:, :, run.targets.member], m, value[..., 0], strict=True)
     theirs = [rule.probabilities(state, 100, *one) for one in each]
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_answers_stay_within_what_the_cumulants_allow(tmp_path):
+    """A reward of 1 in every step is worth 1 to 2 at a discount of 0.5, whatever an untrained network says."""
+    wild = gvfx.Deep(**{**QUICK.__dict__, "rate_q": 0.3, "learning_starts": 100})
+    question = [gvfx.GVF(HALF, gvfx.Reward(), 0.5, name="r")]
+    result = gvfx.evaluate(Ticks(), question, gvfx.Uniform(), wild, steps=200, save=tmp_path / "wild.gvfx")
+    network = result.predictor.networks[0]
+    points = np.linspace(0, 1, 200, dtype=np.float32)[:, None]
+    pi = np.full((200, 2, 1), 0.5)
+    plain = replace(network, within=None).values(points, pi)[0]
+    assert (plain < 1).any() or (plain > 2).any()
+    assert np.array_equal(result.predict(points), plain.clip(1, 2))
+    assert np.array_equal(gvfx.load(tmp_path / "wild.gvfx", Ticks(), question).predict(points), result.predict(points))
+
+
+def test_the_range_holds_the_transitions_that_were_not_learned_from_too():
+    run = open_backend(Walk(), QUESTIONS, gvfx.Uniform(), QUICK, plan=Plan.checked(400, None, ()))
+    stream = run.begin(0)
+    stream.start()
+    assert stream.within() is None
+    for t in (60, 171, 300):  # before learning starts, and with rows that wait
+        stream.advance(t)
+        rows = stream.kept()
+        c = rows[:, run.columns.cumulants].copy()
+        c[: len(rows) - stream.pending] *= stream.scales.unit if stream.learns else 1
+        least, most = c.min(axis=0), c.max(axis=0)
+        found = stream.within()
+        whole = 1 / (1 - np.array([0.9, 0.8, 0.7]))
+        np.testing.assert_allclose(found.low, np.where(least < 0, least * whole, least), rtol=1e-4)
+        np.testing.assert_allclose(found.high, most * whole, rtol=1e-4)
+    again = run.begin(0)
+    again.restore(stream.state())
+    np.testing.assert_array_equal(again.within(), stream.within())

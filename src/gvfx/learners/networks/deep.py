@@ -21,7 +21,7 @@ class Deep(Learner):
     replay:          "uniform" or "prioritised"; `priority` is the TD error that it uses: "q", "m" or "sr".
     alpha, beta:     exponents of prioritised replay; beta grows linearly to 1 within `beta_share` of the run.
     waves:           random waves of the observation added to the networks' inputs (0: the observation alone).
-    heads:           bootstrapped heads per GVF in addition to the main head; their spread gives intervals (0: none).
+    heads:           bootstrapped heads per GVF in addition to the main head; their spread is a rough idea of the error (0: none).
     m_output:        "softplus" of the network, learned by squared errors (Algorithm 1), or "exp": the network gives log M, and
                      errors count relative to M (`relative_loss`), so that small variances are learned too.
     """

@@ -180,7 +180,7 @@ class SteppedCritics(SteppedNetworks):
     def network(self) -> TwinQNetworks:
         twins = self.learning.critics.q
         weights, biases = (tuple(np.asarray(a) for twin in twins for a in getattr(twin, n)) for n in ("weights", "biases"))
-        return TwinQNetworks(self.scales, weights, biases, self.run.learner.aggregate == "min")
+        return TwinQNetworks(self.scales, weights, biases, self.run.learner.aggregate == "min", self.within())
 
     def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         run, draws = self.run, self.run.points_draws

@@ -16,6 +16,7 @@ from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged
+from gvfx.learners.limits import Range
 from gvfx.learners.networks import replay as memory
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
@@ -89,6 +90,8 @@ class SteppedNetworks(Stream):
         self.early: list[np.ndarray] = []  # transitions [lane, column] from before learning starts
         self.rows = np.zeros((together + lanes, run.width), np.float32)
         self.pending = 0  # rows collected for the next call
+        gvfs = len(run.names)
+        self.extremes = np.stack([np.full(gvfs, np.inf), np.full(gvfs, -np.inf), np.zeros(gvfs)])  # of the rows learned from
         self.losses: Any = None
 
     def start(self) -> None:
@@ -114,6 +117,7 @@ class SteppedNetworks(Stream):
         c, block = self.run.columns, self.run.block
         rows = np.concatenate(self.early)
         self.scales = Scales.found(rows[:, c.observation], rows[:, c.cumulants], rows[:, c.discounts])
+        self.extremes = self.seen(rows)
         self.renew()
         self.learns, self.early = True, []
         whole = len(rows) // block * block
@@ -132,10 +136,27 @@ class SteppedNetworks(Stream):
 
     def absorb(self) -> None:
         """Learn from the first `together` pending rows."""
+        self.extremes = self.seen(self.rows[: self.together])
         rows, self.pending = self.scaled(self.rows[: self.together]), self.pending - self.together
         self.absorb_rows(rows)
         self.rows[: self.pending] = self.rows[self.together : self.together + self.pending]
         self.renew()
+
+    def seen(self, rows: np.ndarray) -> np.ndarray:
+        """The smallest and largest cumulants and the largest discounts so far [3, gvf], with those of further rows."""
+        c, (least, most, largest) = self.run.columns, self.extremes
+        cumulants, discounts = rows[:, c.cumulants], rows[:, c.discounts]
+        return np.stack([
+            np.minimum(least, cumulants.min(axis=0, initial=np.inf)),
+            np.maximum(most, cumulants.max(axis=0, initial=-np.inf)),
+            np.maximum(largest, discounts.max(axis=0, initial=0.0)),
+        ])  # fmt: skip
+
+    def within(self) -> Range | None:
+        """The possible answers, from all transitions so far; None before the first."""
+        waiting = self.rows[: self.pending] if self.learns else np.concatenate(self.early) if self.early else self.rows[:0]
+        seen = self.seen(waiting)
+        return Range.allowed(*seen) if np.isfinite(seen).all() else None
 
     # --- measuring ---------------------------------------------------------------------------------------------------
 
@@ -211,7 +232,7 @@ class SteppedNetworks(Stream):
             arrays[f"generator:{k}"] = generator_state(generator)
         arrays["counts"] = np.array([self.t, self.done, self.stepper.episode, self.learns, self.pending], np.int64)
         arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
-        arrays["rows"] = self.rows[: self.pending]
+        arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes}
         arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)
         return arrays if run.points is None else arrays | {"points": run.points}
 
@@ -223,7 +244,7 @@ class SteppedNetworks(Stream):
         self.t, self.done, self.stepper.episode, learns, self.pending = (int(n) for n in arrays["counts"])
         self.learns = bool(learns)
         self.scales = Scales(arrays["centre"].copy(), arrays["spread"].copy(), arrays["unit"].copy())
-        self.rows[: self.pending] = arrays["rows"]
+        self.rows[: self.pending], self.extremes = arrays["rows"], arrays["extremes"].copy()
         self.early = [arrays["early"].copy()] if len(arrays["early"]) else []
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())

@@ -168,7 +168,7 @@ class SteppedLinear(LinearStream):
         if not tables:
             if self._expected is None or self.t > GROWN * self._expected[0]:
                 errors = self.answers(False, True)[0].values(*self.at_points())[1]
-                self._expected = (self.t, expected_error(errors, gvfs))
+                self._expected = (self.t, _expected(errors, gvfs))
             return [Measurement(expected=self._expected[1])]
         if run.points is None:
             run.show_at(self.at_points()[0])
@@ -179,7 +179,7 @@ class SteppedLinear(LinearStream):
         np.add.at(visits, (nearest(seen.observation, points), seen.action), 1)
         return [
             Measurement(
-                expected=expected_error(errors, gvfs),
+                expected=_expected(errors, gvfs),
                 values=values,
                 variances=EMPTY,
                 visits=visits,
@@ -190,8 +190,9 @@ class SteppedLinear(LinearStream):
 
     def outcome(self, k: int) -> dict[str, Any]:
         out = super().outcome(k)
-        if self.unresolved:
-            self.run.said["not_resolved"] = self.unresolved
+        earlier: dict[str, str] = self.run.said.get("not_resolved", {})  # of other seeds
+        self.notes["not_resolved"] = earlier | self.notes["not_resolved"]
+        self.run.said |= {name: note for name, note in self.notes.items() if note}
         if self.agent.kept.used[1] > self.run.learner.capacity:
             self.run.said["kept"] = f"a random {self.run.learner.capacity:,} of {int(self.agent.kept.used[1]):,} transitions"
         return out
@@ -210,6 +211,12 @@ class SteppedLinear(LinearStream):
         self.done, self.stepper.episode = (int(n) for n in arrays["episodes"])
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())
+
+
+def _expected(errors: np.ndarray, gvfs: int) -> np.ndarray:
+    """The expected squared errors [gvf] from standard errors [gvf, point]; NaN where none of them is finite."""
+    some = np.isfinite(errors).any(axis=-1) if errors.size else False
+    return np.where(some, expected_error(errors, gvfs), np.nan)
 
 
 def nearest(observations: np.ndarray, points: np.ndarray) -> np.ndarray:

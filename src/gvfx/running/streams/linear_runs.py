@@ -18,7 +18,7 @@ from gvfx.features.cells import Cells
 from gvfx.features.kernel import Kernel
 from gvfx.kernel import Sizes
 from gvfx.learners.half_samples import Answers
-from gvfx.learners.linear import LinearCertaintyEquivalence, unresolved
+from gvfx.learners.linear import LinearCertaintyEquivalence, left_out, unresolved
 from gvfx.learners.selection import Choice
 from gvfx.questions.cumulants import Constant
 from gvfx.questions.gvf import GVF, Stacked, expand, question_names, stack
@@ -203,7 +203,8 @@ class LinearStream(Stream):
 
     def outcome(self, k: int) -> dict[str, Any]:
         found, choice = self.answers(True, True)
-        self.unresolved = unresolved(choice, self.run.names)
+        self.notes: dict[str, Any] = {"not_resolved": unresolved(self.data, choice, self.run.names)}
+        self.notes["inputs"] = left_out(choice, self.run.size)
         return {"network": found}
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
@@ -218,10 +219,7 @@ class LinearStream(Stream):
         kept = len(arrays["kept.action"])
         if kept > len(self.agent.kept.action):
             self.agent = self.agent._replace(kept=with_room(self.agent.kept, kept))
-        cells = self.agent.cells
-        scaling = type(cells.scaling)(*(arrays[f"cells.scaling.{name}"].copy() for name in cells.scaling._fields))
-        own = {name: arrays[f"cells.{name}"].copy() for name in ("low", "high", "centres", "inputs")}
-        self.agent = self.agent._replace(cells=Cells(scaling=scaling, side=int(arrays["cells.side"]), **own))
+        self.agent = self.agent._replace(cells=Cells.from_arrays(arrays, "cells."))
         fill(self.agent, arrays)
         chosen = {name[7:]: array for name, array in arrays.items() if name.startswith("choice.")}
         self.choice = Choice.from_arrays(chosen) if chosen else None

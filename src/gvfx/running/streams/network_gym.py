@@ -218,7 +218,7 @@ class SteppedNetwork(SteppedNetworks):
     def network(self) -> QNetwork:
         q = self.learning.q
         weights, biases = (tuple(np.asarray(a) for a in part) for part in (q.weights, q.biases))
-        return QNetwork(self.scales, weights, biases, np.asarray(q.frequencies), self.run.spec.actions)
+        return QNetwork(self.scales, weights, biases, np.asarray(q.frequencies), self.run.spec.actions, self.within())
 
     def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         run = self.run
