@@ -1,4 +1,4 @@
-"""A log of CartPole: what three policies would have done, from episodes that another one recorded; intervals say what is known."""
+"""A log of CartPole: what three policies would do, from episodes that another one recorded; intervals say what is known."""
 
 import gymnasium as gym
 import numpy as np

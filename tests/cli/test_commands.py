@@ -43,6 +43,17 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
     assert [p.name for p in target.parent.iterdir()] == ["out.json"]
 
 
+def test_the_continuous_grid_with_linear_features_stops_and_is_planned(tmp_path):
+    options = ("--learner", "LinearCertaintyEquivalence", "--behaviour", "Uniform", "--seeds", 1, "--save", tmp_path / "a")
+    done = invoke("run", "continuous", *options, "--steps", 10_000, "--evaluate-every", 10_000, "--until", 1e4)
+    assert done.exit_code == 0, done.output
+    assert "stopped after" in done.stdout and "stopped after 10,000" not in done.stdout
+    assert gvfx.load(tmp_path / "a").error_bars == "half-samples"
+    planned = invoke("plan", "continuous", "--pilot", 2000, "--error", 0.5)
+    assert planned.exit_code == 0, planned.output
+    assert "world estimated from 2,000 steps of OptimalDesign" in planned.stdout and "optimum" in planned.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -51,6 +62,11 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["run", "distinct", "--learner", "sarsa"], ["learner", "ExpectedSarsa"]),
         (["run", "distinct", "--behaviour", "SR-lazy"], ["behaviour", "SR-lazy", "SR-greedy"]),
         (["run", "continuous", "--behaviour", "BehaviourPolicySearch"], ["behaviour", "GVFExplorer"]),
+        (["run", "continuous", "--behaviour", "OptimalDesign"], ["behaviour", "GVFExplorer"]),
+        (["run", "continuous", "--learner", "LinearCertaintyEquivalence", "-b", "SR"], ["behaviour", "OptimalDesign"]),
+        (["run", "continuous", "--until", "1"], ["until", "gvfx.LinearCertaintyEquivalence()"]),
+        (["plan", "continuous"], ["pilot", "cells"]),
+        (["plan", "continuous", "--pilot", "100"], ["pilot", "100 steps are too few for 1600 pairs"]),
         (["run", "distinct", "--seeds", "0"], ["seeds"]),
         (["run", "distinct", "--evaluate-every", "0"], ["evaluate_every", "at least 1"]),
         (["run", "distinct", "--every", "0"], ["evaluate_every", "at least 1"]),
@@ -67,7 +83,6 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
         (["bench", "tabulr"], ["bench", "tabular"]),
         (["plan", "same", "--error", "0"], ["error", "above 0"]),
         (["plan", "same", "--pilot", "-3"], ["pilot"]),
-        (["plan", "continuous"], ["world", "finite"]),
         (["demo", "--setting", "x"], ["setting", "distinct"]),
         (["reproduce", "table1", "--seeds", "0"], ["--seeds", "at least 1"]),
         (["train-targets", "walkr", "walk"], ["domain", "walker"]),

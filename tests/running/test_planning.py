@@ -1,13 +1,17 @@
 """What a run will cost: against the error theory in a known world, against the truth after a pilot."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from helpers.environments import WALK_QUESTIONS, Walk
 from helpers.worlds import random_mdp, random_question, two_armed_bandit
 
 import gvfx
 from gvfx import design
 from gvfx.benchmarks.common.hard_worlds import Stepped, current
+from gvfx.experiments.settings.grid import questions as grid_questions
 from gvfx.running.planning import OPTIMUM
+from gvfx.worlds.continuous_grid import paper_grid
 
 SCALED = 1000 * np.arange(18.0).reshape(6, 3)  # cumulants a thousand times larger than the other question's
 
@@ -91,3 +95,26 @@ def test_calibrated_plans_want_a_relative_error(case):
 def test_bad_plans_are_refused(case, options, words):
     with pytest.raises(gvfx.InputError, match=words):
         gvfx.plan(*case, **options)
+
+
+def test_continuous_observations_are_planned_on_cells():
+    costs = gvfx.plan(Walk(), WALK_QUESTIONS[:1], 0.05, pilot=1000, draws=10)
+    assert costs.pilot == 1000
+    assert 0 < costs.bound <= costs[OPTIMUM].steps <= costs["Uniform"].steps < np.inf
+    assert costs[OPTIMUM].behaviour.shape[1] == 2
+
+
+@pytest.mark.parametrize(
+    ("world", "pilot", "said"),
+    [
+        (Walk(), 0, "^pilot: this environment does not expose its transition table"),
+        (Walk(), 20, "^pilot: 20 steps are too few for 800 pairs of a cell and an action"),
+        (paper_grid(), 0, "^pilot: the continuous grid is planned on cells"),
+        (paper_grid(), 100, "^pilot: 100 steps are too few for 1600 pairs"),
+        (gym.make("Pendulum-v1"), 100, "^world: plans need Discrete actions"),
+    ],
+)
+def test_pilots_that_cannot_tell_are_refused(world, pilot, said):
+    questions = grid_questions() if world == paper_grid() else WALK_QUESTIONS[:1]
+    with pytest.raises(gvfx.InputError, match=said):
+        gvfx.plan(world, questions, 0.05, pilot=pilot)

@@ -61,6 +61,14 @@ def run(
         Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
     ] = None,
     workers: options.Workers = None,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            "--until",
+            help="Stop once the mean squared error is known to be below this (learners with intervals).",
+            metavar="ERROR",
+        ),
+    ] = None,
 ) -> None:
     """Run one behaviour and one learner on a setting of the paper."""
     from gvfx.cli.results import result_table
@@ -86,12 +94,17 @@ def run(
             progress=report,
             save=save,
             checkpoint=checkpoint,
+            until=until,
         )
     console = make_console()
     console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
     console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
     console.print(result_table(result, chosen.world))
-    console.print(f"{total * len(result.seeds) / result.seconds.sum():,.0f} steps/s per core")
+    if result.stopped is not None and result.bounds is not None:
+        pairs = zip(result.stopped, result.bounds, strict=True)
+        console.print("stopped after " + ", ".join(f"{n:,} steps (error at most {bound:.3g})" for n, bound in pairs))
+    made = total * len(result.seeds) if result.stopped is None else int(result.stopped.sum())
+    console.print(f"{made / result.seconds.sum():,.0f} steps/s per core")
     if output is not None:
         write_json(output, {"setting": chosen.name, **result.to_json()})
 

@@ -83,7 +83,7 @@ def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
         out |= {name: np.asarray(column)[-steps:] for name, column in infos.items() if _per_step(column, steps)}
     if "next_observation" not in out and "observation" in out:
         raise InputError(
-            f"observations: there are {len(seen)} for {steps} actions; give next_observations, or per episode one more than actions."
+            f"observations: there are {len(seen)} for {steps} actions; give next_observations, or one more than actions."
         )
     return out
 

@@ -29,6 +29,7 @@ from gvfx.running.story import frontier
 from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
 from gvfx.types import Described, Environment
+from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import DiscreteSpec, has_box_actions, is_environment, spec_of
 from gvfx.worlds.world import World
@@ -99,8 +100,9 @@ def plan(
 ) -> Costs:
     """How many steps each behaviour needs until the mean squared error is `error`, in a known world or after a pilot.
 
-    world: an MDP, or a Gymnasium environment with Discrete actions, which needs a pilot unless it exposes its table.  With
-           continuous observations the forecast is about tables of cells of them: linear answers need fewer steps.
+    world: an MDP; or the continuous grid or a Gymnasium environment with Discrete actions, which need a pilot unless they
+           expose their table.  With continuous observations the forecast is about tables of cells of them: linear answers
+           need fewer steps.
     pilot: steps of OptimalDesign from which to estimate the world; 0 treats `world` as known.
     draws: number of simulated runs for the interval.
     calibrate: `error` is the mean of the questions' relative errors, each in units of its mean square value.
@@ -116,8 +118,12 @@ def plan(
         given = known_world(given, questions) or given
         if is_environment(given) and not pilot:
             raise InputError("pilot: this environment does not expose its transition table; give steps to estimate it from.")
-    elif not isinstance(given, MDP):
-        raise InputError(f"world: {type(given).__name__} is not supported; give a finite world or Discrete observations.")
+    elif isinstance(given, ContinuousGrid) and not pilot:
+        raise InputError(
+            "pilot: the continuous grid is planned on cells of it; give steps to estimate them from, such as 50,000."
+        )
+    elif not isinstance(given, MDP | ContinuousGrid):
+        raise InputError(f"world: {type(given).__name__} is not supported; give a finite world, or one with Discrete actions.")
     unseen = 0
     if pilot:
         known = run_pilot(given, questions, pilot, seed, calibrate)
@@ -166,16 +172,21 @@ def check_pilot(data: Empirical, pilot: int) -> None:
 
 
 def run_pilot(
-    world: MDP | Environment, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False
+    world: MDP | ContinuousGrid | Environment, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False
 ) -> Empirical:
     """The evidence of OptimalDesign after a number of steps; with continuous observations, on cells of them."""
     learner: CertaintyEquivalence | LinearCertaintyEquivalence
     once, learner = Plan.checked(steps, steps, ()), CertaintyEquivalence()
-    if is_environment(world) and not isinstance(spec_of(world), DiscreteSpec):
-        if has_box_actions(world):
+    on_cells = isinstance(world, ContinuousGrid) or (is_environment(world) and not isinstance(spec_of(world), DiscreteSpec))
+    if on_cells:
+        if is_environment(world) and has_box_actions(world):
             raise InputError("world: plans need Discrete actions; give such an environment, or a finite world.")
         learner = LinearCertaintyEquivalence(intervals=False)
     backend = open_backend(world, questions, OptimalDesign(), learner, plan=once, calibrate=calibrate)
+    if on_cells and steps < backend.pairs:
+        raise InputError(
+            f"pilot: {steps} steps are too few for {backend.pairs} pairs of a cell and an action; give at least as many."
+        )
     stream = backend.begin(checked_seeds(1, seed)[0])
     drive(backend, stream)
     return stream.known

@@ -236,7 +236,7 @@ def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | Non
     In states where every M is 0 the rule is 0/0, and the behaviour is uniform.
     """
     asked = asked_of(world, questions)
-    m = variance(world, questions) if m is None else m
+    m = np.maximum(variance(world, questions) if m is None else m, 0.0)  # rounding can leave less
     return explorer_probabilities(_no_nan(explorer_square(asked.weights, asked.pi, m)))  # Eq. 3 (eq:behavior_update)
 
 

@@ -9,12 +9,14 @@ from typing import Any
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Uniform
+from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.variance_softmax import VarianceSoftmax
 from gvfx.behaviours.wrappers import Blend, Epsilon, Floor
 from gvfx.experiments.settings.choices import behaviours_for, checked, checked_method
 from gvfx.experiments.settings.tabular import DISCOUNT, PI_1, PI_2
 from gvfx.experiments.specification import Experiment
+from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.learners.networks.deep import Deep
 from gvfx.questions.cumulants import Signal
 from gvfx.questions.gvf import GVF
@@ -29,6 +31,7 @@ PRIORITY_SEEDS = 3  # of priorities other than the error of Q
 AUTHORS_SEEDS = 2  # of the preset `authors`
 METHODS = ("SR", "Mixture", "RoundRobin", "Uniform", "GVFExplorer")
 OURS = "GVFExplorer"  # the paper's method
+LINEAR = LinearCertaintyEquivalence.__name__
 AUTHORS_METHODS = METHODS[1:]  # their SR on networks is another algorithm (a policy gradient), which gvfx does not have
 RATES = {"GVFExplorer": 5e-3, "RoundRobin": 5e-4, "Mixture": 5e-4, "SR": 1e-3, "Uniform": 5e-3}  # Table 2; Uniform is ours
 TUNING_RATES = (5e-4, 1e-3, 2e-3, 5e-3)
@@ -114,10 +117,12 @@ class ContinuousSetting:
         priority: str = "q",
     ) -> Experiment:
         """One curve as data; both rates default to the published one (rate_m to rate_q)."""
-        behaviour = checked_method(behaviour, BEHAVIOURS)
         preset = checked("preset", preset, dict.fromkeys(PRESETS))
-        checked("learner", learner or "Deep", {"Deep": None})
+        learner = checked("learner", learner or "Deep", {"Deep": None, LINEAR: None})
         steps = self.steps if steps is None else steps
+        if learner == LINEAR:
+            return self._linear(behaviour, preset, steps, measurements)
+        behaviour = checked_method(behaviour, BEHAVIOURS)
         deep = self._learner(behaviour, preset, rate_q, rate_m, {"replay": replay, "priority": priority})
         return Experiment(
             world=authors_grid() if preset == "authors" else self.world,
@@ -127,6 +132,19 @@ class ContinuousSetting:
             steps=steps,
             evaluate_every=max(1, steps // measurements // deep.block) * deep.block,
             snapshots=(steps * 9 // 10,) if steps == STEPS else (),
+        )
+
+    def _linear(self, name: str, preset: str, steps: int, measurements: int) -> Experiment:
+        """A behaviour with linear features instead of networks."""
+        known: dict[str, Behaviour] = {b: BEHAVIOURS[b] for b in BEHAVIOURS if "linear" in BEHAVIOURS[b].supports}
+        name = checked_method(name, {"OptimalDesign": OptimalDesign(), **known})
+        return Experiment(
+            world=authors_grid() if preset == "authors" else self.world,
+            questions=self.questions,
+            behaviour=OptimalDesign() if name == "OptimalDesign" else self._behaviour(name, preset),
+            learner=LinearCertaintyEquivalence(),
+            steps=steps,
+            evaluate_every=max(1, steps // measurements),
         )
 
     def _behaviour(self, name: str, preset: str) -> Behaviour:
