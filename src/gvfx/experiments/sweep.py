@@ -21,9 +21,10 @@ from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Claim, Store
 from gvfx.learners.networks.deep import Deep
 from gvfx.questions.gvf import question_names
+from gvfx.running.gathering import gather
 from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.record import no_part
-from gvfx.running.result import Result, gather
+from gvfx.running.result import Result
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ from gvfx.questions.gvf import GVF, expand
 from gvfx.running.backends import as_world, open_backend
 from gvfx.running.checkpoint import Checkpoints, folder_for
 from gvfx.running.drive import Backend, drive
+from gvfx.running.gathering import gather
 from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan, checked_seeds, whole
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
-from gvfx.running.result import Result, gather
+from gvfx.running.result import Result
 from gvfx.running.story import endless, seen_in, unending, unreached
 from gvfx.running.tracking import Tracked, Tracking
 from gvfx.types import Environment
