@@ -8,6 +8,7 @@ import scipy.special
 from gvfx.experiments.settings.limit_continuous import (
     MAIN,
     MOST_STEPS,
+    SEEDS,
     SIDE,
     SIDES,
     TARGET,
