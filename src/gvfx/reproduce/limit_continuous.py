@@ -92,6 +92,12 @@ def _needs() -> list[LinearCurve]:
 GROUP = "limit"
 ITEMS = (
     Item(
-        "limit-continuous", "ours", "How close to the limit with continuous observations", lambda tuned: _needs(), _limit, LIMIT
+        "limit-continuous",
+        "ours",
+        "How close to the limit with continuous observations",
+        lambda tuned: _needs(),
+        _limit,
+        LIMIT,
+        SEEDS,
     ),
 )
