@@ -36,7 +36,7 @@ CENTRES = 400
 TRIAL, TRIAL_CENTRES = 3000, 150  # transitions and centres with which kernels are compared
 PER_CENTRE = 10  # least transitions per centre
 ROUGH = 20  # rounds of iterations for targets and relevance, which need not be exact
-HELD_OUT = 4  # every so many transitions, one is held out
+HELD_OUT = 4  # one transition in four is held out
 KEEP = 0.9  # relevance is used if it lowers the score at least to this share
 
 
@@ -91,7 +91,7 @@ def _reference(data: Transitions, bases: Sequence[Basis], rng: np.random.Generat
 
 
 def sample(data: Transitions, count: int, rng: np.random.Generator) -> Transitions:
-    """So many of the transitions at random, or all of them if they are no more."""
+    """A random sample of `count` transitions, or all of them if there are fewer."""
     return data.part(np.sort(rng.permutation(len(data))[:count])) if len(data) > count else data
 
 

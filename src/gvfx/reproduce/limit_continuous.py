@@ -67,7 +67,7 @@ def _constants(b: Build) -> Exhibit:
     columns = ["cells", "optimal design", "no behaviour is below", "Uniform", "Mixture"]
     note = (
         "MSE outside times steps that a behaviour tends to with an efficient estimator if positions are known up to their cell. "
-        "Coarse cells add noise of their own; with finer ones the optimum still falls, because smoothness is not used."
+        "The optimum still falls with finer cells."
     )
     return b.table("limit-continuous-constants", "The limit on lattices of cells", columns, rows, note)
 

@@ -33,7 +33,6 @@ CARTPOLE = BoxWorld(
         "careless": lambda o: chances(o[..., 2] + 0.5 * o[..., 3] >= 0.05, 0.7, 2),
     },
     signals={"time upright": lambda o: np.ones(o.shape[:-1]), "distance": lambda o: np.abs(o[..., 0])},
-    stochastic=False,
     own="CartPole-v1",
 )
 
@@ -94,7 +93,6 @@ ACROBOT = BoxWorld(
     },
     signals={"lowness": lambda o: o[..., 0], "speed": lambda o: np.abs(o[..., 4]) / 4},
     observe=_acrobot_seen,
-    stochastic=False,
     own="Acrobot-v1",
 )
 

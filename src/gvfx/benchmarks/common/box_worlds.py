@@ -32,7 +32,6 @@ class BoxWorld:
     signals: dict[str, Callable[[np.ndarray], np.ndarray]]  # of what follows, from observations [..., o]
     observe: Callable[[Batch], Batch] = lambda states: states
     discount: float = 0.95
-    stochastic: bool = True
     own: str | None = None  # the name of Gymnasium's environment
 
     def make(self) -> gymnasium.Env[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,8 +31,8 @@ from gvfx.running.plan import Plan
 from gvfx.running.streams.linear_agent import FIRST, Kept, LinearAgent, make_lanes, no_transitions, transitions, with_room
 from gvfx.worlds.spec import skeleton_mdp
 
-CELLS = {1: 400, 2: 400}  # cells of so many inputs
-MANY = 150  # cells of more inputs
+LATTICE_CELLS = 400  # cells with one or two inputs
+CENTRE_CELLS = 150  # cells with more inputs
 INITIAL_M = 5.0  # the variance M of pairs without data
 LATE = 200_000  # transitions from which features are chosen again only for snapshots
 SIGNS = (0.2, 0.5)  # gains from resolution at which a behaviour begins to follow the targets, and does nothing else
@@ -61,7 +62,7 @@ class LinearRuns(Backend):
         self.weights = np.array([q.weight for q in asked], dtype=float)
         self.calibrated = calibrate
         self.varying = any(callable(q.discount) for q in asked)
-        self.rows = CELLS.get(size, MANY)
+        self.rows = LATTICE_CELLS if size <= 2 else CENTRE_CELLS
         self.pairs = self.rows * actions
         skeleton = skeleton_mdp(self.rows, actions, horizon)
         on_cells = [_on_cells(q, name) for q, name in zip(asked, self.names, strict=True)]
@@ -175,9 +176,9 @@ class LinearStream(Stream):
         self._answers = (self.t, intervals, found, choice)
         return found, choice
 
+    @abstractmethod
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         """The points [point, o] at which errors are estimated now, and the policies there [1 or point, action, gvf]."""
-        raise NotImplementedError
 
     def bounded_at(self) -> tuple[np.ndarray, np.ndarray]:
         """As `at_points`, the points over which a stopping rule bounds the error."""
