@@ -6,7 +6,7 @@ chance.  `Stepped` is the same world as a Gymnasium environment that does not sh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import gymnasium
 import numpy as np
@@ -55,20 +55,32 @@ class Stepped(gymnasium.Env[np.int64, np.int64]):
         return self.at, self.reward[s][a][k], ended, cut, {}  # type: ignore[return-value]
 
 
-def _made(
-    P: np.ndarray, paid: np.ndarray, strives: object, loose: object, discount: float, horizon: int, **more: object
+def made(
+    P: np.ndarray,
+    paid: np.ndarray,
+    policies: Mapping[str, object],
+    discount: float,
+    horizon: int | None,
+    *,
+    start: np.ndarray | None = None,
+    terminal: np.ndarray | None = None,
 ) -> Asked:
-    """The world of a matrix P [state, action, next] that starts in state 0 and pays [state, action] or per next state."""
+    """The world of a matrix P [state, action, next] that pays [state, action] or per next state, and a question per policy.
+
+    It starts in state 0 unless `start` [state] is given.
+    """
     states, actions, _ = P.shape
-    start = np.eye(states)[0]
-    world = gvfx.MDP.from_matrix(P, start=start, horizon=horizon, **more)  # type: ignore[arg-type]
+    start = np.eye(states)[0] if start is None else start
+    world = gvfx.MDP.from_matrix(P, start=start, horizon=horizon, terminal=terminal)
     per_next = np.broadcast_to(paid if paid.ndim == 3 else paid[:, :, None], (states, actions, states))
     reward = np.take_along_axis(per_next, world.next.astype(np.int64), axis=2)
     world = gvfx.MDP(world.next, world.prob, start, world.terminal, horizon, reward=reward)
-    return world, [
-        gvfx.GVF(strives, gvfx.Reward(), discount, name="strives"),  # type: ignore[arg-type]
-        gvfx.GVF(loose, gvfx.Reward(), discount, name="loose"),  # type: ignore[arg-type]
-    ]
+    return world, [gvfx.GVF(pi, gvfx.Reward(), discount, name=name) for name, pi in policies.items()]  # type: ignore[arg-type]
+
+
+def two(strives: object, loose: object) -> dict[str, object]:
+    """The two policies that most of these worlds ask about."""
+    return {"strives": strives, "loose": loose}
 
 
 def current(states: int, forward: float = 0.35, back: float = 0.1, discount: float = 0.95) -> Asked:
@@ -80,7 +92,7 @@ def current(states: int, forward: float = 0.35, back: float = 0.1, discount: flo
         P[s, 1, max(0, s - 1)] += back
         P[s, 1, s] += 1 - forward - back
     paid[0, 0], paid[-1, 1] = 0.005, 1.0
-    return _made(P, paid, [0.05, 0.95], [0.35, 0.65], discount, 200)
+    return made(P, paid, two([0.05, 0.95], [0.35, 0.65]), discount, 200)
 
 
 def corridor(states: int, slip: float = 0.1, discount: float = 0.97) -> Asked:
@@ -92,12 +104,12 @@ def corridor(states: int, slip: float = 0.1, discount: float = 0.97) -> Asked:
             P[s, a, min(states, max(0, s - step))] += slip
     P[states, :, states] = 1
     paid[:states, :, states] = 1.0
-    return _made(P, paid, [0.1, 0.9], [0.4, 0.6], discount, 4 * states, terminal=np.arange(states + 1) == states)
+    return made(P, paid, two([0.1, 0.9], [0.4, 0.6]), discount, 4 * states, terminal=np.arange(states + 1) == states)
 
 
-def lock(states: int, actions: int = 3, discount: float = 0.97) -> Asked:
+def lock(states: int, actions: int = 3, discount: float = 0.97, combination: int | None = None) -> Asked:
     """A combination lock: one action leads on (with 0.9), the others back to the start; the end pays 1."""
-    rng = np.random.default_rng(states)
+    rng = np.random.default_rng(states if combination is None else combination)
     right = rng.integers(actions, size=states)
     P, paid = np.zeros((states + 1, actions, states + 1)), np.zeros((states + 1, actions, states + 1))
     P[:states, :, 0] = 1
@@ -106,7 +118,7 @@ def lock(states: int, actions: int = 3, discount: float = 0.97) -> Asked:
     P[states, :, states] = 1
     paid[:states, :, states] = 1.0
     strives, loose = (share * np.eye(actions)[np.append(right, 0)] + (1 - share) / actions for share in (0.85, 0.5))
-    return _made(P, paid, strives, loose, discount, 100, terminal=np.arange(states + 1) == states)
+    return made(P, paid, two(strives, loose), discount, 100, terminal=np.arange(states + 1) == states)
 
 
 def door(side: int, chance: float, discount: float = 0.97) -> Asked:
@@ -125,7 +137,7 @@ def door(side: int, chance: float, discount: float = 0.97) -> Asked:
                 P[s, a, there] += share * (1 - chance * through)
                 P[s, a, cells + row * side] += share * chance * through
     paid[states - 1], paid[side - 1] = 1.0, 0.05
-    return _made(P, paid, [0.05, 0.45, 0.05, 0.45], [0.2, 0.3, 0.2, 0.3], discount, 100)
+    return made(P, paid, two([0.05, 0.45, 0.05, 0.45], [0.2, 0.3, 0.2, 0.3]), discount, 100)
 
 
 def traps(states: int, leave: float = 0.04, discount: float = 0.97) -> Asked:
@@ -137,7 +149,7 @@ def traps(states: int, leave: float = 0.04, discount: float = 0.97) -> Asked:
         P[s, 1, (s + 1) % states] += go
         P[s, :, s] += 1 - go
     paid[states // 2], paid[0] = 1.0, 0.01
-    return _made(P, paid, [0.1, 0.9], [0.4, 0.6], discount, 300)
+    return made(P, paid, two([0.1, 0.9], [0.4, 0.6]), discount, 300)
 
 
 def jackpots(states: int = 20, chance: float = 0.02, discount: float = 0.9) -> Asked:
@@ -151,7 +163,7 @@ def jackpots(states: int = 20, chance: float = 0.02, discount: float = 0.9) -> A
     P = P / np.where((total := P.sum(axis=2, keepdims=True)) > 0, total, 1)
     P[0, :, 1:] = 1 / (states - 1)
     paid[1:, :, 0] = 50.0
-    return _made(P, paid, [0.8, 0.1, 0.1], [0.3, 0.3, 0.4], discount, 100)
+    return made(P, paid, two([0.8, 0.1, 0.1], [0.3, 0.3, 0.4]), discount, 100)
 
 
 HARD: dict[str, Callable[[], Asked]] = {
