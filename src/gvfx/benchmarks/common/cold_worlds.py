@@ -129,7 +129,7 @@ def traps(number: int) -> Asked:
 
 
 def star(number: int) -> Asked:
-    """A hub with 4 to 6 arms of 4 to 8 states; the way into one of them succeeds with 0.02 to 0.06 only, and its end pays most."""
+    """A hub with 4 to 6 arms of 4 to 8 states; the way into one of them succeeds with 0.02 to 0.06, and its end pays most."""
     rng = np.random.default_rng(number)
     arms, length, seldom = int(rng.integers(4, 7)), int(rng.integers(4, 9)), rng.uniform(0.02, 0.06)
     rare = int(rng.integers(arms))
