@@ -81,9 +81,9 @@ def worse_than(found: Measured, k: int) -> str | None:
     It is compared with the best rival twice: by mean errors, which single failed runs decide, and by mean logarithms of errors,
     which the typical run decides.  Being worse by one of them is enough.
     """
-    for scale in (lambda x: x, lambda x: np.log(np.maximum(x, SMALLEST))):
-        errors = {name: scale(r[:, k]) for name, r in found.ratios.items()}
-        best = min(RIVALS, key=lambda name: float(errors[name].mean()))
+    now = {name: r[:, k] for name, r in found.ratios.items()}
+    for errors in (now, {name: np.log(np.maximum(x, SMALLEST)) for name, x in now.items()}):
+        best = min(RIVALS, key=lambda name: float(errors[name].mean()))  # noqa: B023
         if beyond_noise(errors[OURS], errors[best]):
             return best
     return None
