@@ -83,7 +83,7 @@ def worse_than(found: Measured, k: int) -> str | None:
     """
     now = {name: r[:, k] for name, r in found.ratios.items()}
     for errors in (now, {name: np.log(np.maximum(x, SMALLEST)) for name, x in now.items()}):
-        best = min(RIVALS, key=lambda name: float(errors[name].mean()))  # noqa: B023
+        best = min(RIVALS, key=lambda name: float(errors[name].mean()))
         if beyond_noise(errors[OURS], errors[best]):
             return best
     return None

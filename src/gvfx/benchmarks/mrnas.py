@@ -34,7 +34,7 @@ BEHAVIOURS: dict[str, Callable[[], Behaviour]] = {
 PSEUDO = (OURS, "CharacteristicTime")  # also answered with an estimator like theirs
 TIMES = (100_000, 1_000_000)
 FIRST_SEED = 9000
-FULL, QUICK = (30, TIMES), (3, TIMES[:1])  # seeds, times of measurement
+FULL, QUICK = (30, TIMES), (5, TIMES[:1])  # seeds, times of measurement
 BEYOND = 2.0  # standard errors
 
 
