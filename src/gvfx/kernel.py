@@ -28,8 +28,10 @@ def runs_on(name: str, supports: frozenset[str]) -> str:
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 # `piece` compiles the functions that a loop calls, `whole` the loop.  Without numba's runtime (`_nrt`) they cannot allocate,
-# which saves reference counting; pieces are inlined, and wholes are kept on disk between processes.
+# which saves reference counting; pieces are inlined, `supporting` functions (called seldom) are not, and wholes are kept on disk
+# between processes.
 piece = inlined(fastmath=FAST, forceinline=True, _nrt=False)
+supporting = inlined(fastmath=FAST, _nrt=False)
 whole = stored(fastmath=FAST, nogil=True, _nrt=False)
 
 

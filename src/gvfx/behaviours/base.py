@@ -92,6 +92,10 @@ class Behaviour(ABC, Generic[State]):
     def refresh(self, state: State, model: Empirical) -> None:
         """Update the state in place from the evidence at one of the stops."""
 
+    def shown(self, state: State) -> State:
+        """The state whose probabilities a result shows, if those of a single step would mislead."""
+        return state
+
     def on_cells(self) -> Behaviour[State]:
         """The behaviour for rows that are cells of continuous observations, if some of its defaults differ there."""
         return self

@@ -14,6 +14,11 @@ Three things protect against estimates from few visits:
   spreads the visits evenly over all reachable pairs;
 - a share `random` of the actions stays random.
 
+Two things make the most of few steps.  Between two plans, a directed search tries what has hardly been tried
+(`gvfx.behaviours.directed_search`); and a plan's probabilities are followed as closely as whole visits allow: each state takes
+the action that lags furthest behind its share since the last plan, so that no pair is left out by chance.  A pair that probably
+has no chance in it (`gvfx.evidence.determinism`) needs neither prior visits nor many of its own.
+
 It reads only the evidence of the run, so it can be combined with any tabular learner.
 """
 
@@ -27,11 +32,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.directed_search import NOTHING, SOUGHT, Search, begin_search, planned, recount, search_rule, want
 from gvfx.errors import InputError
 from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.determinism import determinism
 from gvfx.evidence.smoothing import Smoothed
-from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
+from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
 from gvfx.theory.importance import importance
@@ -44,6 +51,8 @@ CELL_GROWTH, CELL_PRIOR = 1.5, 10.0  # the defaults on cells
 class PlannedState(NamedTuple):
     table: np.ndarray  # [row, action]
     share: np.ndarray  # [1] of the actions that follow the target policies, blended with uniform; 0 on tables
+    since: np.ndarray  # int64 [row, action] visits since the last plan; no rows: actions are drawn at random
+    search: Search
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,8 @@ class OptimalDesign(Behaviour[PlannedState]):
     prior:  number of prior visits in which an action does what the state's actions did on average.
     floor:  the smallest importance of a pair, relative to a typical one.
     random: share of random actions.
+    search: largest share of the steps since the last plan that go into the search for new states, and again for untried pairs;
+            0: no search.
 
     With continuous observations a row is a cell of them (`gvfx.features.cells`).  Default `growth` and `prior` are then 1.5 and
     10, the noise of a cell is that of the learner's temporal-difference errors, and where the features' resolution limits the
@@ -68,6 +79,7 @@ class OptimalDesign(Behaviour[PlannedState]):
     prior: float = 60.0
     floor: float = 0.03
     random: float = 0.02
+    search: float = 0.8
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear"})
     explores: ClassVar[bool] = True
@@ -79,12 +91,20 @@ class OptimalDesign(Behaviour[PlannedState]):
             raise InputError("growth: OptimalDesign needs growth > 1 and ahead > 0.")
         if not (self.prior > 0 and self.floor > 0 and 0 <= self.random <= 1):
             raise InputError("floor: OptimalDesign needs prior > 0 and floor > 0, and random within [0, 1].")
+        if not 0 <= self.search < 1:
+            raise InputError(f"search: the share {self.search} lies outside [0, 1); give 0 for no search.")
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _rule(sizes.actions)
+        return planned_rule(sizes.actions, self.search > 0, True, self.random)
 
     def begin(self, asked: Stacked, world: MDP) -> PlannedState:
-        return PlannedState(np.full((world.rows, world.actions), 1 / world.actions), np.zeros(1))
+        return begin_planned(asked, world, self.search, tracked=True)
+
+    def retarget(self, state: PlannedState, model: Empirical) -> None:
+        want(state.search, model.world, model.asked.pi)
+
+    def shown(self, state: PlannedState) -> PlannedState:
+        return plan_alone(state)
 
     def on_cells(self) -> OptimalDesign:
         growth = CELL_GROWTH if self.growth == OptimalDesign.growth else self.growth
@@ -96,26 +116,59 @@ class OptimalDesign(Behaviour[PlannedState]):
     def refresh(self, state: PlannedState, model: Empirical) -> None:
         known, need = self.needs(model)
         steps = known.visits.sum()
-        mu = remaining_design(known.model, need, known.visits, self.ahead * steps)
-        state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
-        state.share[:] = model.share if isinstance(model, CellModel) else 0.0
+        mu = remaining_design(known.routes(), need, known.visits, self.ahead * steps)
+        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1], int(steps))
+        if isinstance(model, CellModel):
+            state.share[:] = model.share
+            recount(state.search, model)
 
     def needs(self, model: Empirical) -> tuple[Smoothed, np.ndarray]:
         """The smoothed model, and every pair's importance G [row, action]: n visits leave an error of about G / n."""
-        known = Smoothed(model, self.prior)
+        if isinstance(model, CellModel) or model.world.features is not None:
+            known = Smoothed(model, self.prior)
+        else:
+            found = determinism(model)
+            known = Smoothed(model, self.prior, 1 - found.sure, 1 - found.share)
         noise = known.noise
         if isinstance(model, CellModel) and model.noise_of_pairs is not None:
             noise = model.noise_of_pairs
         need = importance(known.model, known.pi, known.gamma, noise, known.weights, known.where)
         going = known.model.going
         typical = np.sqrt(need[going]).mean() ** 2 if going.any() else 0.0
-        return known, np.maximum(need, self.floor * typical if typical > 0 else 1.0)
+        return known, np.maximum(need, self.floor * typical if typical > 0 else 1.0) * known.chance
+
+
+def begin_planned(asked: Stacked, world: MDP, search: float, tracked: bool) -> PlannedState:
+    """The state before the first plan; tracked: whether visits follow the plan's shares instead of being drawn."""
+    shape = (world.rows, world.actions)
+    since = np.zeros(shape if tracked else (0, world.actions), np.int64)
+    return PlannedState(np.full(shape, 1 / world.actions), np.zeros(1), since, begin_search(search, world, asked.pi))
+
+
+def follow_plan(state: PlannedState, mu: np.ndarray, steps: int) -> None:
+    """Follow mu [row, action] from now on, after `steps` steps."""
+    state.table[:] = mu
+    state.since[:] = 0
+    planned(state.search, steps)
+
+
+def plan_alone(state: PlannedState) -> PlannedState:
+    """The state without search and with the plan's probabilities instead of the action that is due."""
+    at = state.search.at.copy()
+    at[SOUGHT] = NOTHING
+    return state._replace(since=np.full_like(state.since, -1), search=state.search._replace(at=at))
 
 
 @cache
-def _rule(actions: int) -> BehaviourRule:
+def planned_rule(actions: int, searching: bool, tracked: bool, random: float) -> BehaviourRule:
+    """Follow a plan; searching, tracked: see `PlannedState`;  random: share of actions that are not the one due."""
+    search = search_rule(actions)
+    follow, count, search_end = search.follow, search.observe, search.episode_end
+
     @piece
     def probabilities(state, t, s, x, pi, m, mu):
+        if searching and follow(state.search, x, mu, random):
+            return
         for a in range(actions):
             mu[a] = state.table[x, a]
         if state.share[0] > 0.0:
@@ -125,5 +178,28 @@ def _rule(actions: int) -> BehaviourRule:
                 for i in range(gvfs):
                     mean += pi[a, i]
                 mu[a] += state.share[0] * (0.5 * (mean / gvfs + 1.0 / actions) - mu[a])
+        if tracked and state.since[x, 0] >= 0:
+            visits = 1
+            for a in range(actions):
+                visits += state.since[x, a]
+            due = 0
+            for a in range(actions):
+                if mu[a] * visits - state.since[x, a] > mu[due] * visits - state.since[x, due]:
+                    due = a
+            for a in range(actions):
+                mu[a] *= random
+            mu[due] += 1.0 - random
 
-    return BehaviourRule(probabilities, observe_nothing, end_nothing)
+    @piece
+    def observe(state, t, tr, c, gamma, pi):
+        if tracked:
+            state.since[tr.x, tr.action] += 1
+        if searching:
+            count(state.search, t, tr)
+
+    @piece
+    def episode_end(state, t, rng):
+        if searching:
+            search_end(state.search)
+
+    return BehaviourRule(probabilities, observe, episode_end)

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.optimal import OptimalDesign, PlannedState
+from gvfx.behaviours.optimal import OptimalDesign, PlannedState, begin_planned, follow_plan, plan_alone, planned_rule
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
@@ -57,12 +57,14 @@ class Planned(Behaviour[PlannedState]):
     growth: factor by which the data grow between two plans.
     prior:  number of prior visits in which an action does what the state's actions did on average.
     random: share of random actions.
+    search: as in OptimalDesign.
     """
 
     first: int | None = None
     growth: float = 1.3
     prior: float = 1.0
     random: float = 0.02
+    search: float = 0.0
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
     explores: ClassVar[bool] = True
@@ -78,20 +80,26 @@ class Planned(Behaviour[PlannedState]):
 
     def _frame(self) -> OptimalDesign:
         """The OptimalDesign that decides when to plan and how a plan is followed."""
-        return OptimalDesign(first=self.first, growth=self.growth)
+        return OptimalDesign(first=self.first, growth=self.growth, search=self.search)
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
-        return self._frame().rule(sizes)
+        return planned_rule(sizes.actions, self.search > 0, False, self.random)
 
     def begin(self, asked: Stacked, world: MDP) -> PlannedState:
-        return self._frame().begin(asked, world)
+        return begin_planned(asked, world, self.search, tracked=False)
+
+    def retarget(self, state: PlannedState, model: Empirical) -> None:
+        self._frame().retarget(state, model)
+
+    def shown(self, state: PlannedState) -> PlannedState:
+        return plan_alone(state)
 
     def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return self._frame().stops(steps, world)
 
     def refresh(self, state: PlannedState, model: Empirical) -> None:
         mu = self.design(*estimated(model, self.prior))
-        state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
+        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1], int(model.visits.sum()))
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,9 @@ class Wrapper(Behaviour[Wrapping]):
     def retarget(self, state: Wrapping, model: Empirical) -> None:
         self.behaviour.retarget(state.inner, model)
 
+    def shown(self, state: Wrapping) -> Wrapping:
+        return state._replace(inner=self.behaviour.shown(state.inner))  # type: ignore[attr-defined, no-any-return]
+
     @property
     def needs_actor(self) -> bool:  # type: ignore[override]
         return self.behaviour.needs_actor
@@ -280,6 +283,9 @@ class Blend(Behaviour[BlendState]):
     def retarget(self, state: BlendState, model: Empirical) -> None:
         self.first.retarget(state.first, model)
         self.second.retarget(state.second, model)
+
+    def shown(self, state: BlendState) -> BlendState:
+        return state._replace(first=self.first.shown(state.first), second=self.second.shown(state.second))
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _blend(self.first.rule(sizes), self.second.rule(sizes), sizes.actions)

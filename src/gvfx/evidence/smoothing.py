@@ -9,6 +9,10 @@ $$\frac{T(x,a) + p\,\bar T(x)}{n(x,a) + p},\qquad \bar T(x) = \frac{\sum_a T(x,a
 with $p$ the prior visits.  `smoothed` applies this to any totals, `smoothed_noise` to a variance, and `Smoothed` to the
 whole estimated model as the error theory reads it.
 
+The average action's variance has two parts, the noise within the actions and the differences between them.  The second keeps an
+action from being taken at its word before it was tried often, and it hides the noise where actions differ much, as when an
+illegal one costs 10: where pairs without chance are common (`determinism`), it is added fewer times than the first.
+
 Shapes: table rows are states, or groups of them with state aggregation; pairs are (row, action).
 """
 
@@ -23,9 +27,11 @@ from gvfx.evidence.counts import Empirical
 from gvfx.theory.flow import Model
 
 PRIOR_VISITS = 1.0  # of the noise in standard errors
+LEAST_CHANCE = 1e-3  # of a pair
+COMMON = 4.0  # from the share 1 / COMMON of pairs without chance on, differences between actions are added once
 
 
-def smoothed(total: np.ndarray, visits: np.ndarray, prior: float) -> np.ndarray:
+def smoothed(total: np.ndarray, visits: np.ndarray, prior: float | np.ndarray) -> np.ndarray:
     """Totals per visit with the average over the row's actions added `prior` times; total and visits [row, action, ...]."""
     average = total.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
     return (total + prior * average) / (visits + prior)
@@ -107,18 +113,24 @@ class Smoothed:
     visits:  [row, action], without the prior ones.
     pi:      [1 or row, action, gvf];  gamma [1 or row * action * slot, gvf];  noise [row, action, gvf].
     weights: [gvf];  where: distribution of the evaluation states over rows, [row].
+
+    A pair that is likely to have no chance in it gets fewer prior visits, and counts less in its row's average:
+    chance [row, action] is the probability that it has some, and `share` that of a pair in this world.
     """
 
-    def __init__(self, data: Empirical, prior: float) -> None:
+    def __init__(self, data: Empirical, prior: float, chance: np.ndarray | None = None, share: float = 1.0) -> None:
         world, asked, e = data.world, data.asked, data.evidence
         seen = RowOutcomes.of(data)
         rows, actions = seen.rows, seen.actions
-        self.visits = seen.per_pair(seen.n)
+        self.visits = n = seen.per_pair(seen.n)
+        self._seen, self._prior = seen, prior
+        self.chance = np.ones(n.shape) if chance is None else np.maximum(chance, LEAST_CHANCE)
         ends = np.ones(rows, dtype=bool)
         ends[world.feature[~world.terminal]] = False
         starts = np.bincount(world.feature, e.starts, rows)
-        prob = smoothed(seen.per_successor(seen.n), self.visits[:, :, None], prior)
-        self.model = Model(seen.following, prob, starts / starts.sum(), ends, world.horizon)
+        self.model = Model(
+            seen.following, self._transitions(prior * self.chance), starts / starts.sum(), ends, world.horizon
+        )
 
         self.weights = data.weights
         states_of = np.bincount(world.feature, minlength=rows)
@@ -134,14 +146,44 @@ class Smoothed:
         self.gamma = asked.gamma
         if asked.gamma_stride:
             self.gamma = np.zeros((rows * actions * seen.width, len(values)))
+        between = prior ** max(0.0, 1 - COMMON * (1 - share)) * self.chance
         for i, v in enumerate(values):
             discount = data.discount(i, seen.outcome)
             target = data.means[paid, i] + discount * v[seen.arrived]
-            square = target**2 + data.spreads[paid, i]
-            first, second = (smoothed(seen.per_pair(seen.n * moment), self.visits, prior) for moment in (target, square))
-            self.noise[:, :, i] = np.maximum(second - first**2, 0.0)
+            first, second = (seen.per_pair(seen.n * x) for x in (target, target**2 + data.spreads[paid, i]))
+            self.noise[:, :, i] = self._noise(first, second, prior * self.chance, between)
             if asked.gamma_stride:  # the mean discount between two rows, whatever the action
-                between = np.zeros((rows, seen.width))
-                between[seen.row, seen.slot] = seen.per_edge(discount)[seen.edge]
-                self.gamma[:, i] = np.repeat(between[:, None], actions, axis=1).ravel()
+                apart = np.zeros((rows, seen.width))
+                apart[seen.row, seen.slot] = seen.per_edge(discount)[seen.edge]
+                self.gamma[:, i] = np.repeat(apart[:, None], actions, axis=1).ravel()
         self.gamma = np.minimum(self.gamma, 1 - self.model.restart)  # termination not seen yet remains possible
+
+    def _average(self, total: np.ndarray) -> np.ndarray:
+        """The mean per visit over the row's actions, [row, 1, ...], from totals [row, action, ...]."""
+        weight = self.chance.reshape(*self.chance.shape, *(1,) * (total.ndim - 2))
+        visits = self.visits.reshape(weight.shape)
+        below = (weight * visits).sum(axis=1, keepdims=True)
+        return (weight * total).sum(axis=1, keepdims=True) / np.where(below > 0, below, 1.0)
+
+    def _transitions(self, prior: np.ndarray) -> np.ndarray:
+        """Transition probabilities with `prior` [row, action] visits of the average action, [row, action, slot]."""
+        total = self._seen.per_successor(self._seen.n)
+        return (total + prior[:, :, None] * self._average(total)) / (self.visits + prior)[:, :, None]
+
+    def _noise(self, first: np.ndarray, second: np.ndarray, within: np.ndarray, between: np.ndarray) -> np.ndarray:
+        """The variance of the targets [row, action] from their totals and those of their squares.
+
+        within, between: how often the average noise of the row's actions, and the differences between them, are added.
+        """
+        n = self.visits
+        mean = first / np.maximum(n, 1)
+        own = np.maximum(second - n * mean**2, 0.0)  # a total
+        centre = self._average(first)
+        apart = self._average(n * (mean - centre) ** 2)
+        noise = (own + within * self._average(own)) / (n + within)
+        return noise + between * apart / (n + between) + n * between / (n + between) ** 2 * (mean - centre) ** 2
+
+    def routes(self) -> Model:
+        """The model with every pair's visits filled up to the prior number, instead of added to: for ways that are well known."""
+        missing = np.maximum(self._prior - self.visits, LEAST_CHANCE) * self.chance
+        return self.model._replace(prob=self._transitions(missing))

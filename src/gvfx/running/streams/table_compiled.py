@@ -127,7 +127,8 @@ class CompiledTable(Stream):
         if not tables:
             return [Measurement(mse=mse, levels=at.level.copy())]
         mu = np.empty((run.world.states, run.world.actions))
-        make_table(run.sizes, run.rule)(self.moving, self.acting, self.learning, int(at.at[0]), mu)
+        shown = run.behaviour.shown(self.acting)
+        make_table(run.sizes, run.rule)(self.moving, shown, self.learning, int(at.at[0]), mu)
         return [
             Measurement(
                 mse=mse,

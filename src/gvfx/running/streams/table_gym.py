@@ -293,7 +293,7 @@ class SteppedTable(Stream):
             return [measured]
         mu = np.empty((run.tables.states, run.tables.actions))
         moving = dynamics(run.tables, run.asked._replace(pi=agent.pi))
-        make_table(run.sizes, run.rule)(moving, agent.behaviour, agent.learner, int(agent.t[0]), mu)
+        make_table(run.sizes, run.rule)(moving, run.behaviour.shown(agent.behaviour), agent.learner, int(agent.t[0]), mu)
         needs_variance = run.behaviour.needs_variance
         return [
             measured._replace(
