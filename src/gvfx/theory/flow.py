@@ -109,12 +109,28 @@ def highest_average(model: Model, reward: np.ndarray, reached: float | None = No
     guess, and take the plan's own ratio as the next guess (Dinkelbach).  The result is an upper bound, tight to 1e-9 per step
     of an episode.  reached: an average that some behaviour reaches, a first guess that saves inductions.
     """
+    return _highest(model, reward, reached, np.empty((0, model.states), np.int16))
+
+
+def best_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray]:
+    """`highest_average`, and the visits per step [state, action] of the plan that reaches it, which sum to 1."""
+    assert model.horizon is not None
+    choices = np.empty((model.horizon, model.states), np.int16)
+    highest = _highest(model, reward, reached, choices)
+    transitions = model.transitions()
+    start = np.where(model.terminal, 0.0, model.start)
+    visits = _followed(transitions.indptr, transitions.indices, transitions.data, model.actions, start, choices)
+    return highest, visits / visits.sum()
+
+
+def _highest(model: Model, reward: np.ndarray, reached: float | None, choices: np.ndarray) -> float:
+    """`highest_average`; writes the best action at every time step into choices [horizon, state], if it has rows."""
     assert model.horizon is not None
     transitions, going = model.transitions(), ~model.terminal
     arrays = transitions.indptr, transitions.indices, transitions.data
     guess = float(reward[model.going].min()) if reached is None else reached
     while True:
-        value, length = _planned(*arrays, reward - guess, going, model.horizon)
+        value, length = _planned(*arrays, reward - guess, going, model.horizon, choices)
         surplus = float(model.start @ value / (model.start @ length))
         if surplus <= 1e-9 * abs(guess):
             # no plan's total exceeds start @ value, and an episode has at least one step
@@ -123,12 +139,12 @@ def highest_average(model: Model, reward: np.ndarray, reached: float | None = No
 
 
 @stored(nogil=True)
-def _planned(indptr, indices, data, reward, going, horizon):
+def _planned(indptr, indices, data, reward, going, horizon, choices):
     """Total reward and length of an episode from each state under the best plan, by backward induction; P in CSR form."""
     states, actions = reward.shape
     value, length = np.zeros(states), np.zeros(states)
     value_before, length_before = np.zeros(states), np.zeros(states)
-    for _ in range(horizon):
+    for left in range(horizon):
         for s in range(states):
             if not going[s]:
                 continue
@@ -144,9 +160,27 @@ def _planned(indptr, indices, data, reward, going, horizon):
             for k in range(indptr[s * actions + best], indptr[s * actions + best + 1]):
                 steps += data[k] * length[indices[k]]
             value_before[s], length_before[s] = highest, 1 + steps
+            if len(choices) > 0:
+                choices[horizon - 1 - left, s] = best
         value, value_before = value_before, value
         length, length_before = length_before, length
     return value, length
+
+
+@stored(nogil=True)
+def _followed(indptr, indices, data, actions, start, choices):
+    """Visits of every pair in an episode [state, action] that takes the actions choices [time, state]; P in CSR form."""
+    visits, now, after = np.zeros((len(start), actions)), start.copy(), np.zeros_like(start)
+    for t in range(len(choices)):
+        after[:] = 0.0
+        for s in range(len(start)):
+            if now[s] > 0:
+                a = choices[t, s]
+                visits[s, a] += now[s]
+                for k in range(indptr[s * actions + a], indptr[s * actions + a + 1]):
+                    after[indices[k]] += data[k] * now[s]
+        now, after = after, now
+    return visits
 
 
 def reached_in_time(model: Model) -> np.ndarray:

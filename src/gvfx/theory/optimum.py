@@ -33,6 +33,7 @@ from gvfx.theory.dual import Dual, dual_stages, solve_dual
 from gvfx.theory.ending import solve_with_endings
 from gvfx.theory.flow import Model, highest_average, occupancy, reached_in_time
 from gvfx.theory.importance import importance_of, per_visit
+from gvfx.theory.plans import best_mixture
 from gvfx.theory.polish import polished
 from gvfx.worlds.mdp import MDP
 
@@ -48,6 +49,7 @@ class Design:
     behaviour: np.ndarray  # mu [state, action]
     occupancy: np.ndarray  # x [state, action], expected visits per step
     constant: float
+    timed: float  # of the best behaviour found that depends on the time step; `constant` if none was needed or found
     bound: float
 
     @property
@@ -86,14 +88,12 @@ def best_design(model: Model, need: np.ndarray) -> Design:
             for found in dual_stages(model, possible, np.zeros(need.shape), restart, FINE, 1e-9):
                 best.try_behaviour(found.behaviour)
                 best.try_prices(found)
-        if model.horizon is not None and best.design().gap > CONVERGED:
-            found = solve_with_endings(model, possible)
-            best.try_behaviour(found.behaviour)
-            best.try_prices(found)
-        if model.horizon is not None and best.design().gap > CONVERGED:
-            best.try_behaviour(polished(model, possible, best.behaviour))
+        if model.horizon is not None:
+            for improve in (_Best.tighten, _Best.polish, _Best.use_the_time_step):
+                if best.design().gap > CONVERGED:
+                    improve(best)
     if (possible < need).any():
-        return replace(best.design(), constant=np.inf, bound=np.inf)
+        return replace(best.design(), constant=np.inf, timed=np.inf, bound=np.inf)
     return best.design()
 
 
@@ -103,7 +103,7 @@ class _Best:
     def __init__(self, model: Model, need: np.ndarray) -> None:
         self.model, self.need = model, need
         self.behaviour = self.visits = np.empty(0)
-        self.constant, self.bound = np.inf, 0.0
+        self.constant, self.timed, self.bound = np.inf, np.inf, 0.0
 
     def try_behaviour(self, behaviour: np.ndarray) -> None:
         visits = occupancy(self.model, behaviour)
@@ -122,8 +122,24 @@ class _Best:
         if worth > self.bound * reached:
             self.bound = max(self.bound, worth / highest_average(self.model, price, reached))
 
+    def tighten(self) -> None:
+        found = solve_with_endings(self.model, self.need)
+        self.try_behaviour(found.behaviour)
+        self.try_prices(found)
+
+    def polish(self) -> None:
+        self.try_behaviour(polished(self.model, self.need, self.behaviour))
+
+    def use_the_time_step(self) -> None:
+        visits, bound = best_mixture(self.model, self.need, self.visits, self.constant / (1 + CONVERGED))
+        self.timed, self.bound = float(per_visit(self.need, visits).sum()), max(self.bound, bound)
+        mean = np.divide(
+            visits, visits.sum(axis=1, keepdims=True), out=self.behaviour.copy(), where=visits.any(axis=1, keepdims=True)
+        )
+        self.try_behaviour(mean)
+
     def design(self) -> Design:
-        return Design(self.behaviour, self.visits, self.constant, self.bound)
+        return Design(self.behaviour, self.visits, self.constant, min(self.timed, self.constant), self.bound)
 
 
 def remaining_design(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps: float = 1.0) -> np.ndarray:
