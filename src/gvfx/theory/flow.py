@@ -14,6 +14,7 @@ from gvfx.questions.policies import checked_rows
 from gvfx.theory.systems import factorised, weighted_transitions
 from gvfx.worlds.mdp import MDP, reachable, reached_from
 
+PLAN_SIZE = 2e7  # actions of a plan that is kept: 40 MB
 ENDLESS = 1e-6  # restart probability per step that stands for "no horizon"
 
 
@@ -112,9 +113,14 @@ def highest_average(model: Model, reward: np.ndarray, reached: float | None = No
     return _highest(model, reward, reached, np.empty((0, model.states), np.int16))
 
 
-def best_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray]:
-    """`highest_average`, and the visits per step [state, action] of the plan that reaches it, which sum to 1."""
+def best_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray | None]:
+    """`highest_average`, and the visits per step [state, action] of the plan that reaches it, which sum to 1.
+
+    If the horizon times the number of states exceeds `PLAN_SIZE`, the plan is not kept, and its visits are None.
+    """
     assert model.horizon is not None
+    if model.horizon * model.states > PLAN_SIZE:
+        return highest_average(model, reward, reached), None
     choices = np.empty((model.horizon, model.states), np.int16)
     highest = _highest(model, reward, reached, choices)
     transitions = model.transitions()

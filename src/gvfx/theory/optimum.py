@@ -31,7 +31,7 @@ from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
 from gvfx.theory.dual import Dual, dual_stages, solve_dual
 from gvfx.theory.ending import solve_with_endings
-from gvfx.theory.flow import Model, highest_average, occupancy, reached_in_time
+from gvfx.theory.flow import Model, best_plan, occupancy, reached_in_time
 from gvfx.theory.importance import importance_of, per_visit
 from gvfx.theory.plans import best_mixture
 from gvfx.theory.polish import polished
@@ -39,6 +39,7 @@ from gvfx.worlds.mdp import MDP
 
 STAGES = (1e-2, 1e-4, 1e-6)  # floors g in units of the mean of G
 FINE = (*STAGES, 1e-8, 1e-10, 1e-12)  # where the optimum itself is wanted
+WORTHWHILE = 1e-4  # prices that cannot raise the bound by this share are not planned for
 CONVERGED = 0.02  # the largest gap between constant and bound with which a design is called converged
 
 
@@ -85,7 +86,8 @@ def best_design(model: Model, need: np.ndarray) -> Design:
     best.try_behaviour(np.full(need.shape, 1 / model.actions))
     if possible.any():
         for restart in [model.restart] if model.horizon is None else [model.restart / 100, model.restart / 10, model.restart]:
-            for found in dual_stages(model, possible, np.zeros(need.shape), restart, FINE, 1e-9):
+            stages = list(dual_stages(model, possible, np.zeros(need.shape), restart, FINE, 1e-9))
+            for found in reversed(stages):  # the last is usually the best, and makes it unnecessary to plan for the others
                 best.try_behaviour(found.behaviour)
                 best.try_prices(found)
         if model.horizon is not None:
@@ -103,6 +105,7 @@ class _Best:
     def __init__(self, model: Model, need: np.ndarray) -> None:
         self.model, self.need = model, need
         self.behaviour = self.visits = np.empty(0)
+        self.plans: list[np.ndarray] = []  # visits of the best plans for the prices tried
         self.constant, self.timed, self.bound = np.inf, np.inf, 0.0
 
     def try_behaviour(self, behaviour: np.ndarray) -> None:
@@ -118,9 +121,11 @@ class _Best:
         if self.model.horizon is None:
             self.bound = max(self.bound, worth)
             return
-        reached = float((price * self.visits).sum())
-        if worth > self.bound * reached:
-            self.bound = max(self.bound, worth / highest_average(self.model, price, reached))
+        reached = max(float((price * visits).sum()) for visits in [self.visits, *self.plans])
+        if worth > self.bound * reached * (1 + WORTHWHILE):
+            highest, visits = best_plan(self.model, price, reached)
+            self.bound = max(self.bound, worth / highest)
+            self.plans += [] if visits is None else [visits]
 
     def tighten(self) -> None:
         found = solve_with_endings(self.model, self.need)

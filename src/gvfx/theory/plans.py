@@ -13,7 +13,6 @@ from gvfx.theory.flow import Model, best_plan
 
 WORK = 1e8  # multiplications in all plans together, some tenths of a second
 PLANS = 100  # at most
-MEMORY = 2e7  # choices of a plan; with more none is made
 TOLERANCE = 1e-3  # relative distance between mixture and bound at which the search ends
 WEIGHT_STEPS = 1000
 
@@ -27,7 +26,7 @@ def best_mixture(model: Model, need: np.ndarray, visits: np.ndarray, enough: flo
     needed = need > 0
     g, bound = need[needed], 0.0
     plans, weights = visits[None], np.ones(1)
-    if model.horizon * model.states > MEMORY or not (visits[needed] > 0).all():
+    if not (visits[needed] > 0).all():
         return visits, bound
     price = np.zeros(need.shape)
     for _ in range(int(np.clip(WORK / (3 * model.horizon * model.prob.size), 1, PLANS))):
@@ -39,7 +38,7 @@ def best_mixture(model: Model, need: np.ndarray, visits: np.ndarray, enough: flo
         total = float((g / x[needed]).sum())
         highest, found = best_plan(model, price, total)
         bound = max(bound, total**2 / highest)  # Eq. D5
-        if bound >= enough or total <= (1 + TOLERANCE) * bound:
+        if found is None or bound >= enough or total <= (1 + TOLERANCE) * bound:
             break
         plans, weights = np.append(plans, found[None], axis=0), np.append(0.95 * weights, 0.05)
     return x, bound

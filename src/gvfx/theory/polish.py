@@ -9,7 +9,7 @@ from gvfx.compilation.loops import stored
 from gvfx.theory.flow import Model, occupancy
 from gvfx.theory.importance import per_visit
 
-WORK = 4e8  # multiplications of all gradients together, about a second
+WORK = 1e8  # multiplications of all gradients together, some tenths of a second
 MEMORY = 2e7  # numbers kept by a gradient; larger problems are not polished
 SMALLEST = 1e-12  # probabilities below it are raised to it: the logits of a probability of 0 do not exist
 

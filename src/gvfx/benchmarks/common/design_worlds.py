@@ -94,7 +94,8 @@ def holes(seed: int, states: int, horizon: int) -> Designed:
     model, need = sparse_random(seed, states, 2, horizon, 0.6)
     known = np.random.default_rng(seed).random((states, 2, 1)) < 0.7
     known[0] = True
-    return model._replace(prob=model.prob * known), need
+    model = model._replace(prob=model.prob * known)
+    return model, np.where(reached_in_time(model)[:, None], need, 0.0)
 
 
 def _important(asked: Asked) -> Designed:
