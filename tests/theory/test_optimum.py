@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import gvfx
 from gvfx import design, exact
 from gvfx.questions.gvf import stack
-from gvfx.theory.importance import per_visit
 from gvfx.theory.dual import _pairs
+from gvfx.theory.importance import per_visit
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=20, deadline=None)

@@ -191,13 +191,13 @@ def _followed(indptr, indices, data, actions, start, choices):
 
 def reached_in_time(model: Model) -> np.ndarray:
     """The states in which some behaviour acts before the horizon, [states] bool."""
-    if model.horizon is None:
+    if (horizon := model.horizon) is None:
         return model.going
     rounds = itertools.count(1)
     acting = ~model.terminal[:, None, None]
 
     def successors(states: np.ndarray) -> np.ndarray:
-        if next(rounds) >= model.horizon:
+        if next(rounds) >= horizon:
             return np.empty(0, int)
         return model.next[states][(model.prob[states] > 0) & acting[states]]
 

@@ -12,7 +12,7 @@ import numpy as np
 from gvfx.theory.flow import Model, best_plan
 
 WORK = 1e8  # multiplications in all plans together, some tenths of a second
-PLANS = 100  # at most
+FEWEST, PLANS = 20, 100  # fewer do not help, so only the prices of the first mixture are tried; more are not made
 TOLERANCE = 1e-3  # relative distance between mixture and bound at which the search ends
 WEIGHT_STEPS = 1000
 
@@ -29,7 +29,8 @@ def best_mixture(model: Model, need: np.ndarray, visits: np.ndarray, enough: flo
     if not (visits[needed] > 0).all():
         return visits, bound
     price = np.zeros(need.shape)
-    for _ in range(int(np.clip(WORK / (3 * model.horizon * model.prob.size), 1, PLANS))):
+    affordable = int(WORK / (3 * model.horizon * model.prob.size))
+    for _ in range(min(affordable, PLANS) if affordable >= FEWEST else 1):
         weights = _reweighted(plans[:, needed], weights, g)
         kept = weights > 1e-9
         plans, weights = plans[kept], weights[kept] / weights[kept].sum()

@@ -49,7 +49,7 @@ def polished(model: Model, need: np.ndarray, behaviour: np.ndarray) -> np.ndarra
         return np.log(total), by_logit[going].ravel() / total
 
     first = np.log(np.maximum(behaviour[going], SMALLEST)).ravel()
-    limit = {"maxfun": int(np.clip(WORK / (3 * work), 20, 2000)), "maxiter": 2000, "ftol": 1e-12, "gtol": 1e-8}
+    limit = {"maxfun": int(np.clip(WORK / (3 * work), 20, 2000)), "maxiter": 2000, "ftol": 1e-7, "gtol": 1e-8}
     found = behaviour_of(scipy.optimize.minimize(slope, first, jac=True, method="L-BFGS-B", options=limit).x)
     return found if total_error(model, need, found) < total_error(model, need, behaviour) else behaviour
 

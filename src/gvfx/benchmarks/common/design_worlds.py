@@ -6,6 +6,7 @@ Each maker returns a model and the importance G [state, action] of its pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -98,21 +99,25 @@ def holes(seed: int, states: int, horizon: int) -> Designed:
     return model, np.where(reached_in_time(model)[:, None], need, 0.0)
 
 
+def _hard(name: str) -> Designed:
+    return _important(HARD[name]())
+
+
 def _important(asked: Asked) -> Designed:
     return Model.of(asked[0]), importance_of(*asked)
 
 
 DESIGNS: dict[str, Callable[[], Designed]] = {
-    **{f"double chain {n}, horizon {h}": lambda n=n, h=h: double_chain(n, n, h) for n, h in ((8, None), (10, 60), (15, 1000))},
+    **{f"double chain {n}, horizon {h}": partial(double_chain, n, n, h) for n, h in ((8, None), (10, 60), (15, 1000))},
     "double chain 8, other policies": lambda: double_chain(8, 3, 100),
     **{
-        f"random {seed}, horizon {h}": lambda seed=seed, n=n, a=a, h=h: sparse_random(seed, n, a, h)
+        f"random {seed}, horizon {h}": partial(sparse_random, seed, n, a, h)
         for seed, n, a, h in (
             *((0, 5, 2, 1), (1, 5, 3, 2), (2, 8, 2, 3), (3, 8, 3, 10), (4, 12, 2, 30)),
             *((5, 12, 3, 200), (6, 10, 2, None), (7, 20, 3, None)),
         )
     },
-    **{f"one way, horizon {h}": lambda h=h: one_way(3, 4, h) for h in (20, 100, 2000, None)},
+    **{f"one way, horizon {h}": partial(one_way, 3, 4, h) for h in (20, 100, 2000, None)},
     "line, both ends, horizon 12": lambda: line(10, 12, [(0, 0), (9, 1)]),
     "line, both ends, horizon 40": lambda: line(10, 40, [(0, 0), (9, 1)]),
     "line, both ends, horizon 5000": lambda: line(10, 5000, [(0, 0), (9, 1)]),
@@ -125,6 +130,6 @@ DESIGNS: dict[str, Callable[[], Designed]] = {
     "bandits, no horizon": lambda: bandits(4, None, 1),
     "holes": lambda: holes(8, 9, 15),
     "holes, long": lambda: holes(9, 9, 300),
-    **{name: lambda name=name: _important(HARD[name]()) for name in ("current of 6", "corridor of 30", "lock of 8")},
-    **{name: lambda name=name: _important(HARD[name]()) for name in ("door, 4 x 4", "traps, ring of 12")},
+    **{name: partial(_hard, name) for name in ("current of 6", "corridor of 30", "lock of 8")},
+    **{name: partial(_hard, name) for name in ("door, 4 x 4", "traps, ring of 12")},
 }
