@@ -7,6 +7,7 @@ from helpers.second_solver import dense_model, least_error, log_error
 
 from gvfx import design
 from gvfx.benchmarks.common.design_worlds import DESIGNS, bandits, line, sparse_random
+from gvfx.benchmarks.random_mdps import random_world
 from gvfx.theory import flow, polish
 from gvfx.theory.ending import solve_with_endings
 from gvfx.theory.importance import per_visit
@@ -37,6 +38,15 @@ def test_against_a_second_solver(name):
     assert best.behaviour.sum(axis=1) == pytest.approx(np.ones(model.states))
     if name in BY_TIME and name != "door, 4 x 4":  # there 3 % stay open
         assert best.timed / best.bound - 1 < 2e-3
+
+
+def test_plans_when_one_behaviour_alone_visits_a_pair():
+    """A pair with a tiny G is visited by no plan of the mixture: the behaviour to begin with must stay in it."""
+    world, questions = random_world(14)
+    model, need = design.Model.of(world), design.importance_of(world, questions)
+    best, second = design.best_design(model, need), least_error(model, need)
+    assert best.bound <= best.timed <= best.constant <= second * (1 + WORSE)
+    assert not best.converged and best.gap < 0.04
 
 
 @pytest.mark.parametrize("name", ["random 4, horizon 30", "one way, horizon None", "holes"])

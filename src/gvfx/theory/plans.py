@@ -33,6 +33,7 @@ def best_mixture(model: Model, need: np.ndarray, visits: np.ndarray, enough: flo
     for _ in range(min(affordable, PLANS) if affordable >= FEWEST else 1):
         weights = _reweighted(plans[:, needed], weights, g)
         kept = weights > 1e-9
+        kept[0] = True  # the behaviour to begin with, perhaps the only one that visits some pair with a small G
         plans, weights = plans[kept], weights[kept] / weights[kept].sum()
         x = np.tensordot(weights, plans, 1)
         price[needed] = g / x[needed] ** 2
