@@ -34,12 +34,14 @@ from gvfx.theory.ending import solve_with_endings
 from gvfx.theory.flow import Model, best_plan, occupancy, reached_in_time
 from gvfx.theory.importance import importance_of, per_visit
 from gvfx.theory.plans import best_mixture
-from gvfx.theory.polish import polished
+from gvfx.theory.polish import affordable, polished
 from gvfx.worlds.mdp import MDP
 
 STAGES = (1e-2, 1e-4, 1e-6)  # floors g in units of the mean of G
 FINE = (*STAGES, 1e-8, 1e-10, 1e-12)  # where the optimum itself is wanted
 WORTHWHILE = 1e-4  # prices that cannot raise the bound by this share are not planned for
+POLISHED = 1e-3  # the largest gap that is left without an attempt to improve the behaviour
+FEW = 50  # local searches that cannot afford as many gradients are left out
 CONVERGED = 0.02  # the largest gap between constant and bound with which a design is called converged
 
 
@@ -74,7 +76,7 @@ def best_design(model: Model, need: np.ndarray) -> Design:
 
     The constant and the bound use the exact horizon.  The search replaces it by a restart probability, of which three values
     are tried; the best behaviour and the best bound of all stages are kept.  If they are more than `CONVERGED` apart, the
-    bound is tightened (`ending`) and the behaviour improved with the exact horizon (`polish`).
+    bound is tightened (`ending`, `plans`); from a gap of `POLISHED` on the behaviour is improved by a local search (`polish`).
 
     In states that no behaviour reaches, and everywhere if G is 0, the behaviour is uniform.  A pair with G > 0 that no behaviour
     reaches before the horizon makes constant and bound infinite; the behaviour is then the best one for the other pairs.  Among
@@ -83,17 +85,22 @@ def best_design(model: Model, need: np.ndarray) -> Design:
     need = _checked_need(model, need)
     possible = np.where(reached_in_time(model)[:, None], need, 0.0)
     best = _Best(model, possible)
-    best.try_behaviour(np.full(need.shape, 1 / model.actions))
+    uniform = np.full(need.shape, 1 / model.actions)
+    best.try_behaviour(uniform)
     if possible.any():
         for restart in [model.restart] if model.horizon is None else [model.restart / 100, model.restart / 10, model.restart]:
             stages = list(dual_stages(model, possible, np.zeros(need.shape), restart, FINE, 1e-9))
             for found in reversed(stages):  # the last is usually the best, and makes it unnecessary to plan for the others
                 best.try_behaviour(found.behaviour)
                 best.try_prices(found)
-        if model.horizon is not None:
-            for improve in (_Best.tighten, _Best.polish, _Best.use_the_time_step):
-                if best.design().gap > CONVERGED:
-                    improve(best)
+        if best.design().gap > CONVERGED and model.horizon is not None:
+            best.tighten()
+        if best.design().gap > POLISHED:
+            best.polish(best.behaviour)
+        if best.design().gap > CONVERGED:
+            best.use_the_time_step()
+        if best.design().gap > CONVERGED and affordable(model) >= FEW:
+            best.polish(uniform)  # there can be several local minima
     if (possible < need).any():
         return replace(best.design(), constant=np.inf, timed=np.inf, bound=np.inf)
     return best.design()
@@ -132,8 +139,8 @@ class _Best:
         self.try_behaviour(found.behaviour)
         self.try_prices(found)
 
-    def polish(self) -> None:
-        self.try_behaviour(polished(self.model, self.need, self.behaviour))
+    def polish(self, behaviour: np.ndarray) -> None:
+        self.try_behaviour(polished(self.model, self.need, behaviour))
 
     def use_the_time_step(self) -> None:
         visits, bound = best_mixture(self.model, self.need, self.visits, self.constant / (1 + CONVERGED))
@@ -142,6 +149,8 @@ class _Best:
             visits, visits.sum(axis=1, keepdims=True), out=self.behaviour.copy(), where=visits.any(axis=1, keepdims=True)
         )
         self.try_behaviour(mean)
+        if affordable(self.model) >= FEW:
+            self.polish(mean)
 
     def design(self) -> Design:
         return Design(self.behaviour, self.visits, self.constant, min(self.timed, self.constant), self.bound)

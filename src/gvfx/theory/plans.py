@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gvfx.theory.endless import best_endless_plan
 from gvfx.theory.flow import Model, best_plan
 
 WORK = 1e8  # multiplications in all plans together, some tenths of a second
@@ -22,14 +23,14 @@ def best_mixture(model: Model, need: np.ndarray, visits: np.ndarray, enough: flo
 
     need [state, action] is G; visits [state, action] are those of the behaviour to begin with, positive where G is.
     """
-    assert model.horizon is not None
     needed = need > 0
     g, bound = need[needed], 0.0
     plans, weights = visits[None], np.ones(1)
     if not (visits[needed] > 0).all():
         return visits, bound
     price = np.zeros(need.shape)
-    affordable = int(WORK / (3 * model.horizon * model.prob.size))
+    once = 10 * model.states**3 if model.horizon is None else 3 * model.horizon * model.prob.size
+    affordable = int(WORK / once)
     for _ in range(min(affordable, PLANS) if affordable >= FEWEST else 1):
         weights = _reweighted(plans[:, needed], weights, g)
         kept = weights > 1e-9
@@ -38,7 +39,7 @@ def best_mixture(model: Model, need: np.ndarray, visits: np.ndarray, enough: flo
         x = np.tensordot(weights, plans, 1)
         price[needed] = g / x[needed] ** 2
         total = float((g / x[needed]).sum())
-        highest, found = best_plan(model, price, total)
+        highest, found = (best_endless_plan if model.horizon is None else best_plan)(model, price, total)
         bound = max(bound, total**2 / highest)  # Eq. D5
         if found is None or bound >= enough or total <= (1 + TOLERANCE) * bound:
             break

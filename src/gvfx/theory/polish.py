@@ -1,4 +1,4 @@
-"""The best stationary behaviour near a given one, with the exact horizon: L-BFGS on the logits."""
+"""The best stationary behaviour near a given one, with the exact horizon, if there is one: L-BFGS on the logits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import scipy.optimize
 
 from gvfx.compilation.loops import stored
+from gvfx.theory.endless import endless_slopes
 from gvfx.theory.flow import Model, occupancy
 from gvfx.theory.importance import per_visit
 
@@ -17,13 +18,11 @@ SMALLEST = 1e-12  # probabilities below it are raised to it: the logits of a pro
 def polished(model: Model, need: np.ndarray, behaviour: np.ndarray) -> np.ndarray:
     """A behaviour [state, action] whose sum G / x is at most that of the given one, and at best a local minimum; need is G.
 
-    It needs a horizon.  The number of steps is limited by `WORK`: a result need not be a minimum.
+    The number of steps is limited by `WORK`: a result need not be a minimum.
     """
-    assert model.horizon is not None
     transitions, going = model.transitions(), model.going
     arrays = transitions.indptr, transitions.indices, transitions.data
-    work = model.horizon * (transitions.nnz + model.states)
-    if model.horizon * model.states > MEMORY or not np.isfinite(total_error(model, need, behaviour)):
+    if (model.horizon or 1) * model.states > MEMORY or not np.isfinite(total_error(model, need, behaviour)):
         return behaviour
     start = np.ascontiguousarray(model.start, dtype=float)
 
@@ -43,15 +42,24 @@ def polished(model: Model, need: np.ndarray, behaviour: np.ndarray) -> np.ndarra
             return 1e3, np.zeros(logits.size)
         visits = x.sum(axis=1)
         h = total - np.divide(error.sum(axis=1), visits, out=np.zeros(model.states), where=visits > 0)
-        later, length = _slopes(*arrays, mu, start, h, model.horizon)
+        if model.horizon is None:
+            later, length = endless_slopes(model, mu, h)
+        else:
+            later, length = _slopes(*arrays, mu, start, h, model.horizon)
         by_mu = later / length - np.divide(error, mu, out=np.zeros(mu.shape), where=mu > 0)
         by_logit = mu * (by_mu - (mu * by_mu).sum(axis=1, keepdims=True))
         return np.log(total), by_logit[going].ravel() / total
 
     first = np.log(np.maximum(behaviour[going], SMALLEST)).ravel()
-    limit = {"maxfun": int(np.clip(WORK / (3 * work), 20, 2000)), "maxiter": 2000, "ftol": 1e-7, "gtol": 1e-8}
+    limit = {"maxfun": max(20, affordable(model)), "maxiter": 2000, "ftol": 1e-7, "gtol": 1e-8}
     found = behaviour_of(scipy.optimize.minimize(slope, first, jac=True, method="L-BFGS-B", options=limit).x)
     return found if total_error(model, need, found) < total_error(model, need, behaviour) else behaviour
+
+
+def affordable(model: Model) -> int:
+    """How many gradients `WORK` pays for, at most 2,000."""
+    once = model.states**3 if model.horizon is None else 3 * model.horizon * (model.transitions().nnz + model.states)
+    return min(2000, int(WORK / once))
 
 
 def total_error(model: Model, need: np.ndarray, behaviour: np.ndarray) -> float:
