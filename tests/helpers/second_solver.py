@@ -52,6 +52,8 @@ def log_error(model, need, P, logits):
     mu /= mu.sum(axis=1, keepdims=True)
     d, pull = visits_and_pull(np.einsum("sa,san->sn", mu, P), model.start * ~model.terminal, model.horizon)
     needed = need > 0
+    if not (d[:, None] * mu)[needed].all():  # a step so long that a needed pair is never visited
+        return 1e3, np.zeros(need.shape)
     parts = np.divide(need, d[:, None] * mu, out=np.zeros(need.shape), where=needed)
     total = parts.sum()
     by_d = 1 / d.sum() - np.divide(parts.sum(axis=1), d, out=np.zeros(len(d)), where=needed.any(axis=1)) / total
