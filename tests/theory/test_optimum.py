@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import gvfx
 from gvfx import design, exact
 from gvfx.questions.gvf import stack
+from gvfx.theory.dual import _pairs
 from gvfx.theory.importance import per_visit
-from gvfx.theory.optimum import _pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=20, deadline=None)
@@ -34,8 +34,8 @@ def setting(name):
 @pytest.mark.parametrize(
     ("name", "mixture", "uniform", "explorer", "optimum", "gap"),
     [
-        ("same", 127_260, 25_976, 8_195, 1_446.2, 0.04),
-        ("distinct", 68_295, 9_941, 7_346, 502.5, 0.035),
+        ("same", 127_260, 25_976, 8_195, 1_446.2, 0.025),
+        ("distinct", 68_295, 9_941, 7_346, 502.5, 0.025),
         ("semi-greedy", 19_825, 52_826, 18_243, 5_237.1, 0.01),
         ("fourrooms", 85_300, 15_900, 13_282, 1_050.7, 0.03),
         ("forty", 77_810, 77_810, 52_708, 11_968.9, 0.02),
@@ -49,7 +49,7 @@ def test_constants_of_the_paper_settings(name, mixture, uniform, explorer, optim
     fixed_point = exact.explorer_behaviour(world, questions)
     assert design.constant(world, questions, fixed_point) == pytest.approx(explorer, rel=1e-3)
     best = design.optimal(world, questions)
-    assert best.converged
+    assert best.converged == (name in ("semi-greedy", "forty"))  # the other gaps are 2.4 to 2.5 %
     assert best.constant == pytest.approx(optimum, rel=1e-3)
     assert 0 <= best.gap < gap
     planned = design.remaining_design(design.Model.of(world), design.importance_of(world, questions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.questions.policies import checked_rows
 from gvfx.theory.systems import factorised, weighted_transitions
-from gvfx.worlds.mdp import MDP, reached_from
+from gvfx.worlds.mdp import MDP, reachable, reached_from
 
+PLAN_SIZE = 2e7  # actions of a plan that is kept: 40 MB
 ENDLESS = 1e-6  # restart probability per step that stands for "no horizon"
 
 
@@ -101,28 +103,105 @@ def _summed(indptr, indices, data, start, horizon):
     return visits
 
 
-def highest_average(model: Model, reward: np.ndarray) -> float:
+def highest_average(model: Model, reward: np.ndarray, reached: float | None = None) -> float:
     """The highest average reward <reward, x> of any behaviour, even one that depends on the time step; needs a horizon.
 
     It is a ratio of two sums over an episode, reward and length.  Guess it, plan by backward induction with reward minus
-    guess, and take the plan's own ratio as the next guess (Dinkelbach).  The result is an upper bound, tight to 1e-9.
+    guess, and take the plan's own ratio as the next guess (Dinkelbach).  The result is an upper bound, tight to 1e-9 per step
+    of an episode.  reached: an average that some behaviour reaches, a first guess that saves inductions.
+    """
+    return _highest(model, reward, reached, np.empty((0, model.states), np.int16))
+
+
+def best_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray | None]:
+    """`highest_average`, and the visits per step [state, action] of the plan that reaches it, which sum to 1.
+
+    If the horizon times the number of states exceeds `PLAN_SIZE`, the plan is not kept, and its visits are None.
     """
     assert model.horizon is not None
-    transitions, shape = model.transitions(), (model.states, model.actions)
-    going, every = ~model.terminal, np.arange(model.states)
-    guess = float(reward[model.going].min())
+    if model.horizon * model.states > PLAN_SIZE:
+        return highest_average(model, reward, reached), None
+    choices = np.empty((model.horizon, model.states), np.int16)
+    highest = _highest(model, reward, reached, choices)
+    transitions = model.transitions()
+    start = np.where(model.terminal, 0.0, model.start)
+    visits = _followed(transitions.indptr, transitions.indices, transitions.data, model.actions, start, choices)
+    return highest, visits / visits.sum()
+
+
+def _highest(model: Model, reward: np.ndarray, reached: float | None, choices: np.ndarray) -> float:
+    """`highest_average`; writes the best action at every time step into choices [horizon, state], if it has rows."""
+    assert model.horizon is not None
+    transitions, going = model.transitions(), ~model.terminal
+    arrays = transitions.indptr, transitions.indices, transitions.data
+    guess = float(reward[model.going].min()) if reached is None else reached
     while True:
-        value, length = np.zeros(model.states), np.zeros(model.states)
-        for _ in range(model.horizon):
-            q = (transitions @ value).reshape(shape) + (reward - guess)
-            best = q.argmax(axis=1)
-            value = np.where(going, q[every, best], 0.0)
-            length = np.where(going, 1 + (transitions @ length).reshape(shape)[every, best], 0.0)
+        value, length = _planned(*arrays, reward - guess, going, model.horizon, choices)
         surplus = float(model.start @ value / (model.start @ length))
         if surplus <= 1e-9 * abs(guess):
             # no plan's total exceeds start @ value, and an episode has at least one step
             return guess + max(0.0, float(model.start @ value))
         guess += surplus
+
+
+@stored(nogil=True)
+def _planned(indptr, indices, data, reward, going, horizon, choices):
+    """Total reward and length of an episode from each state under the best plan, by backward induction; P in CSR form."""
+    states, actions = reward.shape
+    value, length = np.zeros(states), np.zeros(states)
+    value_before, length_before = np.zeros(states), np.zeros(states)
+    for left in range(horizon):
+        for s in range(states):
+            if not going[s]:
+                continue
+            highest, best = -np.inf, 0
+            for a in range(actions):
+                total = 0.0
+                for k in range(indptr[s * actions + a], indptr[s * actions + a + 1]):
+                    total += data[k] * value[indices[k]]
+                total += reward[s, a]
+                if total > highest:
+                    highest, best = total, a
+            steps = 0.0
+            for k in range(indptr[s * actions + best], indptr[s * actions + best + 1]):
+                steps += data[k] * length[indices[k]]
+            value_before[s], length_before[s] = highest, 1 + steps
+            if len(choices) > 0:
+                choices[horizon - 1 - left, s] = best
+        value, value_before = value_before, value
+        length, length_before = length_before, length
+    return value, length
+
+
+@stored(nogil=True)
+def _followed(indptr, indices, data, actions, start, choices):
+    """Visits of every pair in an episode [state, action] that takes the actions choices [time, state]; P in CSR form."""
+    visits, now, after = np.zeros((len(start), actions)), start.copy(), np.zeros_like(start)
+    for t in range(len(choices)):
+        after[:] = 0.0
+        for s in range(len(start)):
+            if now[s] > 0:
+                a = choices[t, s]
+                visits[s, a] += now[s]
+                for k in range(indptr[s * actions + a], indptr[s * actions + a + 1]):
+                    after[indices[k]] += data[k] * now[s]
+        now, after = after, now
+    return visits
+
+
+def reached_in_time(model: Model) -> np.ndarray:
+    """The states in which some behaviour acts before the horizon, [states] bool."""
+    if (horizon := model.horizon) is None:
+        return model.going
+    rounds = itertools.count(1)
+    acting = ~model.terminal[:, None, None]
+
+    def successors(states: np.ndarray) -> np.ndarray:
+        if next(rounds) >= horizon:
+            return np.empty(0, int)
+        return model.next[states][(model.prob[states] > 0) & acting[states]]
+
+    return reachable(model.start > 0, successors) & ~model.terminal
 
 
 def flow_matrix(model: Model, going: np.ndarray, restart: float) -> sp.csr_array:

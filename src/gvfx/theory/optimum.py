@@ -23,24 +23,26 @@ every one of them; part of the gap to a stationary behaviour is the value of dep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
-import scipy.sparse.linalg
 
-from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
-from gvfx.theory.flow import Model, flow_matrix, highest_average, occupancy
+from gvfx.theory.dual import Dual, dual_stages, solve_dual
+from gvfx.theory.ending import solve_with_endings
+from gvfx.theory.flow import Model, best_plan, occupancy, reached_in_time
 from gvfx.theory.importance import importance_of, per_visit
-from gvfx.theory.systems import DENSE_BELOW, Solve
+from gvfx.theory.plans import best_mixture
+from gvfx.theory.polish import affordable, polished
 from gvfx.worlds.mdp import MDP
 
-STAGES = (1e-2, 1e-4, 1e-6, 1e-8)  # floors g in units of the mean of G
-NEWTON_STEPS = 60  # per stage
+STAGES = (1e-2, 1e-4, 1e-6)  # floors g in units of the mean of G
+FINE = (*STAGES, 1e-8, 1e-10, 1e-12)  # where the optimum itself is wanted
+WORTHWHILE = 1e-4  # prices that cannot raise the bound by this share are not planned for
+POLISHED = 1e-3  # the largest gap that is left without an attempt to improve the behaviour
+FEW = 50  # local searches that cannot afford as many gradients are left out
+CONVERGED = 0.02  # the largest gap between constant and bound with which a design is called converged
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +52,18 @@ class Design:
     behaviour: np.ndarray  # mu [state, action]
     occupancy: np.ndarray  # x [state, action], expected visits per step
     constant: float
+    timed: float  # of the best behaviour found that depends on the time step; `constant` if none was needed or found
     bound: float
-    converged: bool
 
     @property
     def gap(self) -> float:
         """How far the constant can be above the best possible one, relative to the bound."""
-        return self.constant / self.bound - 1 if self.bound > 0 else 0.0
+        return self.constant / self.bound - 1 if 0 < self.bound < np.inf else 0.0
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap is at most `CONVERGED`, 2 %."""
+        return self.gap <= CONVERGED
 
 
 def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> Design:
@@ -67,25 +74,86 @@ def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = No
 def best_design(model: Model, need: np.ndarray) -> Design:
     """The stationary behaviour that minimises sum G / x, and a lower bound over all behaviours; need [state, action] is G.
 
-    The constant and the bound use the exact horizon.  The search replaces it by a restart probability, of which three
-    values are tried.
+    The constant and the bound use the exact horizon.  The search replaces it by a restart probability, of which three values
+    are tried; the best behaviour and the best bound of all stages are kept.  If they are more than `CONVERGED` apart, the
+    bound is tightened (`ending`, `plans`); from a gap of `POLISHED` on the behaviour is improved by a local search (`polish`).
+
+    In states that no behaviour reaches, and everywhere if G is 0, the behaviour is uniform.  A pair with G > 0 that no behaviour
+    reaches before the horizon makes constant and bound infinite; the behaviour is then the best one for the other pairs.  Among
+    behaviours that are equally good, such as in reached states from which no G > 0 can be visited, any may be returned.
     """
     need = _checked_need(model, need)
-    if not need.any():
-        mu = np.full(need.shape, 1 / model.actions)
-        return Design(mu, occupancy(model, mu), 0.0, 0.0, True)
-    best: tuple[float, np.ndarray, np.ndarray] | None = None
-    bound, converged = 0.0, False
-    for restart in [model.restart] if model.horizon is None else [model.restart / 100, model.restart / 10, model.restart]:
-        found = solve_dual(model, need, np.zeros(need.shape), restart, (*STAGES, 1e-10, 1e-12), 1e-9)
-        visits = occupancy(model, found.behaviour)
-        constant = float(per_visit(need, visits).sum())
-        reward = 1.0 if model.horizon is None else highest_average(model, found.price / found.total)
-        bound = max(bound, float(np.sqrt(need * found.price / found.total).sum() ** 2 / reward))
-        if best is None or constant < best[0]:
-            best, converged = (constant, found.behaviour, visits), found.converged
-    assert best is not None
-    return Design(best[1], best[2], best[0], bound, converged)
+    possible = np.where(reached_in_time(model)[:, None], need, 0.0)
+    best = _Best(model, possible)
+    uniform = np.full(need.shape, 1 / model.actions)
+    best.try_behaviour(uniform)
+    if possible.any():
+        for restart in [model.restart] if model.horizon is None else [model.restart / 100, model.restart / 10, model.restart]:
+            stages = list(dual_stages(model, possible, np.zeros(need.shape), restart, FINE, 1e-9))
+            for found in reversed(stages):  # the last is usually the best, and makes it unnecessary to plan for the others
+                best.try_behaviour(found.behaviour)
+                best.try_prices(found)
+        if best.design().gap > CONVERGED and model.horizon is not None:
+            best.tighten()
+        if best.design().gap > POLISHED:
+            best.polish(best.behaviour)
+        if best.design().gap > CONVERGED:
+            best.use_the_time_step()
+        if best.design().gap > CONVERGED and affordable(model) >= FEW:
+            best.polish(uniform)  # there can be several local minima
+    if (possible < need).any():
+        return replace(best.design(), constant=np.inf, timed=np.inf, bound=np.inf)
+    return best.design()
+
+
+class _Best:
+    """The best behaviour and the best bound of those tried."""
+
+    def __init__(self, model: Model, need: np.ndarray) -> None:
+        self.model, self.need = model, need
+        self.behaviour = self.visits = np.empty(0)
+        self.plans: list[np.ndarray] = []  # visits of the best plans for the prices tried
+        self.constant, self.timed, self.bound = np.inf, np.inf, 0.0
+
+    def try_behaviour(self, behaviour: np.ndarray) -> None:
+        visits = occupancy(self.model, behaviour)
+        constant = float(per_visit(self.need, visits).sum())
+        if constant < self.constant or not self.behaviour.size:
+            self.behaviour, self.visits, self.constant = behaviour, visits, constant
+
+    def try_prices(self, found: Dual) -> None:
+        """The certificate D5, unless the prices are worth too much to a behaviour that is known."""
+        price = found.price / found.total
+        worth = float(np.sqrt(self.need * price).sum() ** 2)
+        if self.model.horizon is None:
+            self.bound = max(self.bound, worth)
+            return
+        reached = max(float((price * visits).sum()) for visits in [self.visits, *self.plans])
+        if worth > self.bound * reached * (1 + WORTHWHILE):
+            highest, visits = best_plan(self.model, price, reached)
+            self.bound = max(self.bound, worth / highest)
+            self.plans += [] if visits is None else [visits]
+
+    def tighten(self) -> None:
+        found = solve_with_endings(self.model, self.need)
+        self.try_behaviour(found.behaviour)
+        self.try_prices(found)
+
+    def polish(self, behaviour: np.ndarray) -> None:
+        self.try_behaviour(polished(self.model, self.need, behaviour))
+
+    def use_the_time_step(self) -> None:
+        visits, bound = best_mixture(self.model, self.need, self.visits, self.constant / (1 + CONVERGED))
+        self.timed, self.bound = float(per_visit(self.need, visits).sum()), max(self.bound, bound)
+        mean = np.divide(
+            visits, visits.sum(axis=1, keepdims=True), out=self.behaviour.copy(), where=visits.any(axis=1, keepdims=True)
+        )
+        self.try_behaviour(mean)
+        if affordable(self.model) >= FEW:
+            self.polish(mean)
+
+    def design(self) -> Design:
+        return Design(self.behaviour, self.visits, self.constant, min(self.timed, self.constant), self.bound)
 
 
 def remaining_design(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps: float = 1.0) -> np.ndarray:
@@ -100,7 +168,7 @@ def remaining_design(model: Model, need: np.ndarray, counts: np.ndarray | None =
     ratio = np.zeros(need.shape) if counts is None else np.asarray(counts, float) / steps
     if ratio.shape != need.shape or not (ratio >= 0).all():
         raise InputError(f"counts: expected visits of at least 0 for every pair, {list(need.shape)}, and steps above 0.")
-    found = solve_dual(model, need, ratio, model.restart, STAGES[:3]).behaviour
+    found = solve_dual(model, need, ratio, model.restart, STAGES).behaviour
     uniform = np.full(need.shape, 1 / model.actions)
     remaining = [per_visit(need, ratio + occupancy(model, mu)).sum() for mu in (found, uniform)]
     return uniform if remaining[1] < remaining[0] else found
@@ -111,111 +179,3 @@ def _checked_need(model: Model, need: np.ndarray) -> np.ndarray:
     if need.shape != model.next.shape[:2] or not (np.isfinite(need).all() and (need >= 0).all()):
         raise InputError(f"need: expected finite numbers of at least 0 for every pair, {list(model.next.shape[:2])}.")
     return np.where(model.going[:, None], need, 0.0)
-
-
-class Dual(NamedTuple):
-    """The result of `solve_dual`."""
-
-    behaviour: np.ndarray  # [state, action]
-    price: np.ndarray  # c [state, action]; 0 in states without actions
-    total: float  # lambda: <c, x> of every possible x
-    converged: bool
-
-
-def solve_dual(
-    model: Model, need: np.ndarray, ratio: np.ndarray, restart: float, stages: Sequence[float], tolerance: float = 1e-4
-) -> Dual:
-    """Maximise D4; need and ratio (G and nu) are [state, action].
-
-    A stage (a value of the floor g) ends when the predicted gain of a Newton step, relative to the objective, is below
-    `tolerance`.
-    """
-    going = np.flatnonzero(model.going)
-    flow = flow_matrix(model, going, restart)
-    back = sp.csr_array(flow.T)
-    g, nu = need[going].ravel(), ratio[going].ravel()
-    g = g / np.sqrt(g).sum() ** 2 if g.any() else np.full(g.shape, g.size**-2.0)  # scales the optimum to order 1
-    total, price, converged = 1.0, np.ones(g.size), False  # v enters only through the prices
-    for stage in stages:
-        floor = stage * g.mean()
-        for _ in range(NEWTON_STEPS):
-            x, curvature, value = _pairs(price, g, floor, nu)
-            d_total, d_v, gain = _newton(flow, back, model.start[going], x, curvature)
-            d_price = d_total + flow @ d_v
-            objective = value.sum() - total
-            step = min(1.0, 0.99 / max(1e-300, float((-d_price / price).max())))
-            while step > 1e-12:
-                then = _pairs(price + step * d_price, g, floor, nu)[2].sum() - (total + step * d_total)
-                if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
-                    break
-                step /= 2
-            if not (step > 1e-12 and gain > 0):  # no gain left but rounding
-                converged = abs(gain) <= tolerance * abs(objective)
-                break
-            total, price = total + step * d_total, price + step * d_price
-            converged = step == 1.0 and gain <= tolerance * abs(objective)
-            if converged:
-                break
-    shape = (len(going), model.actions)
-    x = _pairs(price, g, floor, nu)[0].reshape(shape)
-    behaviour = np.full(need.shape, 1 / model.actions)
-    behaviour[going] = x / x.sum(axis=1, keepdims=True)
-    prices = np.zeros(need.shape)
-    prices[going] = price.reshape(shape)
-    return Dual(behaviour, prices, total, converged)
-
-
-def _newton(
-    flow: sp.csr_array, back: sp.csr_array, start: np.ndarray, x: np.ndarray, curvature: np.ndarray
-) -> tuple[float, np.ndarray, float]:
-    """Newton's direction for lambda and v, keeping start @ v = 0, and the gain that it predicts."""
-    slope, surplus = back @ x, x.sum() - 1
-    border = back @ curvature
-    solved = _definite(flow, back, curvature)(np.stack([slope, border, start], axis=1))
-    (p, q, r), (k, m, n) = border @ solved, start @ solved
-    d_total, multiplier = np.linalg.solve([[curvature.sum() - q, -r], [m, n]], [surplus - p, k])
-    d_v = solved @ [1.0, -d_total, -multiplier]
-    return d_total, d_v, float(d_v @ slope + d_total * surplus)
-
-
-def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For every pair the minimiser x of G / (nu + x) + floor / x + c x, minus phi''(c), and phi(c)."""
-    if nu.any():
-        x = np.maximum(np.sqrt(floor / price), np.sqrt(g / price) - nu)
-        for _ in range(10):  # starting left of the root of a convex decreasing function, Newton's method is monotone
-            first, second = g / (nu + x), floor / x
-            fall = first / (nu + x) + second / x - price
-            x = x + fall / (2 * (first / (nu + x) ** 2 + second / x**2))
-            if (fall <= 1e-10 * price).all():
-                break
-    else:
-        x = np.sqrt((g + floor) / price)
-    first, second = g / (nu + x), floor / x
-    return x, 0.5 / (first / (nu + x) ** 2 + second / x**2), first + second + price * x
-
-
-SHIFT = 1e-11  # relative, added to the diagonal; without termination and restarts the Hessian is singular
-
-
-def _definite(flow: sp.csr_array, back: sp.csr_array, curvature: np.ndarray) -> Solve:
-    """Solves (flow^T diag(curvature) flow) x = b, symmetric and positive definite."""
-    if flow.shape[1] < DENSE_BELOW:
-        matrix = np.zeros((flow.shape[1], flow.shape[1]))
-        _add_squares(flow.indptr, flow.indices, flow.data, curvature, matrix)
-        matrix[np.diag_indices(len(matrix))] *= 1 + SHIFT
-        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
-    hessian = sp.csr_array(back @ (sp.diags_array(curvature) @ flow))
-    hessian = hessian + sp.diags_array(SHIFT * hessian.diagonal())
-    return scipy.sparse.linalg.splu(
-        sp.csc_array(hessian), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    ).solve
-
-
-@stored(nogil=True)
-def _add_squares(indptr, indices, data, weights, out):
-    """out += sum_p weights[p] row_p row_p^T over the sparse rows of a matrix."""
-    for p in range(len(weights)):
-        for j in range(indptr[p], indptr[p + 1]):
-            for k in range(indptr[p], indptr[p + 1]):
-                out[indices[j], indices[k]] += weights[p] * data[j] * data[k]
