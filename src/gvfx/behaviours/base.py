@@ -63,6 +63,7 @@ class Behaviour(ABC, Generic[State]):
     needs_intrinsic: ClassVar[bool] = False  # whether a learner with networks must keep an intrinsic value
     needs_actor: ClassVar[bool] = False  # whether it learns its own actor (Box actions)
     explores: ClassVar[bool] = False  # whether it tries every action without Floor(Epsilon(...))
+    counts_cells: ClassVar[bool] = False  # whether `observe` must see the transitions between cells of continuous observations
 
     @property
     @abstractmethod

@@ -35,7 +35,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.kernel import piece, supporting
 from gvfx.worlds.mdp import MDP
 
-RETRIES = 0.2  # share of the steps for retries
+RETRIES = 0.05  # share of the steps for retries
 PATIENCE, AT_LEAST = 0.1, 1000  # the most expensive way: this share of the steps so far, and this many steps
 LOOK_EVERY, LOOK_SHARE = 20, 0.02  # steps between two looks: at least, and as a share of the steps so far
 ROWS_PER_STEP = 8  # rows met divided by this: the fewest steps between two looks, which bounds their cost
@@ -46,7 +46,7 @@ DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1
 EDGES_PER_PAIR, EDGES = 8, 4_000_000  # room for distinct transitions: for each pair, and in all
 
 NOTHING, NEW_ROWS, UNTRIED, RETRY = -1, 0, 1, 2  # what is sought
-USED, MET, ACTED, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN = range(10)  # places in `Search.at`
+USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN = range(11)  # places in `Search.at`
 
 
 class Search(NamedTuple):
@@ -66,7 +66,7 @@ class Search(NamedTuple):
     spent: np.ndarray  # int64 [kind] steps of search since the last plan
     tries: np.ndarray  # int64 [level] tries of pairs tried at least 2^(level - 1) and fewer than 2^level times
     finds: np.ndarray  # int64 [level] how many of them led to a new row
-    at: np.ndarray  # int64 [10], see above; KNOWN: rows to act in if they are known, else -1
+    at: np.ndarray  # int64 [11], see above; KNOWN: rows to act in if they are known, else -1
     ends: np.ndarray  # [2] cost after the end of an episode, and of giving up
     share: float  # of the steps since the last plan
 
@@ -91,7 +91,7 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
         spent=np.zeros(3, np.int64),
         tries=np.zeros(LEVELS, np.int64),
         finds=np.zeros(LEVELS, np.int64),
-        at=np.array([0, 0, 0, 0, 0, 0, NOTHING, 1, 1, known], np.int64),
+        at=np.array([0, 0, 0, 0, 0, 0, 0, NOTHING, 1, 1, known], np.int64),
         ends=np.zeros(2),
         share=float(share),
     )
@@ -107,9 +107,14 @@ def want(search: Search, world: MDP, pi: np.ndarray) -> None:
         np.logical_or.at(search.wanted, world.feature, taken)
 
 
-def planned(search: Search, steps: int) -> None:
+def wait(search: Search) -> None:
+    """Do not search before `recount`: the rows mean nothing yet."""
+    search.at[NEXT_LOOK] = np.iinfo(np.int64).max
+
+
+def planned(search: Search) -> None:
     """A plan was made: what was spent so far no longer counts."""
-    search.at[PLANNED] = steps
+    search.at[PLANNED] = search.at[NOW]
     search.spent[:] = 0
 
 
@@ -327,6 +332,7 @@ def search_rule(actions: int) -> SearchRule:
     def observe(search, t, tr):
         x = tr.x
         arrived = tr.next_x if tr.alive > 0.0 else -1
+        search.at[NOW] = t + 1
         meet(search, x)
         if search.at[BEGINS] == 1:
             search.starts[x] += 1

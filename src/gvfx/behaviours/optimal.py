@@ -25,14 +25,14 @@ It reads only the evidence of the run, so it can be combined with any tabular le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.directed_search import NOTHING, SOUGHT, Search, begin_search, planned, recount, search_rule, want
+from gvfx.behaviours.directed_search import NOTHING, SOUGHT, Search, begin_search, planned, recount, search_rule, wait, want
 from gvfx.errors import InputError
 from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
@@ -45,7 +45,7 @@ from gvfx.theory.importance import importance
 from gvfx.theory.optimum import remaining_design
 from gvfx.worlds.mdp import MDP
 
-CELL_GROWTH, CELL_PRIOR = 1.5, 10.0  # the defaults on cells
+CELL_GROWTH, CELL_PRIOR, CELL_SEARCH = 1.5, 10.0, 0.0  # the defaults on cells
 
 
 class PlannedState(NamedTuple):
@@ -68,8 +68,8 @@ class OptimalDesign(Behaviour[PlannedState]):
     search: largest share of the steps since the last plan that go into the search for new states, and again for untried pairs;
             0: no search.
 
-    With continuous observations a row is a cell of them (`gvfx.features.cells`).  Default `growth` and `prior` are then 1.5 and
-    10, the noise of a cell is that of the learner's temporal-difference errors, and where the features' resolution limits the
+    With continuous observations a row is a cell of them (`gvfx.features.cells`).  Default `growth`, `prior` and `search` are then
+    1.5, 10 and 0, actions are drawn from the plan, the noise of a cell is that of the learner's temporal-difference errors, and where the features' resolution limits the
     answers rather than chance, a share of the actions follows the target policies, blended half with uniform.
     """
 
@@ -108,7 +108,13 @@ class OptimalDesign(Behaviour[PlannedState]):
 
     def on_cells(self) -> OptimalDesign:
         growth = CELL_GROWTH if self.growth == OptimalDesign.growth else self.growth
-        return replace(self, growth=growth, prior=CELL_PRIOR if self.prior == OptimalDesign.prior else self.prior)
+        prior = CELL_PRIOR if self.prior == OptimalDesign.prior else self.prior
+        search = CELL_SEARCH if self.search == OptimalDesign.search else self.search
+        return _OnCells(self.first, growth, self.ahead, prior, self.floor, self.random, search)
+
+    @property
+    def counts_cells(self) -> bool:  # type: ignore[override]
+        return self.on_cells().search > 0
 
     def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return growing(self.first or 3 * world.rows * world.actions, self.growth, steps)
@@ -116,8 +122,9 @@ class OptimalDesign(Behaviour[PlannedState]):
     def refresh(self, state: PlannedState, model: Empirical) -> None:
         known, need = self.needs(model)
         steps = known.visits.sum()
-        mu = remaining_design(known.routes(), need, known.visits, self.ahead * steps)
-        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1], int(steps))
+        routes = known.model if isinstance(model, CellModel) else known.routes()
+        mu = remaining_design(routes, need, known.visits, self.ahead * steps)
+        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1])
         if isinstance(model, CellModel):
             state.share[:] = model.share
             recount(state.search, model)
@@ -138,6 +145,19 @@ class OptimalDesign(Behaviour[PlannedState]):
         return known, np.maximum(need, self.floor * typical if typical > 0 else 1.0) * known.chance
 
 
+@dataclass(frozen=True)
+class _OnCells(OptimalDesign):
+    """OptimalDesign whose rows are cells: actions are drawn, and nothing is searched until the first plan says what they are."""
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return planned_rule(sizes.actions, self.search > 0, False, self.random)
+
+    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
+        state = begin_planned(asked, world, self.search, tracked=False)
+        wait(state.search)
+        return state
+
+
 def begin_planned(asked: Stacked, world: MDP, search: float, tracked: bool) -> PlannedState:
     """The state before the first plan; tracked: whether visits follow the plan's shares instead of being drawn."""
     shape = (world.rows, world.actions)
@@ -145,11 +165,11 @@ def begin_planned(asked: Stacked, world: MDP, search: float, tracked: bool) -> P
     return PlannedState(np.full(shape, 1 / world.actions), np.zeros(1), since, begin_search(search, world, asked.pi))
 
 
-def follow_plan(state: PlannedState, mu: np.ndarray, steps: int) -> None:
-    """Follow mu [row, action] from now on, after `steps` steps."""
+def follow_plan(state: PlannedState, mu: np.ndarray) -> None:
+    """Follow mu [row, action] from now on."""
     state.table[:] = mu
     state.since[:] = 0
-    planned(state.search, steps)
+    planned(state.search)
 
 
 def plan_alone(state: PlannedState) -> PlannedState:

@@ -99,7 +99,7 @@ class Planned(Behaviour[PlannedState]):
 
     def refresh(self, state: PlannedState, model: Empirical) -> None:
         mu = self.design(*estimated(model, self.prior))
-        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1], int(model.visits.sum()))
+        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1])
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,10 @@ class Wrapper(Behaviour[Wrapping]):
     def needs_actor(self) -> bool:  # type: ignore[override]
         return self.behaviour.needs_actor
 
+    @property
+    def counts_cells(self) -> bool:  # type: ignore[override]
+        return self.behaviour.counts_cells
+
 
 @dataclass(frozen=True)
 class Epsilon(Wrapper[EpsilonState | HeldEpsilonState]):
@@ -269,6 +273,10 @@ class Blend(Behaviour[BlendState]):
     @property
     def needs_intrinsic(self) -> bool:  # type: ignore[override]
         return self.first.needs_intrinsic or self.second.needs_intrinsic
+
+    @property
+    def counts_cells(self) -> bool:  # type: ignore[override]
+        return self.first.counts_cells or self.second.counts_cells
 
     def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return sorted({*self.first.stops(steps, world), *self.second.stops(steps, world)})

@@ -15,7 +15,7 @@ import numpy as np
 
 from gvfx.evidence.transitions import Transitions
 from gvfx.features.cells import Cells, find
-from gvfx.kernel import BehaviourRule, Sizes, piece, whole
+from gvfx.kernel import BehaviourRule, Sizes, Transition, piece, whole
 from gvfx.rng import BEHAVIOUR, REPLAY, choose, uniform
 
 FIRST = 4096  # transitions for which there is room at the start
@@ -125,6 +125,22 @@ def make_choice(sizes: Sizes, behaviour: BehaviourRule) -> Callable[..., Any]:
     return decide
 
 
+@cache
+def make_watch(sizes: Sizes, behaviour: BehaviourRule, counts_cells: bool) -> Callable[..., None]:
+    """watch(agent, lane): the behaviour observes the lane's transition between cells, if it counts them."""
+    observe = behaviour.observe
+
+    @piece
+    def watch(agent, k):
+        if counts_cells:
+            row = find(agent.cells, agent.state[k])
+            arrived = find(agent.cells, agent.following[k])
+            tr = Transition(row, row, agent.action[k], 1.0, arrived, arrived, -1, 1.0, k, agent.alive[k])
+            observe(agent.behaviour, agent.t[0], tr, agent.c[k], agent.gamma, agent.given)
+
+    return watch
+
+
 @piece
 def keep(agent, k):
     """Keep the lane's transition."""
@@ -154,10 +170,11 @@ def keep(agent, k):
 
 
 @cache
-def make_lanes(sizes: Sizes, behaviour: BehaviourRule) -> tuple[Callable[..., None], ...]:
+def make_lanes(sizes: Sizes, behaviour: BehaviourRule, counts_cells: bool) -> tuple[Callable[..., None], ...]:
     """act(agent) chooses an action in every lane; learn(agent) keeps every lane's transition; show(agent, observations,
     policies, mu) writes the behaviour's probabilities [point, action] at observations; end(agent) ends all episodes."""
     decide, episode_end = make_choice(sizes, behaviour), behaviour.episode_end
+    watch = make_watch(sizes, behaviour, counts_cells)
     actions = sizes.actions
 
     @whole
@@ -176,6 +193,7 @@ def make_lanes(sizes: Sizes, behaviour: BehaviourRule) -> tuple[Callable[..., No
             if not agent.counts[k]:
                 continue
             keep(agent, k)
+            watch(agent, k)
             agent.begins[k] = False
             agent.t[0] += 1
             if agent.ended[k]:

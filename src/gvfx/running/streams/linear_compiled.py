@@ -18,7 +18,7 @@ from gvfx.running.plan import Plan
 from gvfx.running.predictor import TablePredictor
 from gvfx.running.record import EMPTY, Measurement, Part
 from gvfx.running.streams.grid_questions import grid_questions, grid_truth
-from gvfx.running.streams.linear_agent import LinearAgent, keep, make_choice
+from gvfx.running.streams.linear_agent import LinearAgent, keep, make_choice, make_watch
 from gvfx.running.streams.linear_runs import LinearRuns, LinearStream
 from gvfx.worlds.continuous_grid import MOVES, ContinuousGrid
 
@@ -40,9 +40,12 @@ class GridArrays(NamedTuple):
 
 
 @cache
-def make_loop(sizes: Sizes, behaviour: BehaviourRule, goals: int, discs: int, euclidean: bool) -> Callable[..., None]:
+def make_loop(
+    sizes: Sizes, behaviour: BehaviourRule, counts_cells: bool, goals: int, discs: int, euclidean: bool
+) -> Callable[..., None]:
     """advance(agent, grid, steps)."""
     decide, episode_end, gvfs = make_choice(sizes, behaviour), behaviour.episode_end, sizes.gvfs
+    watch = make_watch(sizes, behaviour, counts_cells)
 
     @whole
     def advance(agent, grid, steps):
@@ -83,6 +86,7 @@ def make_loop(sizes: Sizes, behaviour: BehaviourRule, goals: int, discs: int, eu
                 agent.c[0, i] = paid if grid.signals[i] == entered else 0.0
                 agent.gamma[0, i] = grid.discounts[i]
             keep(agent, 0)
+            watch(agent, 0)
             agent.begins[0] = False
             agent.t[0] += 1
             if entered >= 0 or late:
@@ -113,7 +117,8 @@ class LinearCompiled(LinearRuns):
         self.prepare(questions, behaviour, learner, plan, 2, len(MOVES), world.horizon, calibrate)
         if calibrate:  # of the errors, against the true values
             self.weights = self.weights * calibrated_weights(self.truth.values, self.truth.evenly())
-        self.loop = make_loop(self.sizes, self.rule, len(world.goals), len(world.centres), world.distance == "euclidean")
+        discs, euclidean = len(world.centres), world.distance == "euclidean"
+        self.loop = make_loop(self.sizes, self.rule, behaviour.counts_cells, len(world.goals), discs, euclidean)
         self.begin(0).advance(0)  # compile before seeds run in parallel
 
     def begin(self, seed: int) -> CompiledLinear:

@@ -72,7 +72,7 @@ class LinearRuns(Backend):
         self.looks, self.seldom = frozenset(looks), frozenset(looks[::2])
         self.sizes = Sizes(len(self.names), actions)
         self.rule = self.planner.rule(self.sizes)
-        self.compiled = make_lanes(self.sizes, self.rule)
+        self.compiled = make_lanes(self.sizes, self.rule, behaviour.counts_cells)
 
 
 def _on_cells(q: GVF, name: str) -> GVF:
@@ -192,7 +192,8 @@ class LinearStream(Stream):
 
     def probabilities(self, points: np.ndarray, policies: np.ndarray) -> np.ndarray:
         """The behaviour's probabilities [point, action]; policies [point, action, policy]."""
-        agent, mu = self.agent, np.empty((len(points), self.run.sizes.actions))
+        mu = np.empty((len(points), self.run.sizes.actions))
+        agent = self.agent._replace(behaviour=self.run.planner.shown(self.agent.behaviour))
         before = [array.copy() for array in (agent.rng, agent.state, agent.policies)]
         self.run.compiled[2](agent, points.astype(np.float32), np.ascontiguousarray(policies, np.float32), mu)
         for array, old in zip((agent.rng, agent.state, agent.policies), before, strict=True):
