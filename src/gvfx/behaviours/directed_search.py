@@ -7,6 +7,8 @@ order; each kind may use a share of the steps since the last plan:
 1. *New rows*, while some are missing.  A try of a pair that was tried j times leads to a row never met with a chance h that is
    learned from all tries so far, one number for each j up to a factor of two, and that never grows with j.  Of the levels "fewer
    than 2^k tries" the one is sought for which (steps to the nearest such pair + 1) / h is smallest: the soonest discovery.
+   Where it is known that a state is missing, h is at least what a pair tried n times deserves if one pair leads there with a
+   chance that could be anything: its share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).
    Rows count as missing while the next discovery is expected within `HOPE` times the steps so far, or `HOPE_KNOWN` times in a
    world whose states are known and of which some evaluation state was never acted in.  A search that finds nothing fades: its
    steps grow with the square root of all steps.
@@ -277,6 +279,15 @@ def search_rule(actions: int) -> SearchRule:
                 break
         return True
 
+    @piece
+    def doors(search):
+        """The sum of 1 / (n + 1) over all pairs of rows met."""
+        total = 0.0
+        for j in range(search.at[MET]):
+            for a in range(actions):
+                total += 1.0 / (search.n[search.met[j], a] + 1.0)
+        return total
+
     @supporting
     def look(search, t, x):
         """Decide what to seek from row x."""
@@ -288,15 +299,20 @@ def search_rule(actions: int) -> SearchRule:
             search.at[SOUGHT] = NEW_ROWS
             soonest = t * (HOPE if known < 0 else HOPE_KNOWN)
             best = -1
-            chance = 1.0
-            for level in range(LEVELS):
-                chance = min(chance, (search.finds[level] + DOUBT / (2.0**level + 1.0)) / (search.tries[level] + DOUBT))
+            usual = 1.0
+            others = doors(search)
+            for k in range(LEVELS):
+                search.at[LEVEL] = 2**k
+                usual = min(usual, (search.finds[k] + DOUBT / (2.0**k + 1.0)) / (search.tries[k] + DOUBT))
+                chance = usual
+                if known >= 0:
+                    n = 0.75 * 2.0**k if k > 0 else 0.0
+                    chance = max(usual, 1.0 / ((n + 1.0) * (n + 2.0) * others))
                 if 1.0 >= soonest * chance:
                     break
-                search.at[LEVEL] = 2**level
-                if ways(search, t) and search.way[x] >= 0 and (search.cost[x] + 1.0) < soonest * chance:
+                if ways(search, t) and search.way[x] >= 0 and search.cost[x] + 1.0 < soonest * chance:
                     soonest = (search.cost[x] + 1.0) / chance
-                    best = level
+                    best = k
             if best >= 0:
                 if search.at[LEVEL] != 2**best:
                     search.at[LEVEL] = 2**best
