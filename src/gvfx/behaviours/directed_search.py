@@ -44,6 +44,7 @@ ROWS_PER_STEP = 8  # rows met divided by this: the fewest steps between two look
 SWEEPS, SETTLED = 60, 0.01  # of value iteration: at most, and the relative change below which it ends
 LEVELS = 40  # factors of two of the number of tries
 HOPE, HOPE_KNOWN = 1.0, 10.0
+TIE = 1e-9  # of two ways whose costs differ by less than this share, the first is taken on every machine
 DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1)
 EDGES_PER_PAIR, EDGES = 8, 4_000_000  # room for distinct transitions: for each pair, and in all
 
@@ -211,13 +212,17 @@ def search_rule(actions: int) -> SearchRule:
     def lacking(search, x, t):
         """The action of row x that was tried least among those sought, or -1."""
         sought = search.at[SOUGHT]
-        enough = 1.0
-        if sought == RETRY:
-            enough = max(t / (search.at[MET] * actions), tries_of(search, x) / actions)
+        tries = tries_of(search, x)
         fewest = -1
         for a in range(actions):
             n = search.n[x, a]
-            lacks = n < search.at[LEVEL] if sought == NEW_ROWS else search.wanted[x, a] and n * n < enough
+            if sought == NEW_ROWS:
+                lacks = n < search.at[LEVEL]
+            elif sought == UNTRIED:
+                lacks = search.wanted[x, a] and n == 0
+            else:
+                square = n * n * actions
+                lacks = search.wanted[x, a] and (square * search.at[MET] < t or square < tries)
             if lacks and (fewest < 0 or n < search.n[x, fewest]):
                 fewest = a
         return fewest
@@ -237,7 +242,7 @@ def search_rule(actions: int) -> SearchRule:
                     total += search.count[e] * (search.ends[0] if to < 0 else search.cost[to])
                     left += search.count[e]
                 e = search.link[e]
-            if left > 0.0 and search.n[x, a] + total < best * left:
+            if left > 0.0 and search.n[x, a] + total < best * left * (1.0 - TIE):
                 best = (search.n[x, a] + total) / left
                 action = a
         change = abs(best - search.cost[x]) / best
@@ -310,7 +315,7 @@ def search_rule(actions: int) -> SearchRule:
                     chance = max(usual, 1.0 / ((n + 1.0) * (n + 2.0) * others))
                 if 1.0 >= soonest * chance:
                     break
-                if ways(search, t) and search.way[x] >= 0 and search.cost[x] + 1.0 < soonest * chance:
+                if ways(search, t) and search.way[x] >= 0 and search.cost[x] + 1.0 < soonest * chance * (1.0 - TIE):
                     soonest = (search.cost[x] + 1.0) / chance
                     best = k
             if best >= 0:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar, NamedTuple
 
@@ -64,7 +64,7 @@ class Planned(Behaviour[PlannedState]):
     growth: float = 1.3
     prior: float = 1.0
     random: float = 0.02
-    search: float = 0.0
+    search: float = field(default=0.0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
     explores: ClassVar[bool] = True
