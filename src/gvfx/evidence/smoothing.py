@@ -106,7 +106,7 @@ class Smoothed:
     model:   next, prob [row, action, slot], start and terminal [row].
     visits:  [row, action], without the prior ones.
     pi:      [1 or row, action, gvf];  gamma [1 or row * action * slot, gvf];  noise [row, action, gvf].
-    weights: [gvf];  where: distribution of the evaluation states over rows, [row].
+    weights: [gvf];  where: where errors count, over rows.
     """
 
     def __init__(self, data: Empirical, prior: float) -> None:
@@ -122,7 +122,7 @@ class Smoothed:
 
         self.weights = data.weights
         states_of = np.bincount(world.feature, minlength=rows)
-        self.where = np.bincount(world.feature, world.live, rows) / world.live.sum()
+        self.where = asked.where.on_rows(world)
         self.pi = asked.pi
         if asked.pi_stride:
             self.pi = np.zeros((rows, *asked.pi.shape[1:]))

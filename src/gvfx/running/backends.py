@@ -17,6 +17,7 @@ from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import SignalFailed
+from gvfx.questions.where import WhereLike, as_where
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
@@ -29,6 +30,8 @@ from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
+
+NO_WHERE = "where: needs tables; leave it out here, and predict at observations of interest."
 
 
 def as_world(world: Any) -> Any:
@@ -60,13 +63,17 @@ def open_backend(
     plan: Plan,
     until: ErrorBelow | None = None,
     calibrate: bool = False,
+    where: WhereLike = None,
 ) -> Backend:
     """The backend for a world; a method that does not fit is refused before anything is compiled."""
     if is_environment(world):
         world = known_world(world, questions) or world
     if isinstance(world, MDP):
         behaviour, learner = _method("tables", questions, behaviour, learner, plan, until, calibrate)
-        return TableCompiled(world, stack(questions, world, "calibrated" if calibrate else None), behaviour, learner, plan)
+        asked = stack(questions, world, "calibrated" if calibrate else None, where)
+        return TableCompiled(world, asked, behaviour, learner, plan)
+    if where is not None and isinstance(world, ContinuousGrid | Domain):
+        raise InputError(NO_WHERE)
     if isinstance(world, ContinuousGrid) and _wants_linear(behaviour, learner):
         behaviour, learner = _method("linear", questions, behaviour, learner, plan, until, calibrate)
         return LinearCompiled(world, questions, behaviour, learner, plan, calibrate)
@@ -82,7 +89,7 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    return _stepped(world, questions, behaviour, learner, plan, until, calibrate)
+    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where)
 
 
 def _method(
@@ -115,6 +122,7 @@ def _stepped(
     plan: Plan,
     until: ErrorBelow | None,
     calibrate: bool,
+    where: WhereLike,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -127,7 +135,13 @@ def _stepped(
     by_default = learner is None
     behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate)
     if kind == "tables":
-        return TableGym(discrete_spec(env), questions, behaviour, learner, plan, calibrate)
+        spec = discrete_spec(env)
+        if where is not None and calibrate:
+            raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
+        at = as_where(where, spec.skeleton, spec.first_state)
+        return TableGym(spec, questions, behaviour, learner, plan, calibrate, at)
+    if where is not None:
+        raise InputError(NO_WHERE)
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":

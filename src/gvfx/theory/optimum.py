@@ -34,6 +34,7 @@ import scipy.sparse.linalg
 from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
+from gvfx.questions.where import WhereLike
 from gvfx.theory.flow import Model, flow_matrix, highest_average, occupancy
 from gvfx.theory.importance import importance_of, per_visit
 from gvfx.theory.systems import DENSE_BELOW, Solve
@@ -59,9 +60,9 @@ class Design:
         return self.constant / self.bound - 1 if self.bound > 0 else 0.0
 
 
-def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> Design:
-    """The best stationary behaviour for a known world, with a certified bound; see `best_design`."""
-    return best_design(Model.of(world), importance_of(world, questions, levels))
+def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, where: WhereLike = None) -> Design:
+    """The best stationary behaviour for a known world, with a certified bound (`best_design`); `where` as in `gvfx.evaluate`."""
+    return best_design(Model.of(world), importance_of(world, questions, levels, where=where))
 
 
 def best_design(model: Model, need: np.ndarray) -> Design:
