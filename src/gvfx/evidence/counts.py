@@ -182,7 +182,7 @@ class Empirical:
 
     @cached_property
     def starts_variance(self) -> np.ndarray:
-        """The variance of the value at the start that is due to the starts (`gvfx.evidence.starts`), [gvf]; 0 if they are known."""
+        """The variance of the value at the start due to the starts themselves (`gvfx.evidence.starts`), [gvf]; 0 if known."""
         if not self.sampled_start:
             return np.zeros(len(self.values))
         starts, live = self.evidence.starts, self.world.live

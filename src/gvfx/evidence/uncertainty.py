@@ -167,7 +167,12 @@ class ErrorBelow:
         return float(scipy.special.gammainccinv(errors.mean() ** 2 / spread, allowed) * (spread / errors.mean())), True
 
     def from_errors(
-        self, values: np.ndarray, errors: np.ndarray, weights: np.ndarray, freedom: float, looks: int
+        self,
+        values: np.ndarray,
+        errors: np.ndarray,
+        weights: np.ndarray,
+        freedom: float,
+        looks: int,
     ) -> tuple[float, bool]:
         """As `bound`, from answers and their standard errors [gvf, point]; freedom: that of the mean squared standard error."""
         scale = (values**2).mean(axis=1) if self.relative else np.ones(len(values))

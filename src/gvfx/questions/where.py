@@ -46,15 +46,20 @@ def as_evaluation(where: np.ndarray | Evaluation) -> Evaluation:
 
 @dataclass(frozen=True)
 class Where:
-    """Where errors count; `states` and their `weights`, which add up to 1, are those of the kind "states"."""
+    """Where errors count; `states` and their `weights`, which add up to 1, are those of the kind "states".
 
-    kind: Literal["all", "start", "states"] = "all"
+    The kind "observations" is a list of continuous ones, which a backend keeps; `states` are their numbers.
+    """
+
+    kind: Literal["all", "start", "states", "observations"] = "all"
     states: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
     first_state: int = 0  # the number that the user's environment gives to state 0
 
     def __str__(self) -> str:
         """The word "start", or the states with their weights."""
+        if self.kind == "observations":
+            return f"{len(self.states)} observations"
         if self.kind != "states":
             return self.kind
         if len(self.states) > LISTED:
@@ -91,6 +96,12 @@ class Where:
 EVERYWHERE = Where()
 START = Where("start")
 WhereLike = str | int | Sequence[object] | Mapping[int, float] | np.ndarray | Where | None  # what is accepted as `where`
+
+
+def counted(states: np.ndarray) -> Where:
+    """Every entry of a list of states counts equally."""
+    own, times = np.unique(states, return_counts=True)
+    return Where("states", tuple(own.tolist()), tuple((times / times.sum()).tolist()))
 
 
 def as_where(given: WhereLike, world: MDP, first_state: int = 0) -> Where:

@@ -31,7 +31,7 @@ from gvfx.worlds.mujoco import Domain
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
-NO_WHERE = "where: needs tables; leave it out here, and predict at observations of interest."
+NO_WHERE = "where: networks do not support it; leave it out, or use gvfx.LinearCertaintyEquivalence() with Discrete actions."
 
 
 def as_world(world: Any) -> Any:
@@ -72,11 +72,11 @@ def open_backend(
         behaviour, learner = _method("tables", questions, behaviour, learner, plan, until, calibrate)
         asked = stack(questions, world, "calibrated" if calibrate else None, where)
         return TableCompiled(world, asked, behaviour, learner, plan)
-    if where is not None and isinstance(world, ContinuousGrid | Domain):
-        raise InputError(NO_WHERE)
     if isinstance(world, ContinuousGrid) and _wants_linear(behaviour, learner):
         behaviour, learner = _method("linear", questions, behaviour, learner, plan, until, calibrate)
-        return LinearCompiled(world, questions, behaviour, learner, plan, calibrate)
+        return LinearCompiled(world, questions, behaviour, learner, plan, calibrate, where)
+    if where is not None and isinstance(world, ContinuousGrid | Domain):
+        raise InputError(NO_WHERE)
     if isinstance(world, ContinuousGrid):
         behaviour, learner = _method("continuous_grid", questions, behaviour, learner, plan, until, calibrate)
         require("jax", "deep")
@@ -132,20 +132,20 @@ def _stepped(
         kind = "box_actions"
     else:
         kind = "tables" if type(space).__name__ == "Discrete" else _kind_of(env, behaviour, learner)
+    if where is not None and calibrate:
+        raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
     by_default = learner is None
     behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate)
     if kind == "tables":
         spec = discrete_spec(env)
-        if where is not None and calibrate:
-            raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
         at = as_where(where, spec.skeleton, spec.first_state)
         return TableGym(spec, questions, behaviour, learner, plan, calibrate, at)
-    if where is not None:
+    if where is not None and kind != "linear":
         raise InputError(NO_WHERE)
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":
-        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate)
+        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate, where)
         if by_default:
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"
         return linear

@@ -189,8 +189,6 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
 
 
 def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Result:
-    if where is not None:
-        raise InputError("where: needs whole numbers as observations; leave it out.")
     if any(isinstance(q.policy, OwnPolicy) for q in expand(questions)):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     c, gamma = _signals(log, Reader(questions))
@@ -198,7 +196,7 @@ def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike)
     begins[1:] = log.terminated[:-1] | (log.observation[1:] != log.next_observation[:-1]).any(axis=1)
     if "truncated" in log.info:
         begins[1:] |= np.asarray(log.info["truncated"][:-1], bool)
-    return answered_from_box(log, questions, c, gamma, begins)
+    return answered_from_box(log, questions, c, gamma, begins, where)
 
 
 def _signals(log: Checked, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
