@@ -104,6 +104,7 @@ class Backend(ABC):
     knows_truth: bool = True
     calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
     where: Where = EVERYWHERE  # where errors count
+    asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
 
     @abstractmethod
     def begin(self, seed: int) -> Stream:

@@ -191,5 +191,5 @@ def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | No
     """Identifies the run that a checkpoint belongs to: method, plan and questions (functions by name, not by address)."""
     asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(questions)]
     text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, until, asked))
-    text += "" if backend.where == EVERYWHERE else repr(backend.where)
+    text += "" if backend.where == EVERYWHERE else repr((backend.where, backend.asked_at.tolist()))
     return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]

@@ -249,9 +249,11 @@ def observations_where(where: WhereLike, spec: BoxSpec) -> tuple[Where, np.ndarr
         if where != "start":
             raise InputError(f"where: {where!r:.40} is unknown; give 'start', or a list of observations.")
         return START, none
+    if not isinstance(where, Sequence | np.ndarray | Mapping):
+        raise InputError(f"where: {where!r:.40} is not an observation; give 'start', or a list of observations.")
     try:
         points = spec.batch(where)[1]
-    except (InputError, TypeError) as error:
+    except InputError as error:
         reason = str(error).removeprefix("observation: ").rstrip(".")
         raise InputError(f"where: {reason}; give 'start', or a list of observations.") from None
     if not len(points):

@@ -43,7 +43,6 @@ class LinearRuns(Backend):
     """What the seeds share: the questions over cells, and compiled functions."""
 
     learner: LinearCertaintyEquivalence
-    asked_at: np.ndarray = np.empty((0, 0))  # [point, o] the observations at which errors count, if they were given
 
     def prepare(
         self,
