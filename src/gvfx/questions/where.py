@@ -122,7 +122,7 @@ def as_where(given: WhereLike, world: MDP, first_state: int = 0) -> Where:
             out[_states(at, world, first_state)] += _weights(weight)
     else:
         numbers = None if isinstance(given, str) else _array(given)
-        if numbers is not None and numbers.dtype.kind in "fb":
+        if numbers is not None and numbers.size and numbers.dtype.kind in "fb":
             if numbers.shape != out.shape:
                 raise InputError(
                     f"where: weights of shape {list(numbers.shape)} do not fit {world.states} states; give one each."
@@ -162,9 +162,9 @@ def _states(given: Any, world: MDP, first_state: int) -> np.ndarray:
     try:
         if not first_state:
             return np.asarray(world.where(given))
-        numbers = np.atleast_1d(np.asarray(given))
-        if numbers.dtype.kind in "iu" and ((numbers >= first_state) & (numbers < first_state + world.states)).all():
-            return numbers.ravel() - first_state
+        numbers = _array(given)
+        if numbers is not None and numbers.dtype.kind in "iu" and ((numbers >= first_state) & (numbers < first_state + world.states)).all():
+            return np.atleast_1d(numbers).ravel() - first_state
     except InputError as error:
         if isinstance(given, str):
             places = "".join(f", {name!r}" for name in world.places)
