@@ -163,7 +163,11 @@ def _states(given: Any, world: MDP, first_state: int) -> np.ndarray:
         if not first_state:
             return np.asarray(world.where(given))
         numbers = _array(given)
-        if numbers is not None and numbers.dtype.kind in "iu" and ((numbers >= first_state) & (numbers < first_state + world.states)).all():
+        if (
+            numbers is not None
+            and numbers.dtype.kind in "iu"
+            and ((numbers >= first_state) & (numbers < first_state + world.states)).all()
+        ):
             return np.atleast_1d(numbers).ravel() - first_state
     except InputError as error:
         if isinstance(given, str):

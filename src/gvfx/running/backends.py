@@ -17,7 +17,7 @@ from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import SignalFailed
-from gvfx.questions.where import WhereLike, as_where
+from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
@@ -31,7 +31,7 @@ from gvfx.worlds.mujoco import Domain
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
-NO_WHERE = "where: networks do not support it; leave it out, or use gvfx.LinearCertaintyEquivalence() with Discrete actions."
+NO_WHERE = "where: networks learn everywhere alike; give 'start' in a Gymnasium environment, or leave it out."
 
 
 def as_world(world: Any) -> Any:
@@ -138,10 +138,11 @@ def _stepped(
     behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate)
     if kind == "tables":
         spec = discrete_spec(env)
-        at = as_where(where, spec.skeleton, spec.first_state)
-        return TableGym(spec, questions, behaviour, learner, plan, calibrate, at)
-    if where is not None and kind != "linear":
+        counts = as_where(where, spec.skeleton, spec.first_state)
+        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts)
+    if kind != "linear" and where not in (None, "start"):
         raise InputError(NO_WHERE)
+    at = START if where is not None else EVERYWHERE
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":
@@ -153,10 +154,10 @@ def _stepped(
     if kind == "box_actions":
         from gvfx.running.streams.critics_gym import CriticsGym
 
-        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan)
+        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan, at)
     from gvfx.running.streams.network_gym import NetworkGym
 
-    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate)
+    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate, at)
     if by_default:
         more = observed(env)[1] > LARGEST
         reason = f"an observation has {networks.spec.size} numbers, more than {LARGEST}" if more else "the behaviour needs them"
