@@ -1,11 +1,14 @@
 """Forecast errors against runs, hand-worked answers and scales."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers.worlds import dense, model_arrays, random_case, two_armed_bandit
 
 import gvfx
 from gvfx import design, exact
+from gvfx.questions.where import START
 
 
 def test_certainty_equivalence_has_the_predicted_error():
@@ -31,6 +34,10 @@ def test_certainty_equivalence_has_the_predicted_error():
     assert errors.mean() == pytest.approx((design.importance_of(world, questions) / n).sum(), rel=0.1)
     drawn = design.error_draws(model, pi, gamma, noise, truth, design.evaluation(world), counts, 4000).mean(axis=1)
     assert np.quantile(errors, 0.95) == pytest.approx(np.quantile(drawn, 0.95), rel=0.15)
+    at_start = (((estimates - truth) @ world.start) ** 2).mean(axis=1)  # 0.2: three standard errors of 500 squared normals
+    assert at_start.mean() == pytest.approx((design.importance_of(world, questions, where="start") / n).sum(), rel=0.2)
+    drawn = design.error_draws(model, pi, gamma, noise, truth, START.on(world), counts, 4000).mean(axis=1)
+    assert np.quantile(at_start, 0.95) == pytest.approx(np.quantile(drawn, 0.95), rel=0.25)
 
 
 def test_constants_per_question_and_of_a_behaviour_that_leaves_something_out():
@@ -58,3 +65,15 @@ def test_calibrated_weights_undo_scales():
     weights = design.calibrated_weights(values, where)
     assert weights[0] / weights[1] == pytest.approx(1e6)
     assert weights[2] == 0 and weights.mean() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("where", ["start", [0, 2], {1: 3.0, 2: 1.0}])
+def test_the_best_design_is_best_where_errors_count(where):
+    """Its constant is certified, the design for all states is above it, and forecasts agree with constants."""
+    world, questions = random_case(7, states=6)
+    world = dataclasses.replace(world, start=np.array([0.7, 0.3, 0, 0, 0, 0]))
+    best, everywhere = design.optimal(world, questions, where=where), design.optimal(world, questions)
+    assert best.constant == pytest.approx(design.constant(world, questions, best.behaviour, where=where))
+    rival = design.constant(world, questions, everywhere.behaviour, where=where)
+    assert best.bound <= best.constant < 0.999 * rival
+    assert design.forecast(world, questions, everywhere.behaviour, where=where).constant == pytest.approx(rival)

@@ -1,5 +1,6 @@
 """How much each pair's noise matters, by loops and dense inverses."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -59,3 +60,38 @@ def test_missing_data_make_only_the_answers_that_need_them_unsure():
     assert design.variances(model, pi, gamma, noise, np.array([[0], [4], [0]]))[0] == pytest.approx([np.inf, 0.25, np.inf])
     noise[[0, 2]] = 0
     assert design.variances(model, pi, gamma, noise, np.array([[0], [4], [0]]))[0] == pytest.approx([0.0625, 0.25, 0.0])
+
+
+@LIGHT
+@given(SEEDS)
+def test_importance_at_the_start_and_over_states_by_loops(seed):
+    """At the start it is that of one number, the mean over starts: reaches are added before they are squared."""
+    world, questions = random_case(seed)
+    noise, rng = exact.transition_noise(world, questions), np.random.default_rng(seed)
+    d = rng.dirichlet(np.ones(world.states)) * world.live
+    expected, over = np.zeros((2, world.states, world.actions))
+    for i, question in enumerate(questions):
+        F = exact.successor_representation(world, question)
+        pi = np.array(question.policy.rows)
+        for s, a in itertools.product(range(world.states), range(world.actions)):
+            together = sum(world.start[s0] * F[s0, s] for s0 in range(world.states)) ** 2
+            apart = sum(d[s0] / d.sum() * F[s0, s] ** 2 for s0 in range(world.states))
+            expected[s, a] += together * pi[s, a] ** 2 * noise[s, a, i] / 2
+            over[s, a] += apart * pi[s, a] ** 2 * noise[s, a, i] / 2
+    assert design.importance_of(world, questions, where="start") == pytest.approx(expected)
+    assert design.importance_of(world, questions, where=d) == pytest.approx(over)
+
+
+def test_importance_at_the_start_needs_no_random_signs(monkeypatch):
+    world, questions = random_case(3, states=40)
+    dense = design.importance_of(world, questions, where="start")
+    monkeypatch.setattr(systems, "DENSE_BELOW", 0)
+    assert design.importance_of(world, questions, where="start") == pytest.approx(dense)
+
+
+def test_one_start_state_is_a_list_of_one_state():
+    world, questions = random_case(5)
+    start = np.zeros(world.states)
+    start[0] = 1.0
+    world = dataclasses.replace(world, start=start)
+    assert design.importance_of(world, questions, where="start") == pytest.approx(design.importance_of(world, questions, where=0))

@@ -97,7 +97,7 @@ def watching(behaviour: Behaviour, state: Any, q: np.ndarray) -> Any:
 def rescale(behaviour: Behaviour, state: Any, model: Empirical) -> None:
     """Set the scales of a calibrated behaviour to those of the estimated model: for learners that keep no table q."""
     if isinstance(behaviour, Calibrated):
-        square = model.values**2 @ (model.world.live / model.world.live.sum())
+        square = model.evaluation.squares(model.values)
         _set(state.scales, Scales(square, state.scales.steps, factors(square, np)))
 
 

@@ -58,7 +58,7 @@ class Search(NamedTuple):
     n: np.ndarray  # int64 [row, action] tries
     head: np.ndarray  # int32 [row * action] a pair's first edge, -1: none
     following: np.ndarray  # int32 [edge] row arrived at, -1: the episode ended
-    count: np.ndarray  # int32 [edge] times seen
+    times: np.ndarray  # int32 [edge] how often it was seen
     link: np.ndarray  # int32 [edge] the pair's next edge, -1: none
     met: np.ndarray  # int32 [row] the rows met, in that order
     place: np.ndarray  # int32 [row] 1 + place among them; 0: never met
@@ -83,7 +83,7 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
         n=np.zeros((rows, actions), np.int64),
         head=np.full(rows * actions, -1, np.int32),
         following=np.zeros(room, np.int32),
-        count=np.zeros(room, np.int32),
+        times=np.zeros(room, np.int32),
         link=np.zeros(room, np.int32),
         met=np.zeros(rows, np.int32),
         place=np.zeros(rows, np.int32),
@@ -133,7 +133,7 @@ def recount(search: Search, model: Empirical) -> None:
     search.n[:] = model.visits[:rows]
     search.head[:] = -1
     search.following[kept] = np.where(world.terminal[arrived], -1, arrived)[kept]
-    search.count[kept] = np.minimum(count[kept], np.iinfo(np.int32).max)
+    search.times[kept] = np.minimum(count[kept], np.iinfo(np.int32).max)
     pair = seen.pair[kept]
     first = np.append(True, pair[1:] != pair[:-1]) if pair.size else np.zeros(0, bool)
     search.link[kept] = np.where(np.append(pair[1:] == pair[:-1], False), kept + 1, -1) if pair.size else -1
@@ -202,11 +202,11 @@ def search_rule(actions: int) -> SearchRule:
             e = search.at[USED]
             search.at[USED] += 1
             search.following[e] = arrived
-            search.count[e] = 0
+            search.times[e] = 0
             search.link[e] = search.head[pair]
             search.head[pair] = e
         if e >= 0:
-            search.count[e] += 1
+            search.times[e] += 1
 
     @piece
     def lacking(search, x, t):
@@ -239,8 +239,8 @@ def search_rule(actions: int) -> SearchRule:
             while e >= 0:
                 to = search.following[e]
                 if to != x:
-                    total += search.count[e] * (search.ends[0] if to < 0 else search.cost[to])
-                    left += search.count[e]
+                    total += search.times[e] * (search.ends[0] if to < 0 else search.cost[to])
+                    left += search.times[e]
                 e = search.link[e]
             if left > 0.0 and search.n[x, a] + total < best * left * (1.0 - TIE):
                 best = (search.n[x, a] + total) / left

@@ -69,8 +69,9 @@ class OptimalDesign(Behaviour[PlannedState]):
             0: no search.
 
     With continuous observations a row is a cell of them (`gvfx.features.cells`).  Default `growth`, `prior` and `search` are then
-    1.5, 10 and 0, actions are drawn from the plan, the noise of a cell is that of the learner's temporal-difference errors, and where the features' resolution limits the
-    answers rather than chance, a share of the actions follows the target policies, blended half with uniform.
+    1.5, 10 and 0, actions are drawn from the plan, the noise of a cell is that of the learner's temporal-difference errors, and
+    where the features' resolution limits the answers rather than chance, a share of the actions follows the target policies,
+    blended half with uniform.
     """
 
     first: int | None = None

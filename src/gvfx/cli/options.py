@@ -24,4 +24,18 @@ Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Das
 Device = Annotated[
     str | None, typer.Option("--device", help="Where networks run: cpu, gpu or tpu; all seeds of an experiment in one loop.")
 ]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        help="Where errors count: start, or states such as 3,17 (default: all states equally).",
+        metavar="start|STATES",
+    ),
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the results to this JSON file.")]
+
+
+def where_given(text: str | None) -> str | list[int] | None:
+    """The value of --where as `gvfx.evaluate` takes it."""
+    parts = (text or "").split(",")
+    return [int(part) for part in parts] if all(part.strip().isdigit() for part in parts) else text

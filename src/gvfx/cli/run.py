@@ -69,10 +69,12 @@ def run(
             metavar="ERROR",
         ),
     ] = None,
+    where: options.Where = None,
 ) -> None:
     """Run one behaviour and one learner on a setting of the paper."""
     from gvfx.cli.results import result_table
     from gvfx.experiments.compare import find_setting, run_behaviour
+    from gvfx.running.starts import start_lines
 
     chosen = find_setting(setting)
     check_output(output, "--json")
@@ -95,11 +97,16 @@ def run(
             save=save,
             checkpoint=checkpoint,
             until=until,
+            where=options.where_given(where),
         )
     console = make_console()
     console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
     console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
     console.print(result_table(result, chosen.world))
+    if where is not None:
+        console.print(f"MSE: where errors count, {result.experiment['where']}")
+        for line in start_lines(result.value()):
+            console.print(line, highlight=False)
     if result.stopped is not None and result.bounds is not None:
         pairs = zip(result.stopped, result.bounds, strict=True)
         console.print("stopped after " + ", ".join(f"{n:,} steps (error at most {bound:.3g})" for n, bound in pairs))
@@ -116,6 +123,7 @@ def plan(
         int, typer.Option("--pilot", help="Treat the world as unknown and estimate it from a first run of N steps.", metavar="N")
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", help="Random seed of the pilot run.")] = 0,
+    where: options.Where = None,
     output: options.Json = None,
 ) -> None:
     """Forecast how many steps each behaviour needs to reach an error, with CertaintyEquivalence as the learner."""
@@ -125,7 +133,7 @@ def plan(
 
     chosen = find_setting(setting)
     check_output(output, "--json")
-    costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed)
+    costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed, where=options.where_given(where))
     best = costs[OPTIMUM].steps
     table = make_table("behaviour", "steps", "5% of runs by", "95% of runs by", "sure by", "times the optimum")
     for cost in costs.costs:
@@ -133,7 +141,9 @@ def plan(
         table.add_row(cost.name, *numbers, f"{cost.steps / best:.3g}" if best else "-", style="bold" * (cost.name == OPTIMUM))
     console = make_console()
     source = f"world estimated from {pilot:,} steps of OptimalDesign" if pilot else "known world"
-    console.print(f"\n[bold]{chosen.title}[/], {source}: steps to a mean squared error of {error:g}")
+    console.print(
+        f"\n[bold]{chosen.title}[/], {source}: steps to a mean squared error of {error:g}{f' ({where})' if where else ''}"
+    )
     console.print(table)
     console.print(f"No behaviour needs fewer than {costs.bound:,.0f} steps. The row Mixture is also the forecast for RoundRobin.")
     console.print("steps: the expected error is reached; sure by: until=error_below stops, whose bound on the error is larger.")

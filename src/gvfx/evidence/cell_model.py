@@ -73,7 +73,7 @@ def cell_model(
             every = beside.sum(axis=1, keepdims=True) / np.maximum(around.sum(axis=1, keepdims=True), 1)
             mean = (beside + AROUND_VISITS * every) / (around + AROUND_VISITS)
             noise[: cells.size, :, i] = (squares + PRIOR_VISITS * mean) / (n + PRIOR_VISITS)
-    return CellModel(model.world, model.asked, model.evidence, noise_of_pairs=noise, share=share)
+    return CellModel(model.world, model.asked, model.evidence, sampled_start=True, noise_of_pairs=noise, share=share)
 
 
 def _per_row(which: np.ndarray, amount: np.ndarray, size: int) -> np.ndarray:

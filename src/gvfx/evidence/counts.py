@@ -30,6 +30,7 @@ import scipy.sparse.linalg
 
 from gvfx.kernel import piece
 from gvfx.questions.gvf import Stacked
+from gvfx.questions.where import Evaluation
 from gvfx.theory.improvement import converged_policies
 from gvfx.theory.systems import ending, groups
 from gvfx.worlds.mdp import MDP
@@ -117,6 +118,7 @@ class Empirical:
     asked: Stacked
     evidence: Evidence
     closed: bool = True  # whether the world has no other states than `world`; not known of a log
+    sampled_start: bool = False  # whether `world.start` is the share of episodes that started in each state
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -171,11 +173,21 @@ class Empirical:
     @cached_property
     def weights(self) -> np.ndarray:
         """The weight of each question's squared error, [gvf]; calibrated weights are estimated from the data."""
-        return (
-            self.asked.weigh(self.values, self.world.live / self.world.live.sum())
-            if self.asked.calibrated
-            else self.asked.weights
-        )
+        return self.asked.weigh(self.values, self.evaluation) if self.asked.calibrated else self.asked.weights
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """Where errors count."""
+        return self.asked.where.on(self.world)
+
+    @cached_property
+    def starts_variance(self) -> np.ndarray:
+        """The variance of the value at the start due to the starts themselves (`gvfx.evidence.starts`), [gvf]; 0 if known."""
+        if not self.sampled_start:
+            return np.zeros(len(self.values))
+        starts, live = self.evidence.starts, self.world.live
+        away = (self.values - (self.values @ self.world.start)[:, None]) ** 2
+        return (away @ starts + away @ (live / max(1, live.sum()))) / float(starts.sum()) ** 2
 
     def policy(self, i: int) -> np.ndarray:
         """The target policy of GVF i renormalised over the tried actions, [state, action]; 0 where nothing was tried.

@@ -153,4 +153,4 @@ def empirical(outcomes: Outcomes, skeleton: MDP, asked: Stacked, varying: bool) 
         starts=e.starts.copy(),
         found=e.found.copy(),
     )
-    return Empirical(world, asked, evidence)
+    return Empirical(world, asked, evidence, sampled_start=True)

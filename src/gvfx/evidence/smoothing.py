@@ -112,7 +112,7 @@ class Smoothed:
     model:   next, prob [row, action, slot], start and terminal [row].
     visits:  [row, action], without the prior ones.
     pi:      [1 or row, action, gvf];  gamma [1 or row * action * slot, gvf];  noise [row, action, gvf].
-    weights: [gvf];  where: distribution of the evaluation states over rows, [row].
+    weights: [gvf];  where: where errors count, over rows.
 
     A pair that is likely to have no chance in it gets fewer prior visits, and counts less in its row's average:
     chance [row, action] is the probability that it has some, and `share` that of a pair in this world.
@@ -128,13 +128,11 @@ class Smoothed:
         ends = np.ones(rows, dtype=bool)
         ends[world.feature[~world.terminal]] = False
         starts = np.bincount(world.feature, e.starts, rows)
-        self.model = Model(
-            seen.following, self._transitions(prior * self.chance), starts / starts.sum(), ends, world.horizon
-        )
+        self.model = Model(seen.following, self._transitions(prior * self.chance), starts / starts.sum(), ends, world.horizon)
 
         self.weights = data.weights
         states_of = np.bincount(world.feature, minlength=rows)
-        self.where = np.bincount(world.feature, world.live, rows) / world.live.sum()
+        self.where = asked.where.on_rows(world)
         self.pi = asked.pi
         if asked.pi_stride:
             self.pi = np.zeros((rows, *asked.pi.shape[1:]))

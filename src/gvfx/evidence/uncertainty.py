@@ -21,7 +21,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.noise import WIDEST, shared_noise
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.schedules import growing
-from gvfx.theory.design import Model, error_draws, evaluation, importances, variances
+from gvfx.theory.design import Model, error_draws, importances, variances
 from gvfx.theory.flow import ENDLESS
 from gvfx.theory.forecast import LOOK_GROWTH
 from gvfx.theory.importance import variances_of_variances
@@ -138,26 +138,28 @@ class ErrorBelow:
         the expected error is still above the target cannot stop the run and is not counted; it returns that error.
         """
         p = parts_of(data)
-        where = evaluation(data.world)
+        where = data.evaluation
         weights, scale = data.asked.weights if self.relative else data.weights, self._scale(data)
-        if p.unknown[:, data.world.live].any() or (p.unseen.over(where) > STOP_BELOW).any() or not (scale > 0).all():
+        if p.unknown[:, where.states].any() or (p.unseen.over(where) > STOP_BELOW).any() or not (scale > 0).all():
             return np.inf, False
-        if self._metric((p.unseen.stake**2 @ where / scale)[None], weights)[0] > self.target:
+        if self._metric((where.squares(p.unseen.stake) / scale)[None], weights)[0] > self.target:
             return np.inf, False
         return self.bound_with(data, p, looks)
 
     def bound_with(self, data: Empirical, p: Parts, looks: int) -> tuple[float, bool]:
         """As `bound`, from the noise in `p` and whatever was never seen."""
-        where, values, gamma, scale = evaluation(data.world), data.values, p.gamma, self._scale(data)
+        where, values, gamma, scale = data.evaluation, data.values, p.gamma, self._scale(data)
         weights = data.asked.weights if self.relative else data.weights
         n = np.maximum(data.visits, 1)
         mean = np.array(
             [own for _, own in sorted((i, (g / n).sum()) for i, g in importances(p.model, p.pi, gamma, p.noise, where))]
         )
-        expected = float(self._metric(mean[None] / scale, weights)[0])
+        starts = data.starts_variance if where.of_mean else np.zeros(len(mean))
+        expected = float(self._metric((mean + starts)[None] / scale, weights)[0])
         if expected >= self.target:
             return expected, False
-        errors = self._metric(error_draws(p.model, p.pi, gamma, p.noise, values, where, data.visits, self.draws) / scale, weights)
+        drawn = error_draws(p.model, p.pi, gamma, p.noise, values, where, data.visits, self.draws)
+        errors = self._metric(_with_starts(drawn, mean, starts) / scale, weights)
         spread = errors.var()
         if spread == 0:
             return float(errors.mean()), True
@@ -165,7 +167,12 @@ class ErrorBelow:
         return float(scipy.special.gammainccinv(errors.mean() ** 2 / spread, allowed) * (spread / errors.mean())), True
 
     def from_errors(
-        self, values: np.ndarray, errors: np.ndarray, weights: np.ndarray, freedom: float, looks: int
+        self,
+        values: np.ndarray,
+        errors: np.ndarray,
+        weights: np.ndarray,
+        freedom: float,
+        looks: int,
     ) -> tuple[float, bool]:
         """As `bound`, from answers and their standard errors [gvf, point]; freedom: that of the mean squared standard error."""
         scale = (values**2).mean(axis=1) if self.relative else np.ones(len(values))
@@ -179,11 +186,22 @@ class ErrorBelow:
 
     def _scale(self, data: Empirical) -> np.ndarray:
         """What each GVF's error is divided by, [gvf]."""
-        return data.values**2 @ evaluation(data.world) if self.relative else np.ones(len(data.values))
+        return data.evaluation.squares(data.values) if self.relative else np.ones(len(data.values))
 
     def _metric(self, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The number that is compared with the target, [draw], from errors [draw, gvf]."""
         return errors.max(axis=1) if self.each else errors @ (weights / weights.sum())
+
+
+def _with_starts(drawn: np.ndarray, mean: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Draws of squared errors [draw, gvf] with the given mean, joined by an independent error of the starts' variance [gvf].
+
+    A question's error at the start is one Gaussian number, so its square grows in proportion to its variance.
+    """
+    if not starts.any():
+        return drawn
+    alone = np.random.default_rng(0).standard_normal(len(drawn))[:, None] ** 2 * starts
+    return np.where(mean > 0, drawn * (1 + starts / np.where(mean > 0, mean, 1.0)), alone)
 
 
 def error_below(target: float, *, relative: bool = False, each: bool = False, confidence: float = 0.95) -> ErrorBelow:

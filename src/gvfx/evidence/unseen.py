@@ -40,6 +40,7 @@ import scipy.sparse.linalg
 from scipy.special import gammaln
 
 from gvfx.evidence.counts import Empirical
+from gvfx.questions.where import EVERYWHERE, Evaluation, as_evaluation
 from gvfx.theory.systems import ending
 
 KNOWN_BELOW = 0.02  # largest chance of the unseen with which an answer gets a finite interval
@@ -168,10 +169,16 @@ class Unseen:
         """How much the unseen changes an answer if it is worth as much as the best state so far, [gvf, state]."""
         return self.chance * np.abs(self.data.values).max(axis=1, keepdims=True)
 
-    def unknown(self, half: np.ndarray) -> np.ndarray:
-        """Whether an answer whose interval has the half-width `half` may rest on what was never seen, both [gvf, state]."""
-        likely = self.chance > (OPEN_BELOW if self.open else KNOWN_BELOW)
-        large = self.stake > AT_STAKE * (np.abs(self.data.values) + half)
+    def unknown(self, half: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
+        """Whether an answer whose interval has the half-width `half` may rest on what was never seen, both [gvf, state].
+
+        over: weights [state, mean] of answers that are means over states, which are then the last axis.
+        """
+        chance, stake, values = self.chance, self.stake, self.data.values
+        if over is not None:
+            chance, stake, values = chance @ over, stake @ over, values @ over
+        likely = chance > (OPEN_BELOW if self.open else KNOWN_BELOW)
+        large = stake > AT_STAKE * (np.abs(values) + half)
         return likely | large | self.silent[:, None]
 
     def over_visited(self) -> np.ndarray:
@@ -182,16 +189,22 @@ class Unseen:
         """
         data = self.data
         acted = np.asarray(data.tried.any(axis=1))
-        where = np.flatnonzero(data.world.live & acted)
+        where = acted * data.evaluation.weights
+        d = Evaluation(where / max(where.sum(), 1e-300), data.evaluation.of_mean)
         out = np.ones(len(self.silent))
         for group in data.groups:
             own = np.where(acted[:, None], data.policy(group[0]), 1 / data.world.actions)
-            out[group] = np.sqrt((_first_passage(data, group[0], own, self.mass) ** 2)[where].mean())
+            u = _first_passage(data, group[0], own, self.mass)
+            equally = data.asked.where == EVERYWHERE
+            out[group] = np.sqrt((u**2)[d.states].mean() if equally else d.squares(u)) if where.any() else 1.0
         return np.where(self.silent, 1.0, out)
 
-    def over(self, where: np.ndarray) -> np.ndarray:
-        """Root mean square of the chance of the unseen over evaluation states `where` [state], [gvf]; 1 for silent questions."""
-        return np.where(self.silent, 1.0, np.sqrt(self.chance**2 @ where))
+    def over(self, where: np.ndarray | Evaluation) -> np.ndarray:
+        """Root mean square of the chance of the unseen over evaluation states `where` [state], [gvf]; 1 for silent questions.
+
+        For an error at the start: the mean chance over starts.
+        """
+        return np.where(self.silent, 1.0, np.sqrt(as_evaluation(where).squares(self.chance)))
 
 
 def discovery(pair: np.ndarray, c: np.ndarray, total: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from gvfx.experiments.settings.choices import checked
 from gvfx.experiments.settings.grid import CONTINUOUS, ContinuousSetting
 from gvfx.experiments.settings.mujoco import DOMAIN_SETTINGS, MujocoSetting
 from gvfx.experiments.settings.tabular import METHODS, Setting, paper
+from gvfx.questions.where import WhereLike
 from gvfx.running.evaluate import evaluate
 from gvfx.running.result import Result
 
@@ -41,6 +42,7 @@ def run_behaviour(
     save: Path | None = None,
     checkpoint: Path | None = None,
     until: float | None = None,
+    where: WhereLike = None,
 ) -> Result:
     """Run one behaviour on one setting; learning rates default to the published ones; `until`: an error to stop below."""
     e = setting.experiment(behaviour, preset, learner, rate_q, rate_m, steps, measurements=20)
@@ -58,6 +60,7 @@ def run_behaviour(
         average_episodes=e.average_episodes,
         until=None if until is None else error_below(until),
         calibrate=calibrate,
+        where=where,
         workers=workers,
         progress=None if progress is None else lambda seed, done, error: progress(behaviour, seed, done, error),
         save=save,

@@ -57,6 +57,21 @@ class Answers:
             squares += self.doubt.at(observations) ** 2
         return values, np.where(known, np.sqrt(squares), np.inf)
 
+    def mean(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of the answers over observations and its standard error, each [gvf]; arguments as in `values`.
+
+        Infinite where one of the answers is; NaN without half-samples.
+        """
+        values, errors = self.values(observations, pi)
+        value = values.mean(axis=1)
+        if not self.halves:
+            return value, np.full(len(value), np.nan)
+        off = [(half.values(observations, pi).mean(axis=1) - value) ** 2 for half in self.halves]
+        squares = np.mean(off, axis=0) + self.least**2
+        if self.doubt is not None:
+            squares += self.doubt.at(observations).mean(axis=1) ** 2
+        return value, np.where(np.isfinite(errors).all(axis=1), np.sqrt(squares), np.inf)
+
     def freedom(self, observations: np.ndarray, pi: np.ndarray) -> float:
         """Degrees of freedom of the mean squared standard error over observations [n, o]; pi as in `values`.
 

@@ -15,6 +15,7 @@ from gvfx.questions.cumulants import Constant, Cumulant, Drifter
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.policies import Policy, PolicyLike, as_policy
 from gvfx.questions.signals import Measure, Measured, of_transition, over_outcomes
+from gvfx.questions.where import EVERYWHERE, Evaluation, Where, WhereLike, as_evaluation, as_where
 from gvfx.types import Function
 
 CumulantLike = Cumulant | float | Function  # what is accepted wherever a cumulant is expected
@@ -96,8 +97,9 @@ class Stacked(NamedTuple):
     names: tuple[str, ...]
     calibrated: bool = False  # whether each squared error is divided by the question's mean squared value
     own: tuple[tuple[int, OwnPolicy], ...] = ()  # GVFs with an OwnPolicy; their columns of `pi` start uniform
+    where: Where = EVERYWHERE  # where errors count
 
-    def weigh(self, values: np.ndarray, where: np.ndarray) -> np.ndarray:
+    def weigh(self, values: np.ndarray, where: np.ndarray | Evaluation) -> np.ndarray:
         """The weight of each question's squared error, [gvf]; the arguments are those of `calibrated_weights`."""
         return self.weights * calibrated_weights(values, where) if self.calibrated else self.weights
 
@@ -109,13 +111,14 @@ class Stacked(NamedTuple):
         return self._replace(pi=pi[:, :, None], pi_stride=1, drift_channel=np.zeros(1, int), names=names, own=(), **columns)
 
 
-def calibrated_weights(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+def calibrated_weights(values: np.ndarray, where: np.ndarray | Evaluation) -> np.ndarray:
     """Weights w_i proportional to 1 / sum_s d(s) V_i(s)^2, with mean 1, [gvf].
 
     With them the weighted mean squared error is the mean of the relative errors MSE_i / sum_s d(s) V_i(s)^2.  A question
-    whose values are all 0 gets weight 0.  values [gvf, state]; where [state] is the evaluation distribution d.
+    whose values are all 0 gets weight 0.  values [gvf, state]; where [state] is the evaluation distribution d (of an error at the
+    start: 1 / V_i(d)^2).
     """
-    square = values**2 @ where
+    square = as_evaluation(where).squares(values)
     weights = np.divide(1.0, square, out=np.zeros(len(square)), where=square > 0)
     return weights / weights.mean() if weights.any() else np.ones(len(values))
 
@@ -147,10 +150,11 @@ def expand(questions: Sequence[GVF]) -> list[GVF]:
     return out
 
 
-def stack(questions: Sequence[GVF], world: Any, weights: str | None = None) -> Stacked:
+def stack(questions: Sequence[GVF], world: Any, weights: str | None = None, where: WhereLike = None) -> Stacked:
     """The questions as arrays over `world` (an MDP); raises InputError for any mistake in them.
 
     weights: None: each question's own; "calibrated": divided by the question's mean squared value.
+    where:   where errors count (`gvfx.questions.where`).
     """
     if weights not in (None, "calibrated"):
         raise InputError(f"weights: {weights!r:.40} is unknown; give 'calibrated', or None and a weight for each GVF.")
@@ -196,6 +200,7 @@ def stack(questions: Sequence[GVF], world: Any, weights: str | None = None) -> S
         names=names,
         calibrated=weights is not None,
         own=own,
+        where=as_where(where, world),
     )
 
 

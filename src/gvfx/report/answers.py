@@ -16,6 +16,7 @@ from gvfx.running.result import Result, standard_error
 
 SHOWN = 60  # rows of a table: states, or points
 UNBOUNDED = "unbounded"
+START_NOTE = "The expected value over the first states of episodes, one number per question."
 SUPPORTED = 0.995  # a question is warned about if less than this share of its choices was ever tried
 
 
@@ -76,6 +77,9 @@ def page_of(result: Result, source: Path) -> Page:
         Section("questions", "Questions", _asked(result), (_questions(result, origin),)),
         Section("predictions", "Predictions", _note(result), _predictions(result, origin)),
     ]
+    if result.starts is not None:
+        first = about.get("where") == "start"
+        sections.insert(0 if first else 1, Section("start", "Values at the start", START_NOTE, (_starts(result, origin),)))
     curves = _over_time(result, origin)
     if curves is not None:
         sections.append(Section("error", "Error over time", "", (curves,)))
@@ -95,17 +99,38 @@ def page_of(result: Result, source: Path) -> Page:
 
 
 def _headline(result: Result) -> str:
+    at = _counted(result)
     if not np.isnan(result.mse).any():
-        return f"Mean squared error {result.error[:, -1].mean():.3g} against the exact truth."
+        return f"Mean squared error{at} {result.error[:, -1].mean():.3g} against the exact truth."
     if result.error_bars == "spread":
         return "The truth is not known, and networks give no intervals: the spread of their heads is a rough idea of the error."
     if result.expected is not None and not np.isnan(result.expected).any():
         share = result.weights / result.weights.sum()
         estimated = np.sqrt((result.expected[:, -1] @ share).mean())
-        return f"Estimated root mean squared error {estimated:.3g}; the truth is not known."
+        return f"Estimated root mean squared error{at} {estimated:.3g}; the truth is not known."
     if result.has_intervals:
         return "The truth is not known; the intervals below say how sure each answer is."
     return "The truth is not known, and this learner does not estimate its error."
+
+
+def _counted(result: Result) -> str:
+    """Where errors count, in words; empty if it is everywhere."""
+    where = result.experiment.get("where")
+    return "" if where is None else " of the value at the start" if where == "start" else f" over {where}"
+
+
+def _starts(result: Result, origin: Provenance) -> DataTable:
+    """The value at the start of every question."""
+    values = result.value()
+    known = not any(np.isnan(v.truth) for v in values.values())
+    bars = ["interval"] if result.has_intervals else ["spread"] if result.error_bars == "spread" else []
+    rows = []
+    for name, v in values.items():
+        row = [name, _number(v.value)]
+        row += [_between(v.low, v.high) if result.has_intervals else _number(v.spread)] if bars else []
+        rows.append(row + ([_number(v.truth)] if known else []))
+    columns = ["question", "value", *bars, *(["truth"] if known else [])]
+    return DataTable("start-values", "The value at the start of every question", "", columns, rows, provenance=origin)
 
 
 def _asked(result: Result) -> str:
@@ -193,7 +218,7 @@ def _over_time(result: Result, origin: Provenance) -> Curves | None:
     for i, name in enumerate(result.names[: len(SPARE)]):
         mean, half = errors[:, :, i].mean(axis=0), 1.96 * standard_error(errors[:, :, i])
         series.append(Series(name, mean, np.maximum(mean - half, 0), mean + half, SPARE[i]))
-    what = "mean squared error" if known else "estimated mean squared error"
+    what = ("mean squared error" if known else "estimated mean squared error") + _counted(result)
     note = "" if known else "Squared standard errors, averaged over visits; states whose interval is unbounded do not count."
     if result.error_bars == "spread" and not known:
         what, note = "mean squared spread", "Squared standard deviations of the networks' heads: not an estimate of the error."

@@ -17,6 +17,7 @@ from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import SignalFailed
+from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
@@ -29,6 +30,8 @@ from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
+
+NO_WHERE = "where: networks learn everywhere alike; give 'start' in a Gymnasium environment, or leave it out."
 
 
 def as_world(world: Any) -> Any:
@@ -60,16 +63,20 @@ def open_backend(
     plan: Plan,
     until: ErrorBelow | None = None,
     calibrate: bool = False,
+    where: WhereLike = None,
 ) -> Backend:
     """The backend for a world; a method that does not fit is refused before anything is compiled."""
     if is_environment(world):
         world = known_world(world, questions) or world
     if isinstance(world, MDP):
         behaviour, learner = _method("tables", questions, behaviour, learner, plan, until, calibrate)
-        return TableCompiled(world, stack(questions, world, "calibrated" if calibrate else None), behaviour, learner, plan)
+        asked = stack(questions, world, "calibrated" if calibrate else None, where)
+        return TableCompiled(world, asked, behaviour, learner, plan)
     if isinstance(world, ContinuousGrid) and _wants_linear(behaviour, learner):
         behaviour, learner = _method("linear", questions, behaviour, learner, plan, until, calibrate)
-        return LinearCompiled(world, questions, behaviour, learner, plan, calibrate)
+        return LinearCompiled(world, questions, behaviour, learner, plan, calibrate, where)
+    if where is not None and isinstance(world, ContinuousGrid | Domain):
+        raise InputError(NO_WHERE)
     if isinstance(world, ContinuousGrid):
         behaviour, learner = _method("continuous_grid", questions, behaviour, learner, plan, until, calibrate)
         require("jax", "deep")
@@ -82,7 +89,7 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    return _stepped(world, questions, behaviour, learner, plan, until, calibrate)
+    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where)
 
 
 def _method(
@@ -115,6 +122,7 @@ def _stepped(
     plan: Plan,
     until: ErrorBelow | None,
     calibrate: bool,
+    where: WhereLike,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -124,14 +132,21 @@ def _stepped(
         kind = "box_actions"
     else:
         kind = "tables" if type(space).__name__ == "Discrete" else _kind_of(env, behaviour, learner)
+    if where is not None and calibrate:
+        raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
     by_default = learner is None
     behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate)
     if kind == "tables":
-        return TableGym(discrete_spec(env), questions, behaviour, learner, plan, calibrate)
+        spec = discrete_spec(env)
+        counts = as_where(where, spec.skeleton, spec.first_state)
+        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts)
+    if kind != "linear" and where not in (None, "start"):
+        raise InputError(NO_WHERE)
+    at = START if where is not None else EVERYWHERE
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":
-        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate)
+        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate, where)
         if by_default:
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"
         return linear
@@ -139,10 +154,10 @@ def _stepped(
     if kind == "box_actions":
         from gvfx.running.streams.critics_gym import CriticsGym
 
-        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan)
+        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan, at)
     from gvfx.running.streams.network_gym import NetworkGym
 
-    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate)
+    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate, at)
     if by_default:
         more = observed(env)[1] > LARGEST
         reason = f"an observation has {networks.spec.size} numbers, more than {LARGEST}" if more else "the behaviour needs them"

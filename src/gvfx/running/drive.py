@@ -22,6 +22,7 @@ from gvfx.behaviours.calibrated import Calibrated
 from gvfx.errors import Diverged, RunError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import LOOK_GROWTH, ErrorBelow
+from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan
@@ -102,6 +103,8 @@ class Backend(ABC):
     one_environment: bool = False  # seeds cannot run in parallel, because they step the caller's environment
     knows_truth: bool = True
     calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
+    where: Where = EVERYWHERE  # where errors count
+    asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
 
     @abstractmethod
     def begin(self, seed: int) -> Stream:
@@ -112,6 +115,7 @@ class Backend(ABC):
         behaviour = self.behaviour.behaviour if isinstance(self.behaviour, Calibrated) else self.behaviour
         said = {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
         said |= {"calibrate": True} if self.calibrated else {}
+        said |= {} if self.where == EVERYWHERE else {"where": str(self.where)}
         return said | ({"chosen": self.why} if self.why else {})
 
     def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

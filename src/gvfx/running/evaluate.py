@@ -16,6 +16,7 @@ from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import GVF, expand
+from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.backends import as_world, open_backend
 from gvfx.running.checkpoint import Checkpoints, folder_for
 from gvfx.running.drive import Backend, drive
@@ -45,6 +46,7 @@ def evaluate(
     average_episodes: int = 0,
     until: ErrorBelow | None = None,
     calibrate: bool = False,
+    where: WhereLike = None,
     workers: int = 1,
     progress: bool | Report | None = None,
     save: str | Path | None = None,
@@ -66,6 +68,10 @@ def evaluate(
     calibrate:      divide each question's weight by its mean square value, so that errors count relative to its scale;
                     behaviours that plan (OptimalDesign) and those that read the variance (GVFExplorer) estimate the scales
                     from the data so far.  Not for Box actions.
+    where:          where errors count: by default in all states equally.  "start": the error is that of the value at the start,
+                    `result.value()`; or states (observations, if they are continuous), or weights by state, or one weight per
+                    state: the weighted mean of their squared errors.  OptimalDesign is then optimal for it, and `until` bounds
+                    that error.
     workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.
@@ -88,7 +94,7 @@ def evaluate(
     tracking = Tracking(track)
     listeners = Listeners(listener(progress, plan.steps, listed), tracking)
     try:
-        backend = open_backend(world, questions, behaviour, learner, plan=plan, until=until, calibrate=calibrate)
+        backend = open_backend(world, questions, behaviour, learner, plan=plan, until=until, calibrate=calibrate, where=where)
         if backend.one_environment and workers != 1:
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
         seeds_to_run = _Seeds(backend, listed, until, listeners, folder, questions)
@@ -185,4 +191,5 @@ def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | No
     """Identifies the run that a checkpoint belongs to: method, plan and questions (functions by name, not by address)."""
     asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(questions)]
     text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, until, asked))
+    text += "" if backend.where == EVERYWHERE else repr((backend.where, backend.asked_at.tolist()))
     return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]

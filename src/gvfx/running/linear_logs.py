@@ -12,16 +12,20 @@ from gymnasium.spaces import Box
 from gvfx.errors import InputError
 from gvfx.evidence.transitions import Transitions
 from gvfx.learners.linear import LinearCertaintyEquivalence, left_out, unresolved
+from gvfx.learners.linear_starts import start_answers
 from gvfx.learners.support import Doubt
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader, Targets
+from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.predictor import LinearPredictor
 from gvfx.running.result import Result, Snapshot
-from gvfx.running.streams.linear_gym import POINTS, nearest
+from gvfx.running.streams.linear_gym import POINTS, nearest, observations_where
 from gvfx.worlds.spec import BoxSpec
 
 
-def answered_from_box(log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: np.ndarray, begins: np.ndarray) -> Result:
+def answered_from_box(
+    log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: np.ndarray, begins: np.ndarray, where: WhereLike = None
+) -> Result:
     """The result of a log with observations [n, o]; c and gamma [n, gvf] are its signals, begins [n] where episodes begin."""
     if log.observation.shape != log.next_observation.shape:
         raise InputError("next_observation: its shape differs from that of observation; give as many numbers in each.")
@@ -60,6 +64,9 @@ def answered_from_box(log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: 
         experiment["effective"] = dict(zip(reader.names, share.tolist(), strict=True))
     gvfs, nothing = len(reader.names), np.zeros((1, len(reader.names)))
     spec = BoxSpec(None, "log", 0, log.actions, 1, Box(-np.inf, np.inf, (size,), np.float32), size)
+    asked = observations_where(where, spec)[0]
+    experiment |= {} if asked == EVERYWHERE else {"where": str(asked)}
+    start = start_answers(answers, data, targets)
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
     return Result(
         names=reader.names,
@@ -74,4 +81,5 @@ def answered_from_box(log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: 
         seconds=np.zeros(1),
         experiment=experiment,
         predictor=LinearPredictor((answers,), points, spec, targets),
+        starts=np.column_stack([start, np.full(gvfs, np.nan)])[None],
     )

@@ -20,11 +20,13 @@ from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.outcomes import empirical, no_outcomes, widened
+from gvfx.evidence.starts import start_values
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.files import check_writable
 from gvfx.questions.gvf import GVF, Stacked, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Reader, policies_only
+from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.linear_logs import answered_from_box
 from gvfx.running.log_columns import as_columns
 from gvfx.running.result import Result, Snapshot
@@ -113,24 +115,28 @@ def _numbers(column: np.ndarray, name: str) -> np.ndarray:
     return column
 
 
-def evaluate_log(log: Log | Columns, questions: Sequence[GVF], *, save: str | Path | None = None) -> Result:
+def evaluate_log(
+    log: Log | Columns, questions: Sequence[GVF], *, where: WhereLike = None, save: str | Path | None = None
+) -> Result:
     """Answer questions from a log of transitions; `save` is a file for the result.
 
     log: a `gvfx.Log`, a mapping of its columns, a data frame, or a list of rows or of episodes (`gvfx.running.log_columns`).
          Whole numbers as observations are states; anything else is answered by `LinearCertaintyEquivalence`.
+    where: where errors count, as in `gvfx.evaluate`; it decides what is worth collecting next.
     """
     if save is not None:
         check_writable(save, "save")
     checked: Checked = as_log(log)
-    result = _answered(checked, questions) if checked.observation.ndim == 1 else _answered_from_box(checked, questions)
+    tables = checked.observation.ndim == 1
+    result = _answered(checked, questions, where) if tables else _answered_from_box(checked, questions, where)
     if save is not None:
         result.save(save)
     return result
 
 
-def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
+def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Result:
     spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
-    asked = stack(policies_only(questions, spec), spec.skeleton)
+    asked = stack(policies_only(questions, spec), spec.skeleton, where=where)
     reader = Reader(questions, spec)
     c, gamma = _signals(log, reader)
     known = _counted(log, c, gamma, spec.skeleton, widened(asked), any(callable(q.discount) for q in reader.questions))
@@ -147,6 +153,8 @@ def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
     experiment["support"] = dict(zip(asked.names, _support(visits, pi), strict=True))
     experiment["collect"] = _worth_collecting(known)
     experiment |= seen_in([known])
+    experiment |= {} if asked.where == EVERYWHERE else {"where": str(asked.where)}
+    start = start_values(known)
     if log.behaviour_prob is not None:
         ratio = pi[log.observation, log.action] / log.behaviour_prob[:, None]
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
@@ -176,10 +184,11 @@ def _answered(log: Checked, questions: Sequence[GVF]) -> Result:
         seconds=np.zeros(1),
         experiment=experiment,
         models=(known,),
+        starts=np.column_stack([start, np.full(gvfs, np.nan)])[None],
     )
 
 
-def _answered_from_box(log: Checked, questions: Sequence[GVF]) -> Result:
+def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Result:
     if any(isinstance(q.policy, OwnPolicy) for q in expand(questions)):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     c, gamma = _signals(log, Reader(questions))
@@ -187,7 +196,7 @@ def _answered_from_box(log: Checked, questions: Sequence[GVF]) -> Result:
     begins[1:] = log.terminated[:-1] | (log.observation[1:] != log.next_observation[:-1]).any(axis=1)
     if "truncated" in log.info:
         begins[1:] |= np.asarray(log.info["truncated"][:-1], bool)
-    return answered_from_box(log, questions, c, gamma, begins)
+    return answered_from_box(log, questions, c, gamma, begins, where)
 
 
 def _signals(log: Checked, reader: Reader) -> tuple[np.ndarray, np.ndarray]:

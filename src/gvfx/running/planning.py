@@ -23,16 +23,17 @@ from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
+from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike, as_where
 from gvfx.running.backends import as_world, known_world, open_backend
 from gvfx.running.drive import drive
 from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.story import frontier
 from gvfx.theory import exact
-from gvfx.theory.design import Forecast, characteristic_time_of, evaluation, forecast, optimal, second_moment_of, steps_needed
+from gvfx.theory.design import Forecast, characteristic_time_of, forecast, optimal, second_moment_of, steps_needed
 from gvfx.types import Described, Environment
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spec import DiscreteSpec, has_box_actions, is_environment, spec_of
+from gvfx.worlds.spec import DiscreteSpec, discrete_spec, has_box_actions, is_environment, spec_of
 from gvfx.worlds.world import World
 
 OPTIMUM = "optimum"
@@ -98,6 +99,7 @@ def plan(
     seed: int = 0,
     draws: int = 200,
     calibrate: bool = False,
+    where: WhereLike = None,
 ) -> Costs:
     """How many steps each behaviour needs until the mean squared error is `error`, in a known world or after a pilot.
 
@@ -107,6 +109,7 @@ def plan(
     pilot: steps of OptimalDesign from which to estimate the world; 0 treats `world` as known.
     draws: number of simulated runs for the interval.
     calibrate: `error` is the mean of the questions' relative errors, each in units of its mean square value.
+    where: where the error counts, as in `gvfx.evaluate`; the pilot itself explores for all states.
     `steps` of a cost is when the expected error reaches `error`; a run with until=error_below(error) goes on until an upper
     bound of its error does, which is `bounded`.  A pilot that may have missed what the answers rest on is refused.
     RoundRobin is planned as the mixture.  Drifting cumulants are treated as constant.
@@ -125,33 +128,57 @@ def plan(
         )
     elif not isinstance(given, MDP | ContinuousGrid):
         raise InputError(f"world: {type(given).__name__} is not supported; give a finite world, or one with Discrete actions.")
-    unseen = 0
-    if pilot:
+    unseen, at = 0, EVERYWHERE
+    if not pilot:
+        at = as_where(where, given)
+    else:
         known = run_pilot(given, questions, pilot, seed, calibrate)
+        known = replace(known, asked=known.asked._replace(where=_found(where, given, known)))
         if not isinstance(known, CellModel):  # cells have a check of their own, in `run_pilot`
             check_pilot(known, pilot)
         known = replace(known, asked=known.asked._replace(calibrated=False))  # calibrated below, in the estimated world
         counted = known.world.feature[known.world.live]
+        at = known.asked.where.grouped(known.world)
         given, questions = estimated(known)
+        _check_found(at, given)
         unseen = int((~given.live[counted]).sum())
     wanted = error
     if calibrate:
         asked = stack(questions, given, "calibrated")
-        squares = exact.values(given, questions) ** 2 @ evaluation(given)
+        squares = at.on(given).squares(exact.values(given, questions))
         if not (squares > 0).all():
             raise InputError(
                 f"calibrate: {asked.names[int(squares.argmin())]} is 0 everywhere, so its relative error is undefined."
             )
         questions = [replace(q, weight=float(w)) for q, w in zip(expand(questions), asked.weights / squares, strict=True)]
         wanted = error * asked.weights.sum() / sum(q.weight for q in questions)  # as a mean with these weights
-    best = optimal(given, questions)
+    best = optimal(given, questions, where=at)
     designs = {name: make(given, questions) for name, make in DESIGNS.items()} | {OPTIMUM: best.behaviour}
     costs = []
     for name, mu in designs.items():
-        f = forecast(given, questions, mu, draws=draws)
+        f = forecast(given, questions, mu, draws=draws, where=at)
         costs.append(Cost(name, mu, f, f.steps(wanted), f.steps(wanted, 0.05), f.steps(wanted, 0.95), f.bounded(wanted)))
     costs.sort(key=lambda c: -c.steps)
     return Costs(float(error), tuple(costs), steps_needed(best.bound, wanted), pilot, unseen)
+
+
+def _found(where: WhereLike, world: MDP | ContinuousGrid | Environment, data: Empirical) -> Where:
+    """Where errors count in the table of a pilot."""
+    if isinstance(data, CellModel):
+        if where not in (None, "start"):
+            raise InputError("where: plans with continuous observations are on cells of them; give 'start', or leave it out.")
+        return START if where else EVERYWHERE
+    first = 0 if isinstance(world, MDP) else int(discrete_spec(world).first_state)
+    return as_where(where, data.world, first)
+
+
+def _check_found(where: Where, model: MDP) -> None:
+    """Refuse states in which the pilot never acted."""
+    lost = [s for s in where.states if model.terminal[s]]
+    if lost:
+        raise InputError(
+            f"where: the pilot never acted in state {lost[0]}, counted from 0; give a longer pilot, or leave it out."
+        )
 
 
 def check_pilot(data: Empirical, pilot: int) -> None:

@@ -44,6 +44,14 @@ def expected_error(errors: np.ndarray, gvfs: int) -> np.ndarray:
     return (np.where(sure, errors, 0.0) ** 2).sum(axis=-1) / np.maximum(sure.sum(axis=-1), 1)
 
 
+def expected_over(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weighted mean of squared standard errors [gvf, state] per GVF [gvf], over the finite ones; NaN without any."""
+    share = np.where(np.isfinite(errors), weights, 0.0)
+    total = share.sum(axis=-1)
+    mean = (np.where(share > 0, errors, 0.0) ** 2 * share).sum(axis=-1) / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, mean, np.nan)
+
+
 def answered_weights(weights: np.ndarray, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """The weights [gvf] divided by the mean square answers in visited states, where the truth is not known.
 
@@ -78,6 +86,7 @@ class Part:
     seconds: float = 0.0
     network: Any = None  # networks in an environment: the Q network at the end (`gvfx.running.predictor`)
     model: Empirical | None = None  # the evidence at the end, if the run kept it
+    start: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 3] value at the start, standard error, truth (not stored)
     stopped: int = 0  # steps done, with a stopping rule; 0 without
     bound: float = np.inf  # the rule's upper bound on the error at the end
     reached: bool = False  # whether it was below the target
@@ -87,8 +96,8 @@ class Part:
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor", "critics"):
-            if not kept[name].size:
+        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor", "critics", "start"):
+            if name == "start" or not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 

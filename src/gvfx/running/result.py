@@ -14,6 +14,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
 from gvfx.running.predictor import ERROR_BARS, Predictor, TablePredictor
+from gvfx.running.starts import Value, start_lines, start_rows, values_at_start
 from gvfx.running.story import PLUS_MINUS, until_line
 from gvfx.tensors import pack
 from gvfx.types import Described
@@ -30,10 +31,11 @@ SAID = (
     "kept",
     "failed",
     "run",
+    "where",
 )  # parts of an experiment shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
-STOPS = ("stopped", "bounds", "reached")  # with a stopping rule
+STOPS = ("stopped", "bounds", "reached", "starts")  # kept by some runs: what a stopping rule found, values at the start
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
@@ -74,6 +76,7 @@ class Result:
     stopped: np.ndarray | None = None  # [seed] steps done, with a stopping rule
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound on the error at the end
     reached: np.ndarray | None = None  # [seed] bool: whether that bound was below the target
+    starts: np.ndarray | None = None  # [seed, gvf, 3] value at the start, its standard error, and the truth; NaN if not known
     predictor: Predictor = field(default_factory=TablePredictor)  # predicts at observations
 
     @property
@@ -148,13 +151,31 @@ class Result:
         never = (self.visits.sum(axis=(0, 2)) == 0) & np.isinf(errors).all(axis=(0, 1))
         return np.where(never, np.nan, self.values)
 
+    def value(self, level: float = 0.95) -> dict[str, Value]:
+        """The value at the start of every question, by name: value, interval (low, high) and truth.
+
+        The start is the distribution of first states: the world's own where it is known, else that of the episodes of the run,
+        whose chance the interval includes.  Low and high are infinite where `intervals` would be, NaN for learners without
+        intervals; networks have a spread instead.
+        """
+        return values_at_start(self.names, self.starts, self.predictor, level)
+
+    @property
+    def _leads(self) -> bool:
+        """Whether the value at the start is what was asked for."""
+        return self.experiment.get("where") == "start" and self.starts is not None
+
     def rows(self) -> list[Described]:
-        """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits."""
+        """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits.
+
+        With where="start" the first row of every question is its value at the start.
+        """
+        lead = start_rows(self.value()) if self._leads else []
         predicted, error = self.values.mean(axis=0), standard_error(self.values)
         truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
         between = self.intervals() if self.has_intervals else np.full((*predicted.shape, 2), np.nan)
         spread = self.spread() if self.error_bars == "spread" else None
-        return [
+        return lead + [
             {
                 "question": name,
                 "observation": self.predictor.label(s),
@@ -213,6 +234,7 @@ class Result:
         lines += [self._spent(spent), f"error bars: {ERROR_BARS[self.error_bars]}"]
         if self.stopped is not None and self.bounds is not None and self.reached is not None and "target" in self.experiment:
             lines.append(until_line(float(str(self.experiment["target"])), self.stopped, self.bounds, self.reached))
+        lines += start_lines(self.value()) if self._leads else []
         chance = self.unseen
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
@@ -235,6 +257,7 @@ class Result:
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             line += f", {missed[name]}" if name in missed else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
+        lines += start_lines(self.value()) if self.starts is not None and not self._leads else []
         if between is not None and self.points is None:
             lines.append(PLUS_MINUS)
         if "frontier" in self.experiment:

@@ -11,7 +11,6 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import ErrorBelow, refusal
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.running.record import Part
-from gvfx.theory.design import evaluation
 
 PLUS_MINUS = "±: half the width of the 95 % interval, averaged over the visited states where it is finite"
 
@@ -49,7 +48,7 @@ def seen_in(models: Sequence[Empirical]) -> dict[str, Any]:
     """
     if not models or any(map(refusal, models)):
         return {}
-    chance = np.max([Unseen(m).over(evaluation(m.world)) for m in models], axis=0)
+    chance = np.max([Unseen(m).over(m.evaluation) for m in models], axis=0)
     return {"unseen": dict(zip(models[0].asked.names, chance.tolist(), strict=True)), "frontier": frontier(models[0])}
 
 
@@ -72,7 +71,7 @@ def why_unbounded(part: Part) -> str:
     if data is None or refusal(data):
         return "some answers depend on actions that were never tried"
     unseen = Unseen(data)
-    worst = unseen.over(evaluation(data.world))
+    worst = unseen.over(data.evaluation)
     i = int(worst.argmax())
     name = data.asked.names[i]
     if endless(data):

@@ -18,9 +18,10 @@ import scipy.special
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF, stack
+from gvfx.questions.where import Evaluation, WhereLike, as_evaluation, as_where
 from gvfx.theory import exact
 from gvfx.theory.flow import Model, behaviour_rows, occupancy
-from gvfx.theory.importance import discounts, evaluation, importances, per_visit, resolvent
+from gvfx.theory.importance import discounts, importances, per_visit, resolvent
 from gvfx.theory.systems import factorised, groups
 from gvfx.worlds.mdp import MDP
 
@@ -28,25 +29,30 @@ CHUNK = 4_000_000  # random numbers drawn at a time
 LOOK_GROWTH = 1.15  # growth of the data between two looks of a stopping rule
 
 
-def constants(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None) -> np.ndarray:
+def constants(
+    world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, where: WhereLike = None
+) -> np.ndarray:
     """The limit of MSE times steps of each question under a stationary behaviour [1 or states, actions], [gvf].
 
-    Infinite if the behaviour never tries an action that the question's policy takes.
+    Infinite if the behaviour never tries an action that the question's policy takes.  where: where errors count, as in
+    `gvfx.evaluate`.
     """
     asked = exact.asked_of(world, questions)
     noise = exact.transition_noise(world, questions, levels)
     model = Model.of(world)
     visits = occupancy(model, behaviour)
     out = np.empty(len(asked.names))
-    for i, own in importances(model, asked.pi, asked.gamma, noise, evaluation(world)):
+    for i, own in importances(model, asked.pi, asked.gamma, noise, as_where(where, world).on(world)):
         out[i] = per_visit(np.where(model.going[:, None], own, 0.0), visits).sum()
     return out
 
 
-def constant(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None) -> float:
+def constant(
+    world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, where: WhereLike = None
+) -> float:
     """The weighted mean of the questions' `constants`: the limit of the run's MSE times its steps."""
     weights = stack(questions, world).weights
-    return float(constants(world, questions, behaviour, levels) @ (weights / weights.sum()))
+    return float(constants(world, questions, behaviour, levels, where) @ (weights / weights.sum()))
 
 
 def steps_needed(constant: float, error: float) -> float:
@@ -62,7 +68,7 @@ def error_draws(
     gamma: np.ndarray,
     noise: np.ndarray,
     values: np.ndarray,
-    where: np.ndarray,
+    where: np.ndarray | Evaluation,
     counts: np.ndarray,
     draws: int = 400,
     seed: int = 0,
@@ -74,6 +80,7 @@ def error_draws(
     """
     rng = np.random.default_rng(seed)
     out = np.empty((draws, noise.shape[2]))
+    d = as_evaluation(where)
     means = dict(importances(model, pi, gamma, noise, where))
     root_prob = np.sqrt(model.prob)
     scale = np.sqrt(per_visit(np.ones(counts.shape), counts))
@@ -91,7 +98,7 @@ def error_draws(
                 rest = np.sqrt(np.maximum(noise[:, :, i] - (target**2).sum(axis=2), 0.0))
                 own = np.einsum("dsak,sak->dsa", shared, target) + rest * rng.standard_normal((some, *rest.shape))
                 errors = solve((own * (scale * pi[:, :, i])).sum(axis=2).T)
-                out[first : first + some, i] = where @ errors**2
+                out[first : first + some, i] = (d.weights @ errors) ** 2 if d.of_mean else d.weights @ errors**2
     for i, own in means.items():
         mean, drawn = per_visit(own, counts).sum(), out[:, i].mean()
         out[:, i] = np.inf if np.isinf(mean) else out[:, i] * (mean / drawn if drawn > 0 else 0.0)
@@ -136,13 +143,18 @@ class Forecast:
 
 
 def forecast(
-    world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, draws: int = 400
+    world: MDP,
+    questions: Sequence[GVF],
+    behaviour: np.ndarray,
+    levels: np.ndarray | None = None,
+    draws: int = 400,
+    where: WhereLike = None,
 ) -> Forecast:
-    """The forecast for a stationary behaviour [1 or states, actions] in a known world."""
+    """The forecast for a stationary behaviour [1 or states, actions] in a known world; `where` as in `constants`."""
     asked, model = exact.asked_of(world, questions), Model.of(world)
     noise = exact.transition_noise(world, questions, levels)
     visits = occupancy(model, behaviour_rows(behaviour, model))
-    v, d = exact.values(world, questions, levels), evaluation(world)
+    v, d = exact.values(world, questions, levels), as_where(where, world).on(world)
     errors = error_draws(model, asked.pi, asked.gamma, noise, v, d, visits, draws) @ (asked.weights / asked.weights.sum())
     mean = float(errors.mean())
     return Forecast(mean, np.sort(errors / mean) if 0 < mean < math.inf else np.ones(draws))

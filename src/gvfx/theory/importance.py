@@ -10,34 +10,38 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.questions.gvf import GVF
+from gvfx.questions.where import Evaluation, WhereLike, as_evaluation, as_where
 from gvfx.theory import exact, systems
 from gvfx.theory.flow import Model
-from gvfx.theory.systems import groups, weighted_transitions
+from gvfx.theory.systems import factorised, groups, weighted_transitions
 from gvfx.worlds.mdp import MDP
 
 SIGNS = 64  # random sign vectors that replace the dense inverse in large worlds
 
 
 def importances(
-    model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, where: np.ndarray, signs: int = SIGNS
+    model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, where: np.ndarray | Evaluation, signs: int = SIGNS
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Pairs of a GVF's index and its importance, sum_s0 d(s0) F(s0, s)^2 pi(a|s)^2 sigma^2(s, a), [state, action].
 
     pi [1 or states, actions, gvf], gamma [1 or states * actions * successors, gvf]: as in `gvf.Stacked`
     noise [state, action, gvf]: sigma^2, as `exact.transition_noise` gives it
-    where [states]: the distribution d of evaluation states
+    where [states]: the distribution d of evaluation states; for the error of a mean over them, sum_s0 d F^2 is (sum_s0 d F)^2
     signs: from `systems.DENSE_BELOW` states on, sum_s0 d F^2 is estimated by the mean of (F^T (sqrt(d) z))^2 over this
            number of random sign vectors z
     """
+    d = as_evaluation(where)
     for members in groups(pi, gamma):
         system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
-        if model.states < systems.DENSE_BELOW:
-            reach = where @ scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
+        if d.of_mean:
+            reach = factorised(sp.csr_array(system.T))(d.weights) ** 2
+        elif model.states < systems.DENSE_BELOW:
+            reach = d.weights @ scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
         else:
             factor = scipy.sparse.linalg.splu(sp.csc_array(system))
             reach = np.zeros(model.states)
             for z in _signs(model.states, signs):
-                reach += factor.solve(np.sqrt(where) * z, trans="T") ** 2 / signs
+                reach += factor.solve(np.sqrt(d.weights) * z, trans="T") ** 2 / signs
         for i in members:
             yield i, reach[:, None] * pi[:, :, i] ** 2 * noise[:, :, i]
 
@@ -48,7 +52,7 @@ def importance(
     gamma: np.ndarray,
     noise: np.ndarray,
     weights: np.ndarray,
-    where: np.ndarray,
+    where: np.ndarray | Evaluation,
     signs: int = SIGNS,
 ) -> np.ndarray:
     """G(s, a), the weighted mean of the GVFs' `importances`, [state, action]: the mean squared error is sum G / n."""
@@ -58,11 +62,16 @@ def importance(
     return total
 
 
-def importance_of(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, signs: int = SIGNS) -> np.ndarray:
-    """G(s, a) [state, action] of a known world; `levels` [gvf] are those of drifting cumulants (default: their start)."""
+def importance_of(
+    world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, signs: int = SIGNS, where: WhereLike = None
+) -> np.ndarray:
+    """G(s, a) [state, action] of a known world; `levels` [gvf] are those of drifting cumulants (default: their start).
+
+    where: where errors count, as in `gvfx.evaluate`; by default all live states equally.
+    """
     asked = exact.asked_of(world, questions)
     noise = exact.transition_noise(world, questions, levels)
-    return importance(Model.of(world), asked.pi, asked.gamma, noise, asked.weights, evaluation(world), signs)
+    return importance(Model.of(world), asked.pi, asked.gamma, noise, asked.weights, as_where(where, world).on(world), signs)
 
 
 def variances(
@@ -103,9 +112,9 @@ def variances_of_variances(model: Model, pi: np.ndarray, gamma: np.ndarray, doub
     return out
 
 
-def evaluation(world: MDP) -> np.ndarray:
-    """The evaluation distribution d of the mean squared error: uniform over live states, [states]."""
-    return world.live / world.live.sum()
+def evaluation(world: MDP, where: WhereLike = None) -> np.ndarray:
+    """The evaluation distribution d of the error, [states]: by default uniform over live states."""
+    return as_where(where, world).on(world).weights
 
 
 def per_visit(need: np.ndarray, visits: np.ndarray) -> np.ndarray:

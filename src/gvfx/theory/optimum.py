@@ -29,6 +29,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
+from gvfx.questions.where import WhereLike
 from gvfx.theory.dual import Dual, dual_stages, solve_dual
 from gvfx.theory.ending import solve_with_endings
 from gvfx.theory.flow import Model, best_plan, occupancy, reached_in_time
@@ -66,9 +67,9 @@ class Design:
         return self.gap <= CONVERGED
 
 
-def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> Design:
-    """The best stationary behaviour for a known world, with a certified bound; see `best_design`."""
-    return best_design(Model.of(world), importance_of(world, questions, levels))
+def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, where: WhereLike = None) -> Design:
+    """The best stationary behaviour for a known world, with a certified bound (`best_design`); `where` as in `gvfx.evaluate`."""
+    return best_design(Model.of(world), importance_of(world, questions, levels, where=where))
 
 
 def best_design(model: Model, need: np.ndarray) -> Design:

@@ -139,7 +139,7 @@ def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
     cut = gvfx.evaluate(Ticks(False, kind), question, gvfx.Uniform(), QUICK, steps=2400, evaluate_every=2400)
     assert cut.predict(start)[0] > ended.predict(start)[0] + 0.02  # what lies beyond the cut counts
     page = page_of(ended, tmp_path / "a.gvfx")
-    assert page.sections[1].items[0].columns == ["at", "prediction", "spread", "visits"]
+    assert next(s for s in page.sections if s.id == "predictions").items[0].columns == ["at", "prediction", "spread", "visits"]
     assert "networks give no intervals" in page.summary.headline and page.facts["error bars"] == "spread"
     back = gvfx.load(tmp_path / "a.gvfx", Ticks(True, kind), question)
     np.testing.assert_array_equal(back.predict(start), ended.predict(start))

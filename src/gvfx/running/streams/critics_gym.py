@@ -23,6 +23,7 @@ from gvfx.learners.networks.critic_updates import Question
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
+from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.gym_stepper import Lanes
 from gvfx.running.plan import Plan
@@ -43,9 +44,15 @@ class CriticsGym(GymNetworks):
     has_errors = False
 
     def __init__(
-        self, spec: BoxActionSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: TwinCritics, plan: Plan
+        self,
+        spec: BoxActionSpec,
+        questions: Sequence[GVF],
+        behaviour: Behaviour,
+        learner: TwinCritics,
+        plan: Plan,
+        where: Where = EVERYWHERE,
     ) -> None:
-        super().__init__(spec, questions, behaviour, learner, plan)
+        super().__init__(spec, questions, behaviour, learner, plan, where)
         self.targets = Gaussians(questions, spec)
         gvfs = len(self.names)
         asked = Question(jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist()))
@@ -133,7 +140,7 @@ class SteppedCritics(SteppedNetworks):
         at, run = self.lanes, self.run
         if self.middles is None or at.fresh.any():
             self.middles = self.at(self.stepper.seen_now)
-            at.fresh[:] = False
+            self.note_starts()
         lanes = len(at.state)
         chance = uniforms(self.chance, (lanes, run.agent.act_draws))
         middles = self.middles[:, run.targets.member].reshape(lanes, -1)

@@ -7,6 +7,7 @@ Transitions are rows.  The first `learning_starts` are set aside and determine t
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from gvfx.learners.limits import Range
 from gvfx.learners.networks import replay as memory
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
+from gvfx.questions.where import EVERYWHERE, START, Where
 from gvfx.running.checkpoint import flatten, generator_state, prefixed, set_generator, unflatten, unprefixed
 from gvfx.running.drive import Backend, Stream
 from gvfx.running.gym_stepper import NEW_EPISODE, Lanes, stepper
@@ -30,6 +32,7 @@ from gvfx.running.streams.xla import start_jax
 from gvfx.worlds.spec import BoxSpec
 
 POINTS = 64  # observations at which predictions are shown and errors estimated
+STARTS = 64  # latest observations in which episodes began: the start is their mean
 LOSSES = ("Q", "M", "actor")
 
 
@@ -45,8 +48,17 @@ class GymNetworks(Backend):
     has_errors: bool  # whether predictions have standard errors
     targets: Any  # the questions' policies
 
-    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], behaviour: Behaviour, learner: Any, plan: Plan) -> None:
+    def __init__(
+        self,
+        spec: BoxSpec,
+        questions: Sequence[GVF],
+        behaviour: Behaviour,
+        learner: Any,
+        plan: Plan,
+        where: Where = EVERYWHERE,
+    ) -> None:
         start_jax()
+        self.where = where
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
         reader = Reader(questions)
         self.names = reader.names
@@ -93,10 +105,16 @@ class SteppedNetworks(Stream):
         gvfs = len(run.names)
         self.extremes = np.stack([np.full(gvfs, np.inf), np.full(gvfs, -np.inf), np.zeros(gvfs)])  # of the rows learned from
         self.losses: Any = None
+        self.begun: deque[np.ndarray] = deque(maxlen=STARTS)  # [o] observations in which episodes began
 
     def start(self) -> None:
         self.over[:] = self.t > 0  # continued from a checkpoint: the episodes before it are over
         self.stepper.begin(self.lanes, self.seed, self.t)
+
+    def note_starts(self) -> None:
+        """Keep the observations in which episodes begin now."""
+        self.begun.extend(self.lanes.state[self.lanes.fresh])
+        self.lanes.fresh[:] = False
 
     @abstractmethod
     def absorb_rows(self, rows: np.ndarray) -> None:
@@ -191,7 +209,7 @@ class SteppedNetworks(Stream):
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         run, gvfs = self.run, len(self.run.names)
-        if not (tables or run.has_errors):
+        if not (tables or run.has_errors or run.where == START):
             return [Measurement(expected=expected_error(EMPTY, gvfs))]
         kept = self.kept()
         seen = kept[:, run.columns.observation]
@@ -204,7 +222,9 @@ class SteppedNetworks(Stream):
         np.add.at(visits, (self.scales.nearest(seen, run.points), kept[:, run.counted].astype(int)), 1)
         return [
             Measurement(
-                expected=expected_error(errors, gvfs),
+                expected=expected_error(errors, gvfs)
+                if run.where == EVERYWHERE
+                else self.start_answers(self.network())[:, 1] ** 2,
                 values=values,
                 variances=variances,
                 visits=visits,
@@ -214,7 +234,16 @@ class SteppedNetworks(Stream):
         ]
 
     def outcome(self, k: int) -> dict[str, Any]:
-        return {"network": self.network()}
+        network = self.network()
+        return {"network": network, "start": self.start_answers(network)}
+
+    def start_answers(self, network: QNetwork | TwinQNetworks) -> np.ndarray:
+        """The value at the start, the root mean square of the heads' spreads over starts, and NaN for the truth, [gvf, 3]."""
+        points = np.array(self.begun)
+        batch = self.run.spec.together([unflatten_space(self.run.spec.space, point) for point in points])
+        values, errors = network.values(points, self.run.targets(batch))
+        spread = np.sqrt((errors**2).mean(axis=1)) if errors.size else np.full(len(values), np.nan)
+        return np.stack([values.mean(axis=1), spread, np.full(len(values), np.nan)], axis=1)
 
     def resumed(self) -> str:
         return NEW_EPISODE
@@ -232,7 +261,7 @@ class SteppedNetworks(Stream):
             arrays[f"generator:{k}"] = generator_state(generator)
         arrays["counts"] = np.array([self.t, self.done, self.stepper.episode, self.learns, self.pending], np.int64)
         arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
-        arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes}
+        arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes, "begun": np.array(self.begun)}
         arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)
         return arrays if run.points is None else arrays | {"points": run.points}
 
@@ -245,6 +274,7 @@ class SteppedNetworks(Stream):
         self.learns = bool(learns)
         self.scales = Scales(arrays["centre"].copy(), arrays["spread"].copy(), arrays["unit"].copy())
         self.rows[: self.pending], self.extremes = arrays["rows"], arrays["extremes"].copy()
+        self.begun.extend(arrays.get("begun", ()))
         self.early = [arrays["early"].copy()] if len(arrays["early"]) else []
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.errors import InputError
 from gvfx.kernel import BehaviourRule, Sizes, whole
-from gvfx.learners.half_samples import FREEDOM
+from gvfx.learners.half_samples import FREEDOM, Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, calibrated_weights
+from gvfx.questions.where import EVERYWHERE, START, WhereLike
 from gvfx.rng import CUMULANTS, ENVIRONMENT, normal, uniform
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import TablePredictor
@@ -110,11 +112,14 @@ class LinearCompiled(LinearRuns):
         learner: LinearCertaintyEquivalence,
         plan: Plan,
         calibrate: bool = False,
+        where: WhereLike = None,
     ) -> None:
         self.world = world
+        if where not in (None, "start"):
+            raise InputError(f"where: {where!r:.40} is not supported on the continuous grid; give 'start', or leave it out.")
         self.policies, self.discounts, self.signals = grid_questions(world, questions)
         self.truth = grid_truth(world, self.policies, self.discounts, self.signals)
-        self.prepare(questions, behaviour, learner, plan, 2, len(MOVES), world.horizon, calibrate)
+        self.prepare(questions, behaviour, learner, plan, 2, len(MOVES), world.horizon, calibrate, START if where else EVERYWHERE)
         if calibrate:  # of the errors, against the true values
             self.weights = self.weights * calibrated_weights(self.truth.values, self.truth.evenly())
         discs, euclidean = len(world.centres), world.distance == "euclidean"
@@ -187,6 +192,8 @@ class CompiledLinear(LinearStream):
         truth, (points, pi) = self.run.truth, self.at_points()
         values, errors = self.answers(tables, tables)[0].values(points, pi)
         mse = {"mse": truth.mse(values), "mse_outside": truth.mse(values, outside_only=True)} if curve else {}
+        if curve and self.run.where == START:
+            mse["mse"] = (values - truth.values)[:, truth.outside].mean(axis=1) ** 2
         if not tables:
             return [Measurement(**mse)]
         visits = np.zeros((len(points), len(MOVES)), np.int64)
@@ -197,8 +204,13 @@ class CompiledLinear(LinearStream):
         mu = self.probabilities(points, policies)
         return [Measurement(**mse, values=values, variances=EMPTY, visits=visits, behaviour=mu, standard_errors=errors)]
 
+    def start_answers(self, found: Answers) -> np.ndarray:
+        return np.stack(found.mean(*self.bounded_at()), axis=1)  # episodes start anywhere outside the discs
+
     def outcome(self, k: int) -> dict[str, Any]:
-        return {"truth": self.run.truth.values}
+        truth = self.run.truth
+        start = self.start_answers(self.answers(True, True)[0])
+        return {"truth": truth.values, "start": np.column_stack([start, truth.values[:, truth.outside].mean(axis=1)])}
 
     def state(self) -> dict[str, np.ndarray]:
         return super().state() | {"age": self.grid.age}

@@ -9,11 +9,15 @@ import numpy as np
 from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.errors import InputError
 from gvfx.features.scaling import Scaling
+from gvfx.learners.half_samples import Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence
+from gvfx.learners.linear_starts import start_answers
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Reader, Targets
+from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
 from gvfx.running.checkpoint import generator_state, set_generator
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.plan import Plan
@@ -43,15 +47,17 @@ class LinearGym(LinearRuns):
         learner: LinearCertaintyEquivalence,
         plan: Plan,
         calibrate: bool = False,
+        where: WhereLike = None,
     ) -> None:
         self.spec, self.questions = spec, questions
+        asked, self.asked_at = observations_where(where, spec)
         Reader(questions)  # refuses signals that cannot be read here
         self.targets = Targets(questions, spec.actions)
         self.arrays = spec.space.shape is not None
         self.constant: np.ndarray | None = None  # [action, policy] if no policy depends on the observation
         if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
             self.constant = np.stack(self.targets.each(np.zeros(1)), axis=-1)[0]
-        self.prepare(questions, behaviour, learner, plan, spec.size, spec.actions, time_limit(spec.env), calibrate)
+        self.prepare(questions, behaviour, learner, plan, spec.size, spec.actions, time_limit(spec.env), calibrate, asked)
         self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first snapshot
         self.points_pi = np.empty(0)  # [point, action, policy]
         self.said: dict[str, Any] = {}  # by the seeds, at their end
@@ -157,29 +163,40 @@ class SteppedLinear(LinearStream):
     def episodes(self) -> list[int]:
         return [self.done]
 
+    def bounded_at(self) -> tuple[np.ndarray, np.ndarray]:
+        given = self.run.asked_at
+        return (given, self.policies_at(given)) if len(given) else self.at_points()
+
+    def policies_at(self, points: np.ndarray) -> np.ndarray:
+        """Each question's policy at flat observations [point, o], [point, action, gvf]."""
+        return self.run.at(points)[:, :, self.run.targets.member]
+
+    def start_answers(self, found: Answers) -> np.ndarray:
+        return start_answers(found, self.data, self.policies_at)
+
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
-        seen, run = self.data.observation, self.run
+        seen = self.data.observation
         chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
         points = seen[np.sort(chosen)].copy()
-        return points, run.at(points)[:, :, run.targets.member]
+        return points, self.policies_at(points)
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         run, gvfs, seen = self.run, len(self.run.names), self.data
         if not tables:
             if self._expected is None or self.t > GROWN * self._expected[0]:
-                errors = self.answers(False, True)[0].values(*self.at_points())[1]
-                self._expected = (self.t, _expected(errors, gvfs))
+                self._expected = (self.t, self._expected_now(self.answers(False, True)[0]))
             return [Measurement(expected=self._expected[1])]
         if run.points is None:
             run.show_at(self.at_points()[0])
         assert run.points is not None
         points = run.points
-        values, errors = self.answers(True, True)[0].values(points, run.points_pi[:, :, run.targets.member])
+        found = self.answers(True, True)[0]
+        values, errors = found.values(points, run.points_pi[:, :, run.targets.member])
         visits = np.zeros((len(points), run.sizes.actions), np.int64)  # each counted at its nearest point
         np.add.at(visits, (nearest(seen.observation, points), seen.action), 1)
         return [
             Measurement(
-                expected=_expected(errors, gvfs),
+                expected=_expected(errors, gvfs) if run.where == EVERYWHERE else self._expected_now(found),
                 values=values,
                 variances=EMPTY,
                 visits=visits,
@@ -188,8 +205,18 @@ class SteppedLinear(LinearStream):
             )
         ]
 
+    def _expected_now(self, found: Answers) -> np.ndarray:
+        """The expected squared errors where errors count, [gvf]."""
+        gvfs = len(self.run.names)
+        if self.run.where == START:
+            own = self.start_answers(found)[:, 1]
+            return np.where(np.isfinite(own), own, np.nan) ** 2
+        return _expected(found.values(*self.bounded_at())[1], gvfs)
+
     def outcome(self, k: int) -> dict[str, Any]:
         out = super().outcome(k)
+        start = self.start_answers(out["network"])
+        out["start"] = np.column_stack([start, np.full(len(start), np.nan)])
         earlier: dict[str, str] = self.run.said.get("not_resolved", {})  # of other seeds
         self.notes["not_resolved"] = earlier | self.notes["not_resolved"]
         self.run.said |= {name: note for name, note in self.notes.items() if note}
@@ -211,6 +238,27 @@ class SteppedLinear(LinearStream):
         self.done, self.stepper.episode = (int(n) for n in arrays["episodes"])
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())
+
+
+def observations_where(where: WhereLike, spec: BoxSpec) -> tuple[Where, np.ndarray]:
+    """Where errors count with continuous observations, and the observations that were given as vectors [point, o]."""
+    none = np.empty((0, spec.size), np.float32)
+    if where is None:
+        return EVERYWHERE, none
+    if isinstance(where, str):
+        if where != "start":
+            raise InputError(f"where: {where!r:.40} is unknown; give 'start', or a list of observations.")
+        return START, none
+    if not isinstance(where, Sequence | np.ndarray | Mapping):
+        raise InputError(f"where: {where!r:.40} is not an observation; give 'start', or a list of observations.")
+    try:
+        points = spec.batch(where)[1]
+    except InputError as error:
+        reason = str(error).removeprefix("observation: ").rstrip(".")
+        raise InputError(f"where: {reason}; give 'start', or a list of observations.") from None
+    if not len(points):
+        raise InputError("where: the list is empty; give 'start', or at least one observation.")
+    return Where("observations", tuple(range(len(points))), (1 / len(points),) * len(points)), points
 
 
 def _expected(errors: np.ndarray, gvfs: int) -> np.ndarray:

@@ -18,12 +18,13 @@ from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.features.cells import Cells
 from gvfx.features.kernel import Kernel
 from gvfx.kernel import Sizes
-from gvfx.learners.half_samples import Answers
+from gvfx.learners.half_samples import FREEDOM, Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence, left_out, unresolved
 from gvfx.learners.selection import Choice
 from gvfx.questions.cumulants import Constant
 from gvfx.questions.gvf import GVF, Stacked, expand, question_names, stack
 from gvfx.questions.policies import uniform_policy
+from gvfx.questions.where import EVERYWHERE, START, Where, counted
 from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import fill, tables
 from gvfx.running.drive import Backend, Stream
@@ -53,6 +54,7 @@ class LinearRuns(Backend):
         actions: int,
         horizon: int | None,
         calibrate: bool,
+        where: Where = EVERYWHERE,
     ) -> None:
         """size: numbers in an observation; horizon: steps after which episodes are truncated."""
         self.behaviour, self.learner, self.plan = behaviour, learner, plan
@@ -60,7 +62,7 @@ class LinearRuns(Backend):
         asked = expand(questions)
         self.names = question_names(asked)
         self.weights = np.array([q.weight for q in asked], dtype=float)
-        self.calibrated = calibrate
+        self.calibrated, self.where = calibrate, where
         self.varying = any(callable(q.discount) for q in asked)
         self.rows = LATTICE_CELLS if size <= 2 else CENTRE_CELLS
         self.pairs = self.rows * actions
@@ -135,7 +137,10 @@ class LinearStream(Stream):
 
     def _model(self, cells: Cells, errors: np.ndarray | None, share: float) -> CellModel:
         run = self.run
-        return cell_model(self.data, cells, run.asked, run.rows, run.horizon, run.varying, errors, share)
+        asked = run.asked._replace(where=run.where)
+        if run.where.kind == "observations":
+            asked = asked._replace(where=counted(cells(run.asked_at)))
+        return cell_model(self.data, cells, asked, run.rows, run.horizon, run.varying, errors, share)
 
     def _settled(self) -> bool:
         """Whether kernel features were chosen: that takes long, so they are chosen again at every second look only."""
@@ -184,8 +189,15 @@ class LinearStream(Stream):
         """As `at_points`, the points over which a stopping rule bounds the error."""
         return self.at_points()
 
+    @abstractmethod
+    def start_answers(self, found: Answers) -> np.ndarray:
+        """The value at the start and its standard error, [gvf, 2]."""
+
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        """As `ErrorBelow.bound`, from the half-samples at the points."""
+        """As `ErrorBelow.bound`, from the half-samples at the points, or of the value at the start."""
+        if self.run.where == START:
+            value, error = self.start_answers(self.answers(False, True)[0]).T[:, :, None]
+            return until.from_errors(value, error, self.run.weights, FREEDOM, looks)
         (points, pi), found = self.bounded_at(), self.answers(False, True)[0]
         values, errors = found.values(points, pi)
         return until.from_errors(values, errors, self.run.weights, found.freedom(points, pi), looks)

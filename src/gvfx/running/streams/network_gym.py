@@ -25,6 +25,7 @@ from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Targets
+from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import prefixed, unprefixed
 from gvfx.running.gym_stepper import Lanes
@@ -98,8 +99,9 @@ class NetworkGym(GymNetworks):
         learner: Deep,
         plan: Plan,
         calibrate: bool = False,
+        where: Where = EVERYWHERE,
     ) -> None:
-        super().__init__(spec, questions, behaviour, learner, plan)
+        super().__init__(spec, questions, behaviour, learner, plan, where)
         self.calibrated = calibrate
         self.targets = Targets(questions, spec.actions)
         rule = behaviour.network_rule()
@@ -185,7 +187,7 @@ class SteppedNetwork(SteppedNetworks):
         at = self.lanes
         if self.pi is None or np.count_nonzero(at.fresh):
             self.pi = self.run.policies(self.stepper.seen_now)
-            at.fresh[:] = False
+            self.note_starts()
         self.decider.act(self.t, at.state, self.pi, self.over, at.action)
         self.over[:] = False
 

@@ -11,10 +11,12 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import rescale, watching
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, no_evidence
+from gvfx.evidence.starts import start_values
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
+from gvfx.questions.where import EVERYWHERE
 from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import fill, tables
 from gvfx.running.drive import Backend, Stream
@@ -34,6 +36,9 @@ class TableCompiled(Backend):
     def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
         self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
         self.names, self.pairs, self.calibrated = asked.names, world.states * world.actions, asked.calibrated
+        self.where = asked.where
+        if plan.average_episodes and self.where != EVERYWHERE:
+            raise InputError("average_episodes: averages the error over all states; give 0, or leave out `where`.")
         self.sizes = Sizes(len(self.names), world.actions)
         self.rule = behaviour.rule(self.sizes)
         self.replans = frozenset(behaviour.stops(plan.steps, world))
@@ -49,7 +54,7 @@ class TableCompiled(Backend):
             )
         self.dynamics = dynamics(world, asked)
         self.truth = GroundTruth.exact(world, asked)
-        self.weights = asked.weigh(self.truth.values(asked.level), world.live / world.live.sum())
+        self.weights = asked.weigh(self.truth.values(asked.level), asked.where.on(world))
         self.loop = make_loop(
             self.sizes,
             world.successors,
@@ -154,5 +159,12 @@ class CompiledTable(Stream):
         self.t, self._known = int(self.at.at[0]), None
 
     def outcome(self, k: int) -> dict[str, Any]:
-        model = self.known if self.run.learner.needs_evidence else None
-        return {"truth": self.run.truth.values(self.at.level), "model": model}
+        run, known = self.run, self.known
+        certain = run.learner.needs_evidence
+        truth = run.truth.values(self.at.level)
+        start = start_values(known, None if certain else run.learner.values(self.learning, known))
+        return {
+            "truth": truth,
+            "model": known if certain else None,
+            "start": np.column_stack([start, truth @ run.world.start]),
+        }

@@ -20,12 +20,14 @@ from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, no_evidence, reach
 from gvfx.evidence.outcomes import FIRST, Outcomes, empirical, grown, no_outcomes, remembering, widened
+from gvfx.evidence.starts import start_values
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.reader import Reader, policies_only
+from gvfx.questions.where import EVERYWHERE, START, Where
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
 from gvfx.running.drive import Backend, Stream
@@ -34,7 +36,7 @@ from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.improving import Improvement
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import TablePredictor
-from gvfx.running.record import EMPTY, Measurement, Part, expected_error
+from gvfx.running.record import EMPTY, Measurement, Part, expected_error, expected_over
 from gvfx.running.streams.compiled_loop import dynamics, make_table
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.truths.exact import predicted_values
@@ -157,9 +159,10 @@ class TableGym(Backend):
         learner: Learner,
         plan: Plan,
         calibrate: bool = False,
+        where: Where = EVERYWHERE,
     ) -> None:
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
-        self.calibrated = calibrate
+        self.calibrated, self.where = calibrate, where
         if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
             raise InputError("learner: EpisodicExpectedSarsa handles one episode at a time; give a plain environment.")
         if spec.lanes > 1 and isinstance(behaviour, BehaviourPolicySearch):
@@ -172,8 +175,8 @@ class TableGym(Backend):
         self.pairs = skeleton.states * skeleton.actions
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
-        self.counted = learner.needs_evidence or bool(self.replans)
-        self.asked: Stacked = stack(policies_only(questions, spec), skeleton, "calibrated" if calibrate else None)
+        self.counted = learner.needs_evidence or bool(self.replans) or where == START
+        self.asked: Stacked = stack(policies_only(questions, spec), skeleton, "calibrated" if calibrate else None, where)
         self.tables = skeleton  # the sizes of the learner's tables
         if self.counted:  # an extra row for termination
             self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
@@ -285,7 +288,7 @@ class SteppedTable(Stream):
         run, agent, known = self.run, self.agent, self.known
         states = run.spec.skeleton.states
         errors = standard_errors(known)[:, :states] if run.certain else EMPTY
-        measured = Measurement(expected=expected_error(errors, len(run.names)))
+        measured = Measurement(expected=self._expected(errors))
         if tables or run.calibrated:
             values = run.learner.values(agent.learner, known)[:, :states]
             measured = measured._replace(values=values, visits=agent.visits.copy())
@@ -304,6 +307,18 @@ class SteppedTable(Stream):
             )
         ]
 
+    def _expected(self, errors: np.ndarray) -> np.ndarray:
+        """The expected squared error [gvf] where errors count, from the standard errors of states [gvf, state]."""
+        run, known = self.run, self.known
+        if run.where == EVERYWHERE or not run.learner.needs_evidence:
+            return expected_error(errors, len(run.names))
+        if run.where == START:
+            own = start_values(known)[:, 1]
+            return np.where(np.isfinite(own), own, np.nan) ** 2
+        if not errors.size:
+            return np.full(len(run.names), np.nan)
+        return expected_over(errors, known.evaluation.weights[: errors.shape[1]])
+
     def state(self) -> dict[str, np.ndarray]:
         own = {"noise": generator_state(self.reader.noise), "episodes": np.array([self.ended, self.stepper.episode])}
         return dict(tables(self.agent)) | own
@@ -317,7 +332,12 @@ class SteppedTable(Stream):
         self.t, self._known = int(self.agent.t[0]), None
 
     def outcome(self, k: int) -> dict[str, Any]:
-        return {"model": self.known if self.run.learner.needs_evidence else None}
+        run, known = self.run, self.known
+        out: dict[str, Any] = {"model": known if run.learner.needs_evidence else None}
+        if run.counted and known.evidence.starts.any():
+            start = start_values(known, None if run.learner.needs_evidence else run.learner.values(self.agent.learner, known))
+            out["start"] = np.column_stack([start, np.full(len(start), np.nan)])
+        return out
 
     def resumed(self) -> str:
         return NEW_EPISODE

@@ -1,0 +1,99 @@
+"""The value at the start: OptimalDesign with where="start" (or one cell) against the design for all states.
+
+For each case both run with the same seeds, and the error of what was asked for is compared: measured, by the exact importance of
+pairs over the visits of the runs (which has no chance in it but that of the visits), and in the limit.  The last column is a
+certified bound: no behaviour is below it, whatever it does (`gvfx.design.optimal`).  Run it with `gvfx bench where`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import gvfx
+from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
+from gvfx.questions.where import WhereLike
+from gvfx.theory.design import constant, importance_of, optimal
+from gvfx.theory.importance import per_visit
+
+FIRST_SEED = 5000
+FULL, QUICK = (200_000, 25), (50_000, 4)  # steps, seeds
+BAR = 0.5
+CELL = 210  # the middle of the paper's grids
+SETTINGS = ("same", "distinct", "semi-greedy", "forty")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    world: gvfx.MDP
+    questions: list[gvfx.GVF]
+    where: WhereLike
+
+
+def cases() -> list[Case]:
+    """The paper's settings at their start (any cell) and in one cell, and two worlds with one start state."""
+    out = []
+    for name in SETTINGS:
+        setting = gvfx.paper[name]
+        out += [Case(f"{name}, {at}", setting.world, list(setting.questions), where) for at, where in _asked()]
+    policies = {"random": [0.25] * 4, "eager": [0.1, 0.4, 0.4, 0.1]}
+    questions = [gvfx.GVF(pi, gvfx.Reward(), 0.99, name=name) for name, pi in policies.items()]
+    for size in ("4x4", "8x8"):
+        world = gvfx.from_gymnasium(gymnasium.make("FrozenLake-v1", map_name=size))
+        out.append(Case(f"FrozenLake {size}, start", world, questions, "start"))
+    return out
+
+
+def _asked() -> list[tuple[str, WhereLike]]:
+    return [("start", "start"), (f"cell {CELL}", [CELL])]
+
+
+def ratios(case: Case, steps: int, seeds: int) -> tuple[float, float, float, float, float]:
+    """Errors over those of the design for all states: measured (means, medians over seeds), by visits, limit, bound."""
+    world, questions, where = case.world, case.questions, case.where
+    best = optimal(world, questions, where=where)
+    rival = constant(world, questions, optimal(world, questions).behaviour, where=where)
+    need = importance_of(world, questions, where=where)
+    d = gvfx.design.evaluation(world, where)
+    measured, visited = [], []
+    for at in (where, None):
+        listed = range(FIRST_SEED, FIRST_SEED + seeds)
+        r = gvfx.evaluate(world, questions, steps=steps, seeds=listed, evaluate_every=steps, where=at, progress=False)
+        away = (r.values - r.truth) @ d  # both kinds of error are the same in one state
+        measured.append(away**2 @ (r.weights / r.weights.sum()))
+        visited.append([per_visit(need, np.maximum(n, 1)).sum() for n in r.visits])
+    own, all_states = measured
+    by_visits = float(np.median(np.divide(*map(np.asarray, visited))))
+    middle = float(np.median(own) / np.median(all_states))
+    return float(own.mean() / all_states.mean()), middle, by_visits, best.constant / rival, best.bound / rival
+
+
+def run(console: Console, quick: bool = False) -> list[Row]:
+    """Compare both designs in every case; prints the tables."""
+    steps, seeds = QUICK if quick else FULL
+    title = f"error of what was asked for, over that of the design for all states: {steps:,} steps, {seeds} seeds"
+    columns = ("mean of squares", "median of squares", "by visits", "limit", "no behaviour below")
+    table = Table("case", *columns, title=title, title_justify="left")
+    found = {}
+    with console.status("running") as status:
+        for case in cases():
+            status.update(case.name)
+            found[case.name] = ratios(case, steps, seeds)
+            table.add_row(case.name, *(f"{x:.3g}" for x in found[case.name]))
+    console.print(table)
+    rows = []
+    for word in ("start", f"cell {CELL}"):
+        own = [x for name, x in found.items() if name.endswith(word)]
+        middle, bound = (float(np.median([x[k] for x in own])) for k in (2, 4))
+        note = f"by visits; no behaviour has less than {bound:.3g}x in the median"
+        rows.append(at_most(f"{word}, median of {len(own)} cases: error over that of all states", middle, BAR, "x", note))
+    worst = max(x[2] / x[4] for x in found.values())
+    rows.append(at_most("largest error over what is possible", worst, 1.5, "x", "by visits, over the certified bound"))
+    console.print(as_table(rows))
+    console.print(machine())
+    return rows
