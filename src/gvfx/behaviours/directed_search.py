@@ -64,12 +64,13 @@ class Search(NamedTuple):
     place: np.ndarray  # int32 [row] 1 + place among them; 0: never met
     starts: np.ndarray  # int64 [row] episodes begun there
     wanted: np.ndarray  # bool [row, action] whether a target policy takes the action
+    evaluated: np.ndarray  # bool [row] whether it has an evaluation state
     way: np.ndarray  # int32 [row] the action to take; -1: no goal is known
     cost: np.ndarray  # [row] expected steps to a goal
     spent: np.ndarray  # int64 [kind] steps of search since the last plan
     tries: np.ndarray  # int64 [level] tries of pairs tried at least 2^(level - 1) and fewer than 2^level times
     finds: np.ndarray  # int64 [level] how many of them led to a new row
-    at: np.ndarray  # int64 [11], see above; KNOWN: rows to act in if they are known, else -1
+    at: np.ndarray  # int64 [11], see above; ACTED: evaluated rows acted in; KNOWN: how many there are if it is known, else -1
     ends: np.ndarray  # [2] cost after the end of an episode, and of giving up
     share: float  # of the steps since the last plan
 
@@ -78,7 +79,10 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
     """A search that knows nothing yet; pi [1 or states, actions, gvf]; share 0: none, with arrays of size 0."""
     rows, actions = (world.rows, world.actions) if share > 0 else (0, world.actions)
     room = min(rows * actions * EDGES_PER_PAIR, EDGES)
-    known = -1 if world.placeholder or not rows else len(np.unique(world.feature[world.live]))
+    evaluated = np.zeros(rows, bool)
+    if rows:
+        evaluated[world.feature[world.live]] = True
+    known = -1 if world.placeholder else int(evaluated.sum())
     search = Search(
         n=np.zeros((rows, actions), np.int64),
         head=np.full(rows * actions, -1, np.int32),
@@ -89,6 +93,7 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
         place=np.zeros(rows, np.int32),
         starts=np.zeros(rows, np.int64),
         wanted=np.zeros((rows, actions), bool),
+        evaluated=evaluated,
         way=np.full(rows, -1, np.int32),
         cost=np.zeros(rows),
         spent=np.zeros(3, np.int64),
@@ -144,7 +149,7 @@ def recount(search: Search, model: Empirical) -> None:
     search.place[:] = 0
     search.met[: len(reached)] = reached
     search.place[reached] = 1 + np.arange(len(reached))
-    search.at[[USED, MET, ACTED]] = len(kept), len(reached), int(model.tried[:rows].any(axis=1).sum())
+    search.at[[USED, MET, ACTED]] = len(kept), len(reached), int((model.tried[:rows].any(axis=1) & search.evaluated).sum())
     search.at[[SOUGHT, NEXT_LOOK]] = NOTHING, 0
     search.way[:] = -1
 
@@ -191,7 +196,7 @@ def search_rule(actions: int) -> SearchRule:
         search.tries[level] += 1
         if arrived >= 0 and search.place[arrived] == 0:
             search.finds[level] += 1
-        if tries_of(search, x) == 0:
+        if search.evaluated[x] and tries_of(search, x) == 0:
             search.at[ACTED] += 1
         search.n[x, a] += 1
         pair = x * actions + a

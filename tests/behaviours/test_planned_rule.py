@@ -1,0 +1,166 @@
+"""The compiled search and the rule that follows plans against plain Python, step for step."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from helpers import reference
+from helpers.environments import Veiled
+from helpers.reference_search import END, NEW_ROWS, RETRY, UNTRIED, PlainPlanned
+from helpers.worlds import random_case, small_world, two_questions
+
+import gvfx
+from gvfx.behaviours import directed_search as ds
+from gvfx.benchmarks.common.hard_worlds import Stepped, current, lock, traps
+from gvfx.questions.gvf import stack
+from gvfx.rng import BEHAVIOUR
+from gvfx.running.backends import open_backend
+from gvfx.running.plan import Plan
+from gvfx.schedules import Fixed
+
+
+def absorbing():
+    """Six states, any of which one action leaves for a state that is never left again until the episode is cut."""
+    rng = np.random.default_rng(1)
+    P = np.zeros((7, 3, 7))
+    P[:6, :2, :6] = rng.dirichlet(np.full(6, 0.3), (6, 2))
+    P[:6, 2] = 0.5 * np.eye(7)[:6] + 0.5 * np.eye(7)[6]
+    P[6, :, 6] = 1
+    return gvfx.MDP.from_matrix(P, start=np.eye(7)[0], horizon=30), [gvfx.GVF([0.2, 0.4, 0.4], gvfx.Constant(1.0), 0.9)]
+
+
+def evaluated_in_part():
+    """The chain, of which only the last two states are evaluated."""
+    world, questions = current(12)
+    return gvfx.MDP(
+        world.next, world.prob, world.start, world.terminal, 200, np.arange(12) >= 10, reward=world.reward
+    ), questions
+
+
+def one_policy_only():
+    """A grid in which two of the four actions are never taken by the target policies."""
+    return small_world(), [gvfx.GVF([0.5, 0.0, 0.5, 0.0], gvfx.Constant(1.0, at="left"), 0.9)]
+
+
+CASES = {
+    "current": lambda: current(12),
+    "random": lambda: random_case(3, 9, 3),
+    "absorbing": absorbing,
+    "traps": lambda: traps(12),
+    "lock": lambda: lock(8),
+    "groups": lambda: (small_world(grouping=2), two_questions()),
+    "grid": lambda: (small_world(), two_questions()),
+    "part": evaluated_in_part,
+    "one policy": one_policy_only,
+}
+
+
+def stopped_stream(world, questions, behaviour, steps, seed):
+    """The stream of a run after its last step, and the plans that it made."""
+    backend = open_backend(world, questions, behaviour, gvfx.CertaintyEquivalence(), plan=Plan.checked(steps, None, ()))
+    stream, plans = backend.begin(seed), {}
+    stream.start()
+    for stop in sorted(stream.stops):
+        stream.advance(stop)
+        stream.pause(stop)
+        plans[stop] = planned_state(stream).table.copy()
+    stream.advance(steps)
+    return stream, plans
+
+
+def planned_state(stream):
+    return stream.acting if hasattr(stream, "acting") else stream.agent.behaviour
+
+
+def edges(search, row, action):
+    """What followed a pair, and how often."""
+    found, e = {}, search.head[row * search.n.shape[1] + action]
+    while e >= 0:
+        found[END if search.following[e] < 0 else int(search.following[e])] = int(search.count[e])
+        e = search.link[e]
+    return found
+
+
+def assert_equal_states(state, plain):
+    """Every array of the compiled search, and the visits since the last plan."""
+    search, told = state.search, plain.search
+    kinds = (None, NEW_ROWS, UNTRIED, RETRY)
+    for x, a in np.ndindex(search.n.shape):
+        assert search.n[x, a] == told.n[x, a]
+        assert state.since[x, a] == plain.since[x, a]
+        assert edges(search, x, a) == told.arrivals.get((x, a), {})
+    assert search.met[: search.at[ds.MET]].tolist() == told.met
+    assert search.starts.tolist() == [told.starts[x] for x in range(len(search.starts))]
+    assert search.spent.tolist() == [told.spent[kind] for kind in kinds[1:]]
+    assert search.tries.tolist() == [told.tries[level] for level in range(ds.LEVELS)]
+    assert search.finds.tolist() == [told.finds[level] for level in range(ds.LEVELS)]
+    assert kinds[search.at[ds.SOUGHT] + 1] == told.sought
+    assert search.at[[ds.NEXT_LOOK, ds.LAST_LOOK, ds.PLANNED]].tolist() == [told.next_look, told.last_look, told.planned]
+    assert [a if a >= 0 else None for a in search.way] == [told.way.get(x) for x in range(len(search.way))]
+    np.testing.assert_allclose(search.cost, [told.cost.get(x, 0.0) for x in range(len(search.cost))], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("name", CASES)
+def test_the_compiled_search_equals_plain_python(name, seed):
+    world, questions = CASES[name]()
+    behaviour = gvfx.OptimalDesign(first=150)
+    for steps in (90, 1300):  # before the first plan and after several
+        stream, plans = stopped_stream(world, questions, behaviour, steps, seed)
+        asked = stack(questions, world)
+        plain = PlainPlanned(world, asked.pi, behaviour.search, behaviour.random, plans)
+        q = np.zeros((world.rows, world.actions, len(questions)))
+        visits = reference.run(world, asked, plain, (Fixed(0.1), Fixed(0.1), q, q.copy()), steps, seed)[2]
+        assert np.array_equal(stream.at.visits, visits)
+        assert_equal_states(stream.acting, plain)
+
+
+@pytest.mark.parametrize("options", [{"search": 0.0}, {"random": 0.0}, {"random": 0.5, "search": 0.3}])
+def test_other_shares(options):
+    world, questions = current(12)
+    behaviour = gvfx.OptimalDesign(first=150, **options)
+    stream, plans = stopped_stream(world, questions, behaviour, 1000, 1)
+    asked = stack(questions, world)
+    plain = PlainPlanned(world, asked.pi, behaviour.search, behaviour.random, plans)
+    q = np.zeros((world.rows, world.actions, 2))
+    visits = reference.run(world, asked, plain, (Fixed(0.1), Fixed(0.1), q, q.copy()), 1000, 1)[2]
+    assert np.array_equal(stream.at.visits, visits) and len(plans) == 3
+
+
+class Told(gym.Wrapper):
+    """An environment whose transitions are written down."""
+
+    def reset(self, **options):
+        observation, info = self.env.reset(**options)
+        self.log = getattr(self, "log", [])
+        self.before = int(observation)
+        return observation, info
+
+    def step(self, action):
+        out = self.env.step(action)
+        self.log.append((self.before, int(action), int(out[0]), bool(out[2]), bool(out[2] or out[3])))
+        self.before = int(out[0])
+        return out
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Stepped(current(10)[0]), lambda: Veiled(gym.make("FrozenLake-v1"))], ids=["current", "FrozenLake"]
+)
+def test_the_search_in_an_environment_equals_plain_python(make):
+    env = Told(make())
+    questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.9)]
+    behaviour, steps = gvfx.OptimalDesign(first=150), 1200
+    stream, plans = stopped_stream(env, questions, behaviour, steps, 5)
+    assert stream.run.tables.placeholder
+    plain = PlainPlanned(stream.run.tables, stream.run.asked.pi, behaviour.search, behaviour.random, plans)
+    draws, step = reference.Draws(5), reference.Step()
+    for t, (s, a, s_next, terminated, ended) in enumerate(env.log[:steps]):
+        mu = plain.probabilities(t, s, s, None, None)
+        assert a == int(np.searchsorted(np.cumsum(mu)[:-1], draws.uniform(BEHAVIOUR), side="right")), t
+        step.x, step.a, step.x_next, step.alive = s, a, s_next, 0.0 if terminated else 1.0
+        plain.observe(t, step)
+        if ended:
+            plain.episode_end()
+    assert len(env.log) == steps
+    assert_equal_states(stream.agent.behaviour, plain)
