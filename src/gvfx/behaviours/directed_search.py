@@ -16,6 +16,10 @@ order; each kind may use a share of the steps since the last plan:
 3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), the forced exploration of
    tracking rules; the second term retries where the behaviour stands anyway.
 
+While new rows are sought and the next one is expected later than in `SLOW` steps, every third episode follows one of the target
+policies instead, in turn, with some random actions: they often lead where the answers come from, and a whole episode of one gets
+further than a mixture.
+
 The way to them minimises the expected steps in the counted transitions, by value iteration at looks that become rarer, from
 above: what is not known to lead to a goal costs `PATIENCE` of the steps so far, and goals that are further away are given up.
 Between two looks the rows passed are updated as they are passed (real-time dynamic programming, Barto et al. 1995), so that the
@@ -43,13 +47,15 @@ LOOK_EVERY, LOOK_SHARE = 20, 0.02  # steps between two looks: at least, and as a
 ROWS_PER_STEP = 8  # rows met divided by this: the fewest steps between two looks, which bounds their cost
 SWEEPS, SETTLED = 60, 0.01  # of value iteration: at most, and the relative change below which it ends
 LEVELS = 40  # factors of two of the number of tries
+SLOW = 20  # steps to the next discovery
+GUIDED, STRAYING = 3, 0.1  # every third episode follows a target policy, with this share of random actions
 HOPE, HOPE_KNOWN = 1.0, 10.0
 TIE = 1e-9  # of two ways whose costs differ by less than this share, the first is taken on every machine
 DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1)
 EDGES_PER_PAIR, EDGES = 8, 4_000_000  # room for distinct transitions: for each pair, and in all
 
 NOTHING, NEW_ROWS, UNTRIED, RETRY = -1, 0, 1, 2  # what is sought
-USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN = range(11)  # places in `Search.at`
+USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN, EPISODES, EXPECTED = range(13)  # places in `Search.at`
 
 
 class Search(NamedTuple):
@@ -70,7 +76,7 @@ class Search(NamedTuple):
     spent: np.ndarray  # int64 [kind] steps of search since the last plan
     tries: np.ndarray  # int64 [level] tries of pairs tried at least 2^(level - 1) and fewer than 2^level times
     finds: np.ndarray  # int64 [level] how many of them led to a new row
-    at: np.ndarray  # int64 [11], see above; ACTED: evaluated rows acted in; KNOWN: how many there are if it is known, else -1
+    at: np.ndarray  # int64 [13], see above; ACTED: evaluated rows acted in; KNOWN: how many there are if it is known, else -1
     ends: np.ndarray  # [2] cost after the end of an episode, and of giving up
     share: float  # of the steps since the last plan
 
@@ -99,7 +105,7 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
         spent=np.zeros(3, np.int64),
         tries=np.zeros(LEVELS, np.int64),
         finds=np.zeros(LEVELS, np.int64),
-        at=np.array([0, 0, 0, 0, 0, 0, 0, NOTHING, 1, 1, known], np.int64),
+        at=np.array([0, 0, 0, 0, 0, 0, 0, NOTHING, 1, 1, known, 0, 0], np.int64),
         ends=np.zeros(2),
         share=float(share),
     )
@@ -157,7 +163,7 @@ def recount(search: Search, model: Empirical) -> None:
 class SearchRule(NamedTuple):
     """Compiled functions of a search.
 
-    follow(search, x, mu, random)   writes mu [action] if a way leads on from row x; whether it did
+    follow(search, x, pi, mu, random)  writes mu [action] if a way leads on from row x; whether it did
     observe(search, t, transition)  counts a transition, and looks for the next goal
     episode_end(search)             the next transition is the first of an episode
     """
@@ -324,6 +330,7 @@ def search_rule(actions: int) -> SearchRule:
                     soonest = (search.cost[x] + 1.0) / chance
                     best = k
             if best >= 0:
+                search.at[EXPECTED] = int(soonest)
                 if search.at[LEVEL] != 2**best:
                     search.at[LEVEL] = 2**best
                     ways(search, t)
@@ -346,7 +353,18 @@ def search_rule(actions: int) -> SearchRule:
             backup(search, x)
 
     @piece
-    def follow(search, x, mu, random):
+    def guided(search):
+        """Whether this episode follows a target policy."""
+        slow = search.at[SOUGHT] == NEW_ROWS and search.at[EXPECTED] > SLOW
+        return slow and search.at[EPISODES] % GUIDED == GUIDED - 1
+
+    @piece
+    def follow(search, x, pi, mu, random):
+        if guided(search):
+            which = search.at[EPISODES] // GUIDED % pi.shape[1]
+            for a in range(actions):
+                mu[a] = (1.0 - STRAYING) * pi[a, which] + STRAYING / actions
+            return True
         if search.at[SOUGHT] == NOTHING or search.way[x] < 0:
             return False
         for a in range(actions):
@@ -364,7 +382,7 @@ def search_rule(actions: int) -> SearchRule:
             search.starts[x] += 1
             search.at[BEGINS] = 0
         sought = search.at[SOUGHT]
-        followed = sought != NOTHING and search.way[x] >= 0
+        followed = sought != NOTHING and search.way[x] >= 0 and not guided(search)
         if followed:
             search.spent[sought] += 1
         reached = followed and search.cost[x] == 0.0
@@ -384,5 +402,6 @@ def search_rule(actions: int) -> SearchRule:
     @piece
     def episode_end(search):
         search.at[BEGINS] = 1
+        search.at[EPISODES] += 1
 
     return SearchRule(follow, observe, episode_end)

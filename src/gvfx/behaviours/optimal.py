@@ -188,7 +188,7 @@ def planned_rule(actions: int, searching: bool, tracked: bool, random: float) ->
 
     @piece
     def probabilities(state, t, s, x, pi, m, mu):
-        if searching and follow(state.search, x, mu, random):
+        if searching and follow(state.search, x, pi, mu, random):
             return
         for a in range(actions):
             mu[a] = state.table[x, a]
