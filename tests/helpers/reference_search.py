@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 
 from gvfx.behaviours import directed_search as numbers
+from helpers.streams import END
 
 NEW_ROWS, UNTRIED, RETRY = "new rows", "untried", "retry"
-END = "end"
 
 
 class PlainSearch:
@@ -78,8 +78,8 @@ class PlainSearch:
     def ways(self, t):
         """Whether there are goals; from every row the way to the nearest."""
         self.most = self.after_end = numbers.PATIENCE * t + numbers.AT_LEAST
-        self.way = {x: None for x in self.met}
-        self.cost = defaultdict(float, {x: self.most for x in self.met})
+        self.way = dict.fromkeys(self.met)
+        self.cost = defaultdict(float, dict.fromkeys(self.met, self.most))
         others = [x for x in self.met if not self.mark(x, t)]
         if len(others) == len(self.met):
             return False
@@ -104,7 +104,7 @@ class PlainSearch:
         """The level whose discovery is expected soonest from row x, or None."""
         best, within = None, t * (numbers.HOPE if self.evaluated is None else numbers.HOPE_KNOWN)
         for below, chance in self.chances():
-            if 1 >= within * chance:
+            if within * chance <= 1:
                 break
             self.below = below
             if self.ways(t) and self.way[x] is not None and self.cost[x] + 1 < within * chance * (1 - numbers.TIE):
@@ -122,7 +122,8 @@ class PlainSearch:
                 self.below = best
                 self.ways(t)
                 return
-        for self.sought, share in ((UNTRIED, self.share), (RETRY, min(self.share, numbers.RETRIES))):
+        for sought, share in ((UNTRIED, self.share), (RETRY, min(self.share, numbers.RETRIES))):
+            self.sought = sought
             if share * since > self.spent[self.sought] and self.ways(t) and self.way[x] is not None:
                 return
         self.sought = None

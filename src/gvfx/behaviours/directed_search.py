@@ -296,7 +296,7 @@ def search_rule(actions: int) -> SearchRule:
             chance = 1.0
             for level in range(LEVELS):
                 chance = min(chance, (search.finds[level] + DOUBT / (2.0**level + 1.0)) / (search.tries[level] + DOUBT))
-                if 1.0 >= soonest * chance:
+                if soonest * chance <= 1.0:
                     break
                 search.at[LEVEL] = 2**level
                 if ways(search, t) and search.way[x] >= 0 and search.cost[x] + 1.0 < soonest * chance * (1.0 - TIE):
