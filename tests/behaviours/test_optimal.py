@@ -12,15 +12,16 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.smoothing import Smoothed
 
 
-def plain_smoothing(model, prior):
-    """P [row, action, next row] and the variance of the targets [row, action, gvf], the row's average action added `prior` times.
+def plain_smoothing(model, within, between, chance):
+    """P [row, action, next row] and the variance of the targets [row, action, gvf], visits of the row's average action added.
 
     A target is the outcome's mean cumulant plus the discounted value of the next state; it varies around its mean by the
-    cumulant's own variance.
+    cumulant's own variance.  within, between, chance [row, action]: how often the average noise and the differences between
+    actions are added, and the weight of every action in these averages.
     """
     world, e, gvfs = model.world, model.evidence, len(model.values)
     n = np.zeros((world.rows, world.actions, world.rows))
-    moments = np.zeros((2, world.rows, world.actions, gvfs))
+    targets = {}  # of every pair and question: (count, mean, variance) of its outcomes
     for (s, a, k), count in np.ndenumerate(e.counts.reshape(world.next.shape)):
         x, s2, pair = world.feature[s], world.next[s, a, k], s * world.actions + a
         n[x, a, world.feature[s2]] += count
@@ -28,32 +29,61 @@ def plain_smoothing(model, prior):
             row, gamma = e.row[pair, k], model.asked.gamma[(pair * world.successors + k) * model.asked.gamma_stride, i]
             mean = e.sums[row, i] / count if row >= 0 else 0.0
             spread = e.squares[row, i] / count - mean**2 if row >= 0 else 0.0
-            target = mean + gamma * model.values[i, s2]
-            moments[:, x, a, i] += count * target, count * (target**2 + spread)
+            targets.setdefault((x, a, i), []).append((count, mean + gamma * model.values[i, s2], spread))
+    P, noise = np.zeros_like(n), np.zeros((world.rows, world.actions, gvfs))
+    for x, a in np.ndindex(n.shape[:2]):
+        tried = [b for b in range(world.actions) if n[x, b].any()]
+        weight = {b: chance[x, b] * n[x, b].sum() for b in tried}
+        total = sum(weight.values())
+        if not tried:
+            continue
+        usual = sum(weight[b] * n[x, b] / n[x, b].sum() for b in tried) / total
+        P[x, a] = (n[x, a] + within[x, a] * usual) / (n[x, a].sum() + within[x, a])
+        for i in range(gvfs):
+            means = {b: sum(c * m for c, m, _ in targets[x, b, i]) / n[x, b].sum() for b in tried}
+            own = {b: sum(c * ((m - means[b]) ** 2 + v) for c, m, v in targets[x, b, i]) / n[x, b].sum() for b in tried}
+            centre = sum(weight[b] * means[b] for b in tried) / total
+            inside = sum(weight[b] * own[b] for b in tried) / total
+            apart = sum(weight[b] * (means[b] - centre) ** 2 for b in tried) / total
+            visits, w, d = n[x, a].sum(), within[x, a], between[x, a]
+            noise[x, a, i] = (visits * own.get(a, 0.0) + w * inside) / (visits + w)
+            mixed = visits / (visits + d)  # share of a pair's own visits among those that tell its mean
+            noise[x, a, i] += (1 - mixed) * apart + mixed * (1 - mixed) * (means.get(a, 0.0) - centre) ** 2
+    return P, noise
 
-    def per_visit(total):
-        average = total.sum(axis=1, keepdims=True) / np.maximum(n.sum(axis=(1, 2)), 1)[:, None, None]
-        return (total + prior * average) / (n.sum(axis=2)[:, :, None] + prior)
 
-    first, second = map(per_visit, moments)
-    return per_visit(n), second - first**2
+def dense_rows(model, rows):
+    P = np.zeros((rows, model.prob.shape[1], rows))
+    for (x, a, k), p in np.ndenumerate(model.prob):
+        P[x, a, model.next[x, a, k]] += p
+    return P
 
 
+@pytest.mark.parametrize("share", [1.0, 0.9, 0.2])
 @pytest.mark.parametrize("grouping", [1, 2])
-def test_smoothed_model(grouping):
+def test_smoothed_model(grouping, share):
+    """Without pairs without chance (share 1), where they are few (0.9) and common (0.2)."""
     world = small_world(grouping=grouping)
     asked, at = compiled_evidence(world, two_questions(half_in_the_top_row), steps=300)
     model = Empirical(world, asked, at.evidence)
-    known = Smoothed(model, 2.0)
-    expected, noise = plain_smoothing(model, 2.0)
-    found = np.zeros_like(expected)
-    for (x, a, k), p in np.ndenumerate(known.model.prob):
-        found[x, a, known.model.next[x, a, k]] += p
+    chance = np.ones((world.rows, 4))
+    if share < 1:
+        chance = np.random.default_rng(0).uniform(0.0, 1.0, chance.shape)
+        chance[:, 1] = 0.0
+    known = Smoothed(model, 2.0, chance if share < 1 else None, share)
+    least = np.maximum(chance, 1e-3)
+    assert np.array_equal(known.chance, least)
+    between = {1.0: 2.0, 0.9: 2**0.6, 0.2: 1.0}[share]
+    expected, noise = plain_smoothing(model, 2.0 * least, between * least, least)
+    found = dense_rows(known.model, world.rows)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert known.visits.sum() == 300
     np.testing.assert_allclose(known.model.start.sum(), 1)
     assert known.model.terminal.tolist() == [False] * (world.rows - 1) + [True]
     np.testing.assert_allclose(known.noise, noise, rtol=1e-6, atol=1e-9)
+    filled = plain_smoothing(model, np.maximum(2.0 - known.visits, 1e-3) * least, least, least)[0]
+    np.testing.assert_allclose(dense_rows(known.routes(), world.rows), filled, atol=1e-12)
+    assert np.array_equal(known.routes().next, known.model.next)
     if grouping == 1:
         untried = (known.visits == 0) & (known.visits.sum(axis=1, keepdims=True) > 0)
         assert untried.any() and (found.sum(axis=2)[untried] > 0).all()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from helpers import reference
 from helpers.environments import Veiled
-from helpers.reference_search import END, NEW_ROWS, RETRY, UNTRIED, PlainPlanned
+from helpers.reference_search import NEW_ROWS, RETRY, UNTRIED, PlainPlanned
+from helpers.streams import edges, stopped_stream
 from helpers.worlds import random_case, small_world, two_questions
 
 import gvfx
@@ -15,8 +16,6 @@ from gvfx.behaviours import directed_search as ds
 from gvfx.benchmarks.common.hard_worlds import Stepped, current, lock, traps
 from gvfx.questions.gvf import stack
 from gvfx.rng import BEHAVIOUR
-from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
 from gvfx.schedules import Fixed
 
 
@@ -33,9 +32,7 @@ def absorbing():
 def evaluated_in_part():
     """The chain, of which only the last two states are evaluated."""
     world, questions = current(12)
-    return gvfx.MDP(
-        world.next, world.prob, world.start, world.terminal, 200, np.arange(12) >= 10, reward=world.reward
-    ), questions
+    return gvfx.MDP(world.next, world.prob, world.start, world.terminal, 200, np.arange(12) >= 10, reward=world.reward), questions
 
 
 def one_policy_only():
@@ -54,32 +51,6 @@ CASES = {
     "part": evaluated_in_part,
     "one policy": one_policy_only,
 }
-
-
-def stopped_stream(world, questions, behaviour, steps, seed):
-    """The stream of a run after its last step, and the plans that it made."""
-    backend = open_backend(world, questions, behaviour, gvfx.CertaintyEquivalence(), plan=Plan.checked(steps, None, ()))
-    stream, plans = backend.begin(seed), {}
-    stream.start()
-    for stop in sorted(stream.stops):
-        stream.advance(stop)
-        stream.pause(stop)
-        plans[stop] = planned_state(stream).table.copy()
-    stream.advance(steps)
-    return stream, plans
-
-
-def planned_state(stream):
-    return stream.acting if hasattr(stream, "acting") else stream.agent.behaviour
-
-
-def edges(search, row, action):
-    """What followed a pair, and how often."""
-    found, e = {}, search.head[row * search.n.shape[1] + action]
-    while e >= 0:
-        found[END if search.following[e] < 0 else int(search.following[e])] = int(search.count[e])
-        e = search.link[e]
-    return found
 
 
 def assert_equal_states(state, plain):
@@ -101,6 +72,14 @@ def assert_equal_states(state, plain):
     np.testing.assert_allclose(search.cost, [told.cost.get(x, 0.0) for x in range(len(search.cost))], rtol=1e-9)
 
 
+def plain_run(world, questions, behaviour, plans, steps, seed, tracked=True):
+    """The plain behaviour after the same run, and its visits."""
+    asked = stack(questions, world)
+    plain = PlainPlanned(world, asked.pi, behaviour.search, behaviour.random, plans, tracked)
+    q = np.zeros((world.rows, world.actions, len(questions)))
+    return plain, reference.run(world, asked, plain, (Fixed(0.1), Fixed(0.1), q, q.copy()), steps, seed)[2]
+
+
 @pytest.mark.parametrize("seed", [0, 7])
 @pytest.mark.parametrize("name", CASES)
 def test_the_compiled_search_equals_plain_python(name, seed):
@@ -108,10 +87,7 @@ def test_the_compiled_search_equals_plain_python(name, seed):
     behaviour = gvfx.OptimalDesign(first=150)
     for steps in (90, 1300):  # before the first plan and after several
         stream, plans = stopped_stream(world, questions, behaviour, steps, seed)
-        asked = stack(questions, world)
-        plain = PlainPlanned(world, asked.pi, behaviour.search, behaviour.random, plans)
-        q = np.zeros((world.rows, world.actions, len(questions)))
-        visits = reference.run(world, asked, plain, (Fixed(0.1), Fixed(0.1), q, q.copy()), steps, seed)[2]
+        plain, visits = plain_run(world, questions, behaviour, plans, steps, seed)
         assert np.array_equal(stream.at.visits, visits)
         assert_equal_states(stream.acting, plain)
 
@@ -121,11 +97,19 @@ def test_other_shares(options):
     world, questions = current(12)
     behaviour = gvfx.OptimalDesign(first=150, **options)
     stream, plans = stopped_stream(world, questions, behaviour, 1000, 1)
-    asked = stack(questions, world)
-    plain = PlainPlanned(world, asked.pi, behaviour.search, behaviour.random, plans)
-    q = np.zeros((world.rows, world.actions, 2))
-    visits = reference.run(world, asked, plain, (Fixed(0.1), Fixed(0.1), q, q.copy()), 1000, 1)[2]
-    assert np.array_equal(stream.at.visits, visits) and len(plans) == 3
+    assert np.array_equal(stream.at.visits, plain_run(world, questions, behaviour, plans, 1000, 1)[1]) and len(plans) == 3
+
+
+@pytest.mark.parametrize("search", [0.0, 0.8])
+def test_a_rival_draws_its_actions_from_its_plan_and_may_search(search):
+    """Without search its actions are drawn from the plan alone, as they were before there was one."""
+    world, questions = current(12)
+    behaviour = gvfx.CharacteristicTime(first=150, growth=2.0, search=search)
+    stream, plans = stopped_stream(world, questions, behaviour, 1000, 1)
+    assert stream.acting.since.size == 0 and len(plans) == 3
+    plain, visits = plain_run(world, questions, behaviour, plans, 1000, 1, tracked=False)
+    assert np.array_equal(stream.at.visits, visits)
+    assert plain.search.n.total() == (1000 if search else 0)
 
 
 class Told(gym.Wrapper):

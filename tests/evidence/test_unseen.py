@@ -236,6 +236,10 @@ def test_a_chain_against_a_current_is_not_answered_early():
     """In such a Gymnasium chain of 20 states runs used to stop after 100 to 266 steps, with 3 to 6 states seen."""
     world, questions = current(20, 0.4, 0.05)
     for seed in range(2):
-        with pytest.warns(UserWarning, match="never"):
+        with pytest.warns(UserWarning, match="ended before their error was known"):
             result = gvfx.evaluate(Stepped(world), questions, steps=3000, seed=seed, until=gvfx.error_below(0.01))
+        assert result.stopped[0] == 3000
+        with pytest.warns(UserWarning, match="never"):
+            behaviour = gvfx.OptimalDesign(search=0.0)
+            result = gvfx.evaluate(Stepped(world), questions, behaviour, steps=3000, seed=seed, until=gvfx.error_below(0.01))
         assert result.stopped[0] == 3000 and np.isinf(result.intervals(0)).all()

@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 
 from gvfx.behaviours import directed_search as numbers
+from helpers.streams import END
 
 NEW_ROWS, UNTRIED, RETRY = "new rows", "untried", "retry"
-END = "end"
 
 
 class PlainSearch:
@@ -27,7 +27,7 @@ class PlainSearch:
         self.way, self.cost, self.after_end, self.most = {}, defaultdict(float), 0.0, 0.0  # a row met between two looks costs 0
         self.spent, self.tries, self.finds = Counter(), Counter(), Counter()
         self.sought, self.below, self.first = None, 1, True
-        self.next_look = self.last_look = self.planned = 0
+        self.next_look = self.last_look = self.planned = self.episodes = self.expected = 0
 
     def tries_in(self, x):
         return sum(self.n[x, a] for a in self.actions)
@@ -40,6 +40,12 @@ class PlainSearch:
     def action(self, x):
         """The action on the way from row x, or None."""
         return self.way.get(x) if self.sought else None
+
+    def guide(self, gvfs):
+        """The target policy that this episode follows, or None."""
+        slow = self.sought == NEW_ROWS and self.expected > numbers.SLOW
+        turn, place = divmod(self.episodes, numbers.GUIDED)
+        return turn % gvfs if slow and place == numbers.GUIDED - 1 else None
 
     def plan(self, steps):
         self.planned = steps
@@ -78,8 +84,8 @@ class PlainSearch:
     def ways(self, t):
         """Whether there are goals; from every row the way to the nearest."""
         self.most = self.after_end = numbers.PATIENCE * t + numbers.AT_LEAST
-        self.way = {x: None for x in self.met}
-        self.cost = defaultdict(float, {x: self.most for x in self.met})
+        self.way = dict.fromkeys(self.met)
+        self.cost = defaultdict(float, dict.fromkeys(self.met, self.most))
         others = [x for x in self.met if not self.mark(x, t)]
         if len(others) == len(self.met):
             return False
@@ -98,17 +104,20 @@ class PlainSearch:
         for level in range(numbers.LEVELS):
             begins = numbers.DOUBT / (2**level + 1)
             least = min(least, (self.finds[level] + begins) / (self.tries[level] + numbers.DOUBT))
-            yield 2**level, least
+            tried = numbers.TYPICAL * 2**level if level else 0
+            share = 1 / (tried + 1) / sum(1 / (self.n[x, a] + 1) for x in self.met for a in self.actions)
+            yield 2**level, least if self.evaluated is None else max(least, share / (tried + 2))
 
     def soonest(self, t, x):
-        """The level whose discovery is expected soonest from row x, or None."""
+        """The level whose discovery is expected soonest from row x and the steps until then, or None."""
         best, within = None, t * (numbers.HOPE if self.evaluated is None else numbers.HOPE_KNOWN)
         for below, chance in self.chances():
-            if 1 >= within * chance:
+            if within * chance <= 1:
                 break
             self.below = below
             if self.ways(t) and self.way[x] is not None and self.cost[x] + 1 < within * chance * (1 - numbers.TIE):
-                best, within = below, (self.cost[x] + 1) / chance
+                within = (self.cost[x] + 1) / chance
+                best = below, int(within)
         return best
 
     def look(self, t, x):
@@ -119,10 +128,11 @@ class PlainSearch:
             self.sought = NEW_ROWS
             best = self.soonest(t, x)
             if best is not None:
-                self.below = best
+                self.below, self.expected = best
                 self.ways(t)
                 return
-        for self.sought, share in ((UNTRIED, self.share), (RETRY, min(self.share, numbers.RETRIES))):
+        for sought, share in ((UNTRIED, self.share), (RETRY, min(self.share, numbers.RETRIES))):
+            self.sought = sought
             if share * since > self.spent[self.sought] and self.ways(t) and self.way[x] is not None:
                 return
         self.sought = None
@@ -136,7 +146,7 @@ class PlainSearch:
         self.meet(x)
         self.starts[x] += self.first
         self.first = False
-        followed = self.action(x) is not None
+        followed = self.action(x) is not None and self.guide(1) is None
         self.spent[self.sought] += followed
         at_goal = followed and self.cost[x] == 0
         level = self.n[x, a].bit_length()
@@ -180,6 +190,9 @@ class PlainPlanned:
             self.search.plan(t)
         actions = range(len(self.table[0]))
         mu, action = self.table[x], self.search.action(x) if self.search.share else None
+        guide = self.search.guide(pi.shape[1]) if self.search.share else None
+        if guide is not None:
+            return (1 - numbers.STRAYING) * pi[:, guide] + numbers.STRAYING / len(mu)
         if action is not None:
             return self.mostly(action, np.full(len(mu), 1 / len(mu)))
         if not self.tracked:
@@ -200,3 +213,4 @@ class PlainPlanned:
 
     def episode_end(self):
         self.search.first = True
+        self.search.episodes += 1

@@ -47,6 +47,7 @@ LOOK_EVERY, LOOK_SHARE = 20, 0.02  # steps between two looks: at least, and as a
 ROWS_PER_STEP = 8  # rows met divided by this: the fewest steps between two looks, which bounds their cost
 SWEEPS, SETTLED = 60, 0.01  # of value iteration: at most, and the relative change below which it ends
 LEVELS = 40  # factors of two of the number of tries
+TYPICAL = 0.75  # tries of a pair in a level, in units of its upper end
 SLOW = 20  # steps to the next discovery
 GUIDED, STRAYING = 3, 0.1  # every third episode follows a target policy, with this share of random actions
 HOPE, HOPE_KNOWN = 1.0, 10.0
@@ -55,7 +56,9 @@ DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1
 EDGES_PER_PAIR, EDGES = 8, 4_000_000  # room for distinct transitions: for each pair, and in all
 
 NOTHING, NEW_ROWS, UNTRIED, RETRY = -1, 0, 1, 2  # what is sought
-USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN, EPISODES, EXPECTED = range(13)  # places in `Search.at`
+USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN, EPISODES, EXPECTED = range(
+    13
+)  # places in `Search.at`
 
 
 class Search(NamedTuple):
@@ -322,9 +325,9 @@ def search_rule(actions: int) -> SearchRule:
                 usual = min(usual, (search.finds[k] + DOUBT / (2.0**k + 1.0)) / (search.tries[k] + DOUBT))
                 chance = usual
                 if known >= 0:
-                    n = 0.75 * 2.0**k if k > 0 else 0.0
+                    n = TYPICAL * 2.0**k if k > 0 else 0.0
                     chance = max(usual, 1.0 / ((n + 1.0) * (n + 2.0) * others))
-                if 1.0 >= soonest * chance:
+                if soonest * chance <= 1.0:
                     break
                 if ways(search, t) and search.way[x] >= 0 and search.cost[x] + 1.0 < soonest * chance * (1.0 - TIE):
                     soonest = (search.cost[x] + 1.0) / chance
