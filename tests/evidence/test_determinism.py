@@ -46,7 +46,7 @@ def test_the_chance_to_show_one_outcome_equals_resampling():
                 subsets = which[rng.random((40_000, len(which))).argsort(axis=1)[:, :n]]
                 drawn.append((subsets == subsets[:, :1]).all(axis=1).mean())
         assert alike[tries.tolist().index(n)] == pytest.approx(np.mean(drawn), abs=0.005)
-    assert alike[0] == 1 and (np.diff(alike) <= 0).all()
+    assert alike[0] == pytest.approx(1) and (np.diff(alike) <= 0).all()
 
 
 def test_where_every_pair_has_chance_nothing_is_sure():
@@ -68,11 +68,15 @@ def test_one_try_counts_for_less_where_the_action_is_often_noisy():
     """After few steps: a pair that was tried as often is surer if its action has shown no chance elsewhere."""
     data = known(ring(200, 0.5), gvfx.Constant(1.0, at=2), 6000)
     found = determinism(data)
-    for n in (6, 8, 10):
+    compared = 0
+    for n in range(1, 40):
         same = data.visits == n
         calm, noisy = (found.sure[:, actions][same[:, actions]] for actions in ([0, 1], [2]))
         calm, noisy = calm[calm > 0], noisy[noisy > 0]
-        assert calm.size and (not noisy.size or noisy.max() < calm.min())
+        if calm.size and noisy.size:
+            compared += 1
+            assert noisy.max() < calm.min()
+    assert compared
     assert not found.sure[data.visits == 0].any()
 
 
@@ -90,10 +94,10 @@ def test_a_pair_that_only_holds_is_not_sure():
 
 
 def test_noise_of_cumulants_is_chance():
-    """The same ring; arriving in state 2 pays a normal amount, so that the pairs which lead there have chance in them."""
+    """The same ring; state 2 pays a normal amount, so that its pairs have chance in them."""
     data = known(ring(30, 0.5), gvfx.Distractor(5, 1, at=2), 6000)
     found = determinism(data)
-    assert found.sure[1, 0] == found.sure[0, 1] == 0
+    assert not found.sure[2].any()
     others = np.ones((30, 2), bool)
-    others[1, 0] = others[0, 1] = False
+    others[2] = False
     assert found.sure[:, :2][others].min() > 0.9

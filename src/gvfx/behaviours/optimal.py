@@ -1,7 +1,7 @@
 r"""OptimalDesign: visit the pairs that reduce the error of the answers fastest, estimating the world during the run.
 
 The error of certainty equivalence after n(s, a) visits is about sum G / n (`gvfx.design`).  At the start G is unknown, so
-the behaviour acts at random for a while; then, each time the data have grown by a fixed factor, it estimates the world and
+the behaviour takes every action in turn for a while; then, each time the data have grown by a fixed factor, it estimates the world and
 G, chooses the behaviour that minimises sum G / (n + m x) over the visits x that the estimated world allows, and follows it.
 Three things protect against estimates from few visits:
 
@@ -59,7 +59,7 @@ class PlannedState(NamedTuple):
 class OptimalDesign(Behaviour[PlannedState]):
     """The behaviour that minimises the predicted error of all answers, replanned each time the data grow by `growth`.
 
-    first:  random steps before the first plan (default: three per state and action).
+    first:  steps before the first plan (default: three per state and action).
     growth: factor by which the data grow between two plans.
     ahead:  planning horizon, as a multiple of the data so far.
     prior:  number of prior visits in which an action does what the state's actions did on average.

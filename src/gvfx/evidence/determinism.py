@@ -43,8 +43,8 @@ def determinism(data: Empirical) -> Determinism:
     n = data.visits.ravel().astype(float)
     spread = data.noise(data.values).max(axis=2).ravel()
     one = (np.bincount(seen.pair, minlength=n.size) == 1) & (spread <= EXACT * max(1.0, float(np.abs(data.values).max()) ** 2))
-    one &= ~_holding(data)
     several = (n > 0) & ~one
+    one &= ~_holding(data)
     tries, alike = shows_one(*_counts(data, several))
     lucky = np.where(n > 0, alike[np.searchsorted(tries, np.maximum(n, 1), side="right") - 1], 1.0)
     lucky = np.maximum(lucky, 1 / (n + 1))
