@@ -140,7 +140,7 @@ def test_the_search_in_an_environment_equals_plain_python(make):
     plain = PlainPlanned(stream.run.tables, stream.run.asked.pi, behaviour.search, behaviour.random, plans)
     draws, step = reference.Draws(5), reference.Step()
     for t, (s, a, s_next, terminated, ended) in enumerate(env.log[:steps]):
-        mu = plain.probabilities(t, s, s, None, None)
+        mu = plain.probabilities(t, s, s, stream.run.asked.pi[s * stream.run.asked.pi_stride], None)
         assert a == int(np.searchsorted(np.cumsum(mu)[:-1], draws.uniform(BEHAVIOUR), side="right")), t
         step.x, step.a, step.x_next, step.alive = s, a, s_next, 0.0 if terminated else 1.0
         plain.observe(t, step)

@@ -5,6 +5,7 @@ Written from the docstring of `gvfx.behaviours.directed_search`, whose numbers i
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from fractions import Fraction
 
@@ -27,7 +28,7 @@ class PlainSearch:
         self.way, self.cost, self.after_end, self.most = {}, defaultdict(float), 0.0, 0.0  # a row met between two looks costs 0
         self.spent, self.tries, self.finds = Counter(), Counter(), Counter()
         self.sought, self.below, self.first = None, 1, True
-        self.next_look = self.last_look = self.planned = self.episodes = self.expected = 0
+        self.next_look = self.last_look = self.planned = self.episodes = self.expected = self.found = 0
 
     def tries_in(self, x):
         return sum(self.n[x, a] for a in self.actions)
@@ -110,7 +111,8 @@ class PlainSearch:
 
     def soonest(self, t, x):
         """The level whose discovery is expected soonest from row x and the steps until then, or None."""
-        best, within = None, t * (numbers.HOPE if self.evaluated is None else numbers.HOPE_KNOWN)
+        known = numbers.HOPE_KNOWN * math.sqrt(t * self.found)
+        best, within = None, numbers.HOPE * t if self.evaluated is None else known
         for below, chance in self.chances():
             if within * chance <= 1:
                 break
@@ -137,13 +139,14 @@ class PlainSearch:
                 return
         self.sought = None
 
-    def meet(self, x):
+    def meet(self, x, t):
         if x not in self.met:
             self.met.append(x)
+            self.found = t
 
     def observe(self, t, x, a, arrived, ended):
         """A transition; t steps were done before it."""
-        self.meet(x)
+        self.meet(x, t + 1)
         self.starts[x] += self.first
         self.first = False
         followed = self.action(x) is not None and self.guide(1) is None
@@ -155,7 +158,7 @@ class PlainSearch:
         self.n[x, a] += 1
         self.arrivals[x, a][END if ended else arrived] += 1
         if not ended:
-            self.meet(arrived)
+            self.meet(arrived, t + 1)
         if t + 1 >= self.next_look:
             self.look(t + 1, x if ended else arrived)
         elif self.sought:

@@ -9,9 +9,9 @@ order; each kind may use a share of the steps since the last plan:
    than 2^k tries" the one is sought for which (steps to the nearest such pair + 1) / h is smallest: the soonest discovery.
    Where it is known that a state is missing, h is at least what a pair tried n times deserves if one pair leads there with a
    chance that could be anything: its share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).
-   Rows count as missing while the next discovery is expected within `HOPE` times the steps so far, or `HOPE_KNOWN` times in a
-   world whose states are known and of which some evaluation state was never acted in.  A search that finds nothing fades: its
-   steps grow with the square root of all steps.
+   Rows count as missing while the next discovery is expected within `HOPE` times the steps t so far; in a world whose states are
+   known and of which some evaluation state was never acted in, within `HOPE_KNOWN` times the geometric mean of t and the time of
+   the last discovery.  A search that finds nothing fades: its steps grow with the square root of all steps.
 2. *Untried pairs* that a target policy takes.
 3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), the forced exploration of
    tracking rules; the second term retries where the behaviour stands anyway.
@@ -31,6 +31,7 @@ seen, in linked lists, one for each pair; at most `EDGES` are kept, which bounds
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
@@ -56,9 +57,8 @@ DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1
 EDGES_PER_PAIR, EDGES = 8, 4_000_000  # room for distinct transitions: for each pair, and in all
 
 NOTHING, NEW_ROWS, UNTRIED, RETRY = -1, 0, 1, 2  # what is sought
-USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN, EPISODES, EXPECTED = range(
-    13
-)  # places in `Search.at`
+USED, MET, ACTED, NOW, FOUND, NEXT_LOOK, LAST_LOOK, PLANNED = range(8)  # places in `Search.at`
+SOUGHT, LEVEL, EXPECTED, BEGINS, EPISODES, KNOWN = range(8, 14)
 
 
 class Search(NamedTuple):
@@ -79,7 +79,7 @@ class Search(NamedTuple):
     spent: np.ndarray  # int64 [kind] steps of search since the last plan
     tries: np.ndarray  # int64 [level] tries of pairs tried at least 2^(level - 1) and fewer than 2^level times
     finds: np.ndarray  # int64 [level] how many of them led to a new row
-    at: np.ndarray  # int64 [13], see above; ACTED: evaluated rows acted in; KNOWN: how many there are if it is known, else -1
+    at: np.ndarray  # int64 [14], see above; ACTED: evaluated rows acted in; KNOWN: how many there are if it is known, else -1
     ends: np.ndarray  # [2] cost after the end of an episode, and of giving up
     share: float  # of the steps since the last plan
 
@@ -108,10 +108,11 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
         spent=np.zeros(3, np.int64),
         tries=np.zeros(LEVELS, np.int64),
         finds=np.zeros(LEVELS, np.int64),
-        at=np.array([0, 0, 0, 0, 0, 0, 0, NOTHING, 1, 1, known, 0, 0], np.int64),
+        at=np.zeros(14, np.int64),
         ends=np.zeros(2),
         share=float(share),
     )
+    search.at[[SOUGHT, LEVEL, BEGINS, KNOWN]] = NOTHING, 1, 1, known
     want(search, world, pi)
     return search
 
@@ -186,6 +187,7 @@ def search_rule(actions: int) -> SearchRule:
             search.met[search.at[MET]] = x
             search.at[MET] += 1
             search.place[x] = search.at[MET]
+            search.at[FOUND] = search.at[NOW]
 
     @piece
     def tries_of(search, x):
@@ -316,7 +318,7 @@ def search_rule(actions: int) -> SearchRule:
         search.at[NEXT_LOOK] = t + max(LOOK_EVERY, int(LOOK_SHARE * t), search.at[MET] // ROWS_PER_STEP)
         if (known < 0 or search.at[ACTED] < known) and search.share * since > search.spent[NEW_ROWS]:
             search.at[SOUGHT] = NEW_ROWS
-            soonest = t * (HOPE if known < 0 else HOPE_KNOWN)
+            soonest = HOPE * t if known < 0 else HOPE_KNOWN * math.sqrt(t * search.at[FOUND])
             best = -1
             usual = 1.0
             others = doors(search)
