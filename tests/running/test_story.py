@@ -93,3 +93,15 @@ def test_observations_that_never_repeat_cannot_be_answered_by_tables():
     with pytest.warns(UserWarning, match=r"^world: nearly every state was met only once, so tables cannot answer"):
         r = gvfx.evaluate(Counter(), [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9)], gvfx.Uniform(), CE, steps=600)
     assert np.isinf(r.intervals(0)).all()
+
+
+def test_actions_never_tried_are_named():
+    P = np.zeros((2, 3, 2))
+    P[0, :, 1] = P[1, :, 0] = 1
+    questions = [gvfx.GVF([0.5, 0.3, 0.2], gvfx.Constant(1.0, at=1), 0.9)]
+    world = gvfx.MDP.from_matrix(P, start=[1, 0], horizon=10)
+    two = gvfx.Follow([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    said = gvfx.evaluate(world, questions, two, gvfx.CertaintyEquivalence(), steps=200).summary()
+    assert said.endswith("; 3 actions that a target policy takes were never tried (state: action 0: 2, 1: 1, 1: 2)")
+    tried = gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=200).summary()
+    assert "never tried" not in tried

@@ -12,6 +12,7 @@ from gvfx.evidence.uncertainty import ErrorBelow, refusal
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.running.record import Part
 
+NAMED = 3  # untried pairs that are named
 PLUS_MINUS = "±: half the width of the 95 % interval, averaged over the visited states where it is finite"
 
 
@@ -28,6 +29,19 @@ def frontier(data: Empirical) -> str:
     if unseen.open:
         said += "; the answers may rest on what lies behind"
     return said
+
+
+def untried(data: Empirical) -> str:
+    """The end of a sentence: the pairs of states reached that a target policy takes and that were never tried."""
+    reached = (data.evidence.found > 0) & ~data.world.terminal
+    taken = np.broadcast_to((data.asked.pi > 0).any(axis=2), data.tried.shape)
+    pairs = np.argwhere(reached[:, None] & taken & ~data.tried)
+    if not len(pairs):
+        return ""
+    named = ", ".join(f"{s}: {a}" for s, a in pairs[:NAMED])
+    more = ", ..." if len(pairs) > NAMED else ""
+    which = "action that a target policy takes was" if len(pairs) == 1 else "actions that a target policy takes were"
+    return f"; {len(pairs)} {which} never tried (state: action {named}{more})"
 
 
 def endless(data: Empirical) -> bool:
@@ -49,7 +63,7 @@ def seen_in(models: Sequence[Empirical]) -> dict[str, Any]:
     if not models or any(map(refusal, models)):
         return {}
     chance = np.max([Unseen(m).over(m.evaluation) for m in models], axis=0)
-    return {"unseen": dict(zip(models[0].asked.names, chance.tolist(), strict=True)), "frontier": frontier(models[0])}
+    return {"unseen": dict(zip(models[0].asked.names, chance.tolist(), strict=True)), "frontier": frontier(models[0]) + untried(models[0])}
 
 
 def until_line(target: float, stopped: np.ndarray, bounds: np.ndarray, reached: np.ndarray) -> str:
