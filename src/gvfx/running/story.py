@@ -63,7 +63,8 @@ def seen_in(models: Sequence[Empirical]) -> dict[str, Any]:
     if not models or any(map(refusal, models)):
         return {}
     chance = np.max([Unseen(m).over(m.evaluation) for m in models], axis=0)
-    return {"unseen": dict(zip(models[0].asked.names, chance.tolist(), strict=True)), "frontier": frontier(models[0]) + untried(models[0])}
+    unseen = dict(zip(models[0].asked.names, chance.tolist(), strict=True))
+    return {"unseen": unseen, "frontier": frontier(models[0]) + untried(models[0])}
 
 
 def until_line(target: float, stopped: np.ndarray, bounds: np.ndarray, reached: np.ndarray) -> str:
