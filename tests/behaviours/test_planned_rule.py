@@ -12,7 +12,7 @@ from helpers.streams import edges, stopped_stream
 from helpers.worlds import random_case, small_world, two_questions
 
 import gvfx
-from gvfx.behaviours import directed_search as ds
+from gvfx.behaviours import search_state as ds
 from gvfx.benchmarks.common.hard_worlds import Stepped, current, lock, traps
 from gvfx.questions.gvf import stack
 from gvfx.rng import BEHAVIOUR

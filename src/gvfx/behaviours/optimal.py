@@ -32,7 +32,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.directed_search import NOTHING, SOUGHT, Search, begin_search, planned, recount, search_rule, wait, want
+from gvfx.behaviours.directed_search import search_rule
+from gvfx.behaviours.search_state import NOTHING, SOUGHT, Search, begin_search, planned, recount, wait, want
 from gvfx.errors import InputError
 from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
