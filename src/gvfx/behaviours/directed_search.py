@@ -56,7 +56,7 @@ class Search(NamedTuple):
     n: np.ndarray  # int64 [row, action] tries
     head: np.ndarray  # int32 [row * action] a pair's first edge, -1: none
     following: np.ndarray  # int32 [edge] row arrived at, -1: the episode ended
-    count: np.ndarray  # int32 [edge] times seen
+    count: np.ndarray  # type: ignore[assignment]  # int32 [edge] times seen
     link: np.ndarray  # int32 [edge] the pair's next edge, -1: none
     met: np.ndarray  # int32 [row] the rows met, in that order
     place: np.ndarray  # int32 [row] 1 + place among them; 0: never met

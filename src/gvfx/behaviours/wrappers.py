@@ -79,7 +79,7 @@ class Wrapper(Behaviour[Wrapping]):
         self.behaviour.retarget(state.inner, model)
 
     def shown(self, state: Wrapping) -> Wrapping:
-        return state._replace(inner=self.behaviour.shown(state.inner))  # type: ignore[attr-defined, no-any-return]
+        return state._replace(inner=self.behaviour.shown(state.inner))  # type: ignore[attr-defined]
 
     @property
     def needs_actor(self) -> bool:  # type: ignore[override]

@@ -128,9 +128,7 @@ class Smoothed:
         ends = np.ones(rows, dtype=bool)
         ends[world.feature[~world.terminal]] = False
         starts = np.bincount(world.feature, e.starts, rows)
-        self.model = Model(
-            seen.following, self._transitions(prior * self.chance), starts / starts.sum(), ends, world.horizon
-        )
+        self.model = Model(seen.following, self._transitions(prior * self.chance), starts / starts.sum(), ends, world.horizon)
 
         self.weights = data.weights
         states_of = np.bincount(world.feature, minlength=rows)
