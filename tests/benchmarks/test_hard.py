@@ -32,7 +32,7 @@ def test_cold_worlds_can_be_explored_and_have_an_optimum(name, number):
     np.testing.assert_allclose(world.prob.sum(axis=2), 1)
     assert steps_from_start(world)[world.live].max() < world.horizon
     best = design.optimal(world, questions)
-    assert best.converged and 0 < best.bound <= best.constant * (1 + 1e-9)
+    assert 0 < best.bound <= best.constant * (1 + 1e-9) and best.timed <= 1.15 * best.bound
     assert best.constant < design.constant(world, questions, np.full((1, world.actions), 1 / world.actions))
 
 
