@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gvfx
+from gvfx.behaviours import search_state
 from gvfx.experiments.settings.grid import questions
 from gvfx.plain import in_plain_python
 from gvfx.running.backends import open_backend
@@ -71,3 +72,37 @@ def test_answers_improve_and_have_intervals():
     assert result.mse_outside[0, -1].mean() < 5  # a prediction of 0 has 12.96
     assert result.intervals().shape == (2, 400, 2)
     assert result.truth.shape == (1, 2, 400)
+
+
+def test_a_search_on_cells_counts_them_from_the_first_plan_on():
+    """What it counted itself since the last plan, on top of the plan's own counts, is what the transitions say."""
+    behaviour = gvfx.OptimalDesign(first=600, search=0.5)
+    assert behaviour.counts_cells and not gvfx.OptimalDesign().counts_cells
+    run = open_backend(paper_grid(), questions(), behaviour, LINEAR, plan=Plan.checked(1500, 1500, ()))
+    stream = run.begin(3)
+    stream.advance(600)
+    assert not (stream.agent.behaviour.search.spent.any() or stream.agent.behaviour.search.at[search_state.MET] > 1)
+    stream.pause(600)
+    stream.advance(850)
+    search, data, cells = stream.agent.behaviour.search, stream.data, stream.agent.cells
+    here, after = cells(data.observation), cells(data.following)
+    n = np.zeros_like(search.n)
+    np.add.at(n, (here, data.action), 1)
+    np.testing.assert_array_equal(search.n, n)
+    assert set(search.met[: search.at[search_state.MET]]) == {*here, *after[~data.terminated]}
+    assert 0 < search.spent.sum() <= 250
+
+
+def test_a_run_that_searches_on_cells_continues_from_its_state():
+    behaviour = gvfx.Floor(gvfx.OptimalDesign(first=300, search=0.5), 0.01)
+    run = open_backend(paper_grid(), questions(), behaviour, LINEAR, plan=Plan.checked(900, 900, ()))
+    whole, half, rest = run.begin(5), run.begin(5), run.begin(5)
+    for stream, stops in ((whole, (300, 450, 600, 800)), (half, (300, 450, 600))):
+        for stop in stops:
+            stream.advance(stop)
+            stream.pause(stop)
+    rest.restore(half.state())
+    rest.advance(800)
+    rest.pause(800)
+    assert whole.data.observation.tobytes() == rest.data.observation.tobytes()
+    assert all(np.array_equal(array, rest.state()[name]) for name, array in whole.state().items())
