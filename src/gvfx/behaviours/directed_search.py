@@ -20,10 +20,10 @@ While new rows are sought and the next one is expected later than in `SLOW` step
 policies instead, in turn, with some random actions: they often lead where the answers come from, and a whole episode of one gets
 further than a mixture.
 
-The way to them minimises the expected steps in the counted transitions, by value iteration at looks that become rarer, from
-above: what is not known to lead to a goal costs `PATIENCE` of the steps so far, and goals that are further away are given up.
-Between two looks the rows passed are updated as they are passed (real-time dynamic programming, Barto et al. 1995), so that the
-next goal is sought at once when one is reached.
+The way to the pairs that are sought minimises the expected steps in the counted transitions, by value iteration at looks that
+become rarer, from above: what is not known to lead to a goal costs `PATIENCE` of the steps so far, and goals that are further away
+are given up.  Between two looks the rows passed are updated as they are passed (real-time dynamic programming, Barto et al. 1995),
+so that the next goal is sought at once when one is reached.
 
 `search_state` has what a search remembers.
 """
@@ -64,9 +64,9 @@ LOOK_EVERY, LOOK_SHARE = 20, 0.02  # steps between two looks: at least, and as a
 ROWS_PER_STEP = 8  # rows met divided by this: the fewest steps between two looks, which bounds their cost
 SWEEPS, SETTLED = 60, 0.01  # of value iteration: at most, and the relative change below which it ends
 TYPICAL = 0.75  # tries of a pair in a level, in units of its upper end
-SLOW = 20  # steps to the next discovery
+SLOW = 20  # steps to the next discovery from which on target policies help
 GUIDED, STRAYING = 3, 0.1  # every third episode follows a target policy, with this share of random actions
-HOPE, HOPE_KNOWN = 1.0, 10.0
+HOPE, HOPE_KNOWN = 1.0, 10.0  # see above: while rows are sought that may be missing, and that are
 TIE = 1e-9  # of two ways whose costs differ by less than this share, the first is taken on every machine
 DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1)
 
@@ -208,7 +208,7 @@ def search_rule(actions: int) -> SearchRule:
         return True
 
     @piece
-    def doors(search):
+    def all_shares(search):
         """The sum of 1 / (n + 1) over all pairs of rows met."""
         total = 0.0
         for j in range(search.at[MET]):
@@ -228,14 +228,14 @@ def search_rule(actions: int) -> SearchRule:
             soonest = HOPE * t if known < 0 else HOPE_KNOWN * math.sqrt(t * search.at[FOUND])
             best = -1
             usual = 1.0
-            others = doors(search)
+            everything = all_shares(search)
             for k in range(LEVELS):
                 search.at[LEVEL] = 2**k
                 usual = min(usual, (search.finds[k] + DOUBT / (2.0**k + 1.0)) / (search.tries[k] + DOUBT))
                 chance = usual
                 if known >= 0:
                     n = TYPICAL * 2.0**k if k > 0 else 0.0
-                    chance = max(usual, 1.0 / ((n + 1.0) * (n + 2.0) * others))
+                    chance = max(usual, 1.0 / ((n + 1.0) * (n + 2.0) * everything))
                 if soonest * chance <= 1.0:
                     break
                 if ways(search, t) and search.way[x] >= 0 and search.cost[x] + 1.0 < soonest * chance * (1.0 - TIE):
