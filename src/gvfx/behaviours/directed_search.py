@@ -21,9 +21,9 @@ policies instead, in turn, with some random actions: they often lead where the a
 further than a mixture.
 
 The way to the pairs that are sought minimises the expected steps in the counted transitions, by value iteration at looks that
-become rarer, from above: what is not known to lead to a goal costs `PATIENCE` of the steps so far, and goals that are further away
-are given up.  Between two looks the rows passed are updated as they are passed (real-time dynamic programming, Barto et al. 1995),
-so that the next goal is sought at once when one is reached.
+become rarer, from above: what is not known to lead to a goal costs `PATIENCE` of the steps so far, and goals that are further
+away are given up.  Between two looks the rows passed are updated as they are passed (real-time dynamic programming, Barto et al.
+1995), so that the next goal is sought at once when one is reached.
 
 `search_state` has what a search remembers.
 """
