@@ -11,7 +11,7 @@ order; each kind may use a share of the steps since the last plan:
    chance that could be anything: its share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).
    Rows count as missing while the next discovery is expected within `HOPE` times the steps t so far; in a world whose states are
    known and of which some evaluation state was never acted in, within `HOPE_KNOWN` times the geometric mean of t and the time of
-   the last discovery.  A search that finds nothing fades: its steps grow with the square root of all steps.
+   the last discovery.  A search that finds nothing fades: its share of the steps falls.
 2. *Untried pairs* that a target policy takes.
 3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), the forced exploration of
    tracking rules; the second term retries where the behaviour stands anyway.
