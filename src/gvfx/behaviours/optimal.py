@@ -1,9 +1,9 @@
 r"""OptimalDesign: visit the pairs that reduce the error of the answers fastest, estimating the world during the run.
 
 The error of certainty equivalence after n(s, a) visits is about sum G / n (`gvfx.design`).  At the start G is unknown, so the
-behaviour searches and takes every action in turn for a while; then, each time the data have grown by a fixed factor, it estimates the world
-and G, chooses the behaviour that minimises sum G / (n + m x) over the visits x that the estimated world allows, and follows it.
-Three things protect against estimates from few visits:
+behaviour searches and takes every action in turn for a while; then, each time the data have grown by a fixed factor, it estimates
+the world and G, chooses the behaviour that minimises sum G / (n + m x) over the visits x that the estimated world allows, and
+follows it.  Three things protect against estimates from few visits:
 
 - every pair's data are combined with `prior` visits in which the action did what the actions of that state did on average,
   so that a single visit does not look noise-free and an untried action is worth trying.  A pair whose rare outcomes have not
