@@ -54,8 +54,8 @@ def test_a_pilot_that_missed_what_the_answers_rest_on_is_refused(case):
     with pytest.raises(gvfx.InputError, match=r"^pilot: 3 steps are too few .*states reached, the last .*a longer pilot"):
         gvfx.plan(*case, 0.05, pilot=3, draws=2)
     world, questions = current(20, 0.4, 0.05)
-    with pytest.raises(gvfx.InputError, match=r"^pilot: 2,000 steps are too few"):
-        gvfx.plan(Stepped(world), questions, 0.05, pilot=2000, draws=2)
+    with pytest.raises(gvfx.InputError, match=r"^pilot: 300 steps are too few"):
+        gvfx.plan(Stepped(world), questions, 0.05, pilot=300, draws=2)
 
 
 def test_a_plan_for_the_bound_is_where_the_rule_stops(case):

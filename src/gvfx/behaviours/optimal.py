@@ -25,7 +25,7 @@ It reads only the evidence of the run, so it can be combined with any tabular le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar, NamedTuple
 
@@ -81,7 +81,7 @@ class OptimalDesign(Behaviour[PlannedState]):
     prior: float = 60.0
     floor: float = 0.03
     random: float = 0.02
-    search: float = 0.8
+    search: float = field(default=0.8, metadata={"before": 0.0})
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear"})
     explores: ClassVar[bool] = True

@@ -122,10 +122,21 @@ def encode(value: Any, field: str) -> Any:
 def _fields(value: Any) -> dict[str, Any]:
     """The fields of a dataclass as plain data.
 
-    A field added in a later version is left out at its default, so that older experiments keep their hashes.
+    A field added in a later version is left out at its default, or at the value `before` that older versions come closest to, so
+    that older experiments keep their hashes.
     """
-    kept = [f for f in dataclasses.fields(value) if not (f.metadata.get("later") and getattr(value, f.name) == f.default)]
+    kept = [f for f in dataclasses.fields(value) if not (is_later(f) and getattr(value, f.name) == value_before(f))]
     return {f.name: encode(getattr(value, f.name), f.name) for f in kept}
+
+
+def is_later(f: Any) -> bool:
+    """Whether a field was added in a later version than its class."""
+    return bool(f.metadata.get("later")) or "before" in f.metadata
+
+
+def value_before(f: Any) -> Any:
+    """What a later field is where it is left out."""
+    return f.metadata.get("before", f.default)
 
 
 def decode(data: Any, own: OwnParts) -> Any:
@@ -150,4 +161,5 @@ def decode(data: Any, own: OwnParts) -> Any:
     if ":" not in name and name not in known_classes():
         raise InputError(f"experiment: {name!r} is not a class of gvfx.")
     kind = own.dataclass(name) if ":" in name else known_classes()[name]
-    return kind(**{k: decode(v, own) for k, v in data.items() if k != "@"})
+    before = {f.name: f.metadata["before"] for f in dataclasses.fields(kind) if "before" in f.metadata}
+    return kind(**before | {k: decode(v, own) for k, v in data.items() if k != "@"})

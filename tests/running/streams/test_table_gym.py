@@ -68,7 +68,7 @@ def test_defaults_count_and_plan_in_an_unknown_environment_too():
     result = gvfx.evaluate(Veiled(env), lake_questions(), steps=4000, seeds=5)
     assert result.experiment["behaviour"].startswith("OptimalDesign") and "CertaintyEquivalence" in result.experiment["learner"]
     off = ((result.values[:, :, known.live] - truth) ** 2).mean(axis=2)
-    assert off.mean(axis=0)[0] < 2e-3 and off.mean(axis=0)[1] < 0.05
+    assert off.mean(axis=0)[0] < 3e-3 and off.mean(axis=0)[1] < 0.05
     expected = result.expected[:, -1].mean(axis=0)
     assert (off.mean(axis=0) / expected > 0.3).all() and (off.mean(axis=0) / expected < 3).all()
     inside = np.abs(result.values[:, :, known.live] - truth) < 1.96 * result.snapshots[-1].standard_errors[:, :, known.live]
