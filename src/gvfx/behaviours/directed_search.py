@@ -66,7 +66,7 @@ SWEEPS, SETTLED = 60, 0.01  # of value iteration: at most, and the relative chan
 TYPICAL = 0.75  # tries of a pair in a level, in units of its upper end
 SLOW = 20  # steps to the next discovery from which on target policies help
 GUIDED, STRAYING = 3, 0.1  # every third episode follows a target policy, with this share of random actions
-HOPE, HOPE_KNOWN = 1.0, 10.0  # see above: while rows are sought that may be missing, and that are
+HOPE, HOPE_KNOWN = 1.0, 10.0  # how late a discovery may be expected: if rows may be missing, and if they are known to be
 TIE = 1e-9  # of two ways whose costs differ by less than this share, the first is taken on every machine
 DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1)
 
@@ -75,8 +75,8 @@ class SearchRule(NamedTuple):
     """Compiled functions of a search.
 
     follow(search, x, pi, mu, random)  writes mu [action] if a way leads on from row x; whether it did
-    observe(search, t, transition)  counts a transition, and looks for the next goal
-    episode_end(search)             the next transition is the first of an episode
+    observe(search, t, transition)     counts a transition, and looks for the next goal
+    episode_end(search)                the next transition is the first of an episode
     """
 
     follow: Callable[..., bool]

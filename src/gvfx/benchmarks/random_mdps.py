@@ -3,8 +3,8 @@
 A number is a world's mean MSE times steps over the constant of its best stationary behaviour (1 is the limit), with
 certainty equivalence as the learner for every behaviour.  Run it with `gvfx bench random_mdps`.
 
-Some states of these worlds are visited a few times in 100,000 steps, whatever one does; the constant describes many visits.
-The best behaviour itself, followed from the first step with 2 % random actions, shows how far from it few visits are.
+The constant describes many visits.  The best behaviour itself, followed from the first step with 2 % random actions, shows how
+far from it a run of this length is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 For each case both run with the same seeds, and the error of what was asked for is compared: measured, by the exact importance of
 pairs over the visits of the runs (which has no chance in it but that of the visits), and in the limit.  The last column is a
-certified bound: no behaviour is below it, whatever it does (`gvfx.design.optimal`).  Run it with `gvfx bench where`.
+certified bound: no behaviour is below it, whatever it does (`gvfx.design.optimal`).  A second table counts how often the 95 %
+intervals of `result.value()` hold the value at the start of the two FrozenLakes.  Run it with `gvfx bench where`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from dataclasses import dataclass
 
 import gymnasium
 import numpy as np
+import scipy.special
 from rich.console import Console
 from rich.table import Table
 
 import gvfx
+from gvfx.behaviours.base import Behaviour
 from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.questions.where import WhereLike
 from gvfx.theory.design import constant, importance_of, optimal
@@ -23,6 +26,8 @@ from gvfx.theory.importance import per_visit
 FIRST_SEED = 5000
 FULL, QUICK = (200_000, 25), (50_000, 4)  # steps, seeds
 BAR = 0.5
+RUNS, QUICK_RUNS, TIMES = 200, 20, (5_000, 20_000, 100_000)  # of the coverage
+NORMAL = float(scipy.special.ndtri(0.975))
 CELL = 210  # the middle of the paper's grids
 SETTINGS = ("same", "distinct", "semi-greedy", "forty")
 
@@ -73,6 +78,47 @@ def ratios(case: Case, steps: int, seeds: int) -> tuple[float, float, float, flo
     return float(own.mean() / all_states.mean()), middle, by_visits, best.constant / rival, best.bound / rival
 
 
+def coverage(case: Case, behaviour: Behaviour, where: WhereLike, steps: int, runs: int) -> tuple[float, float]:
+    """Intervals of start values over runs and questions: the share of the finite that hold the truth, and of the finite."""
+    listed, learner = range(FIRST_SEED, FIRST_SEED + runs), gvfx.CertaintyEquivalence()
+    r = gvfx.evaluate(
+        case.world,
+        case.questions,
+        behaviour,
+        learner,
+        steps=steps,
+        seeds=listed,
+        evaluate_every=steps,
+        where=where,
+        progress=False,
+    )
+    assert r.starts is not None
+    value, error, truth = np.moveaxis(r.starts, 2, 0)
+    finite = np.isfinite(error)
+    inside = (np.abs(value - truth) <= NORMAL * error)[finite]
+    return float(inside.mean()) if inside.size else float("nan"), float(finite.mean())
+
+
+def covered(runs: int) -> Table:
+    """How often intervals at the start hold, with and without visits that adapt."""
+    ways: dict[str, tuple[Behaviour, WhereLike]] = {
+        "Uniform": (gvfx.Uniform(), None),
+        "OptimalDesign, all states": (gvfx.OptimalDesign(), None),
+        "OptimalDesign, start": (gvfx.OptimalDesign(), "start"),
+    }
+    title = f"95 % intervals of the value at the start that hold it, among the finite (share of finite ones): {runs} runs"
+    table = Table("world", "steps", *ways, title=title, title_justify="left")
+    for case in cases()[-2:]:
+        for steps in TIMES:
+            shares = [coverage(case, *way, steps, runs) for way in ways.values()]
+            table.add_row(
+                case.name,
+                f"{steps:,}",
+                *(f"{100 * inside:.0f}% ({100 * finite:.0f}%)" if finite else "- (0%)" for inside, finite in shares),
+            )
+    return table
+
+
 def run(console: Console, quick: bool = False) -> list[Row]:
     """Compare both designs in every case; prints the tables."""
     steps, seeds = QUICK if quick else FULL
@@ -86,6 +132,7 @@ def run(console: Console, quick: bool = False) -> list[Row]:
             found[case.name] = ratios(case, steps, seeds)
             table.add_row(case.name, *(f"{x:.3g}" for x in found[case.name]))
     console.print(table)
+    console.print(covered(QUICK_RUNS if quick else RUNS))
     rows = []
     for word in ("start", f"cell {CELL}"):
         own = [x for name, x in found.items() if name.endswith(word)]
