@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.decisions import Verdict
 from gvfx.questions.gvf import calibrated_weights
 
 EMPTY = np.empty(0)
@@ -90,6 +91,7 @@ class Part:
     stopped: int = 0  # steps done, with a stopping rule; 0 without
     bound: float = np.inf  # the rule's upper bound on the error at the end
     reached: bool = False  # whether it was below the target
+    verdicts: tuple[Verdict, ...] = ()  # what a rule that decides between policies found
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays to store, tables in single precision."""
