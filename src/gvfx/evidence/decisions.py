@@ -188,12 +188,12 @@ class Decision:
 
         if self.rule.threshold is not None:
             sides = {"best": low > 0, "beaten": high < 0, "tied": settled & (low <= 0) & (high >= 0), "open": ~settled}
-            return Verdict(**{word: named(mask) for word, mask in sides.items()}, **shared)
+            return Verdict(**shared | {word: named(mask) for word, mask in sides.items()})
         leads = np.isneginf(high)
         tied = settled & (high >= 0)
         sides = {"best": leads, "beaten": (high < 0) & ~leads, "tied": tied, "open": ~settled}
         around = bool((low[tied] > -self.rule.margin).all())
-        return Verdict(**{word: named(mask) for word, mask in sides.items()}, **shared, both_ways=around)
+        return Verdict(**shared | {word: named(mask) for word, mask in sides.items()}, both_ways=around)
 
 
 def decided(
@@ -212,4 +212,6 @@ def decided(
     margin:    differences up to this do not matter: the run also ends when no policy can be better than the leader by more (or
                when a value is within the margin of the threshold).  Without it a tie never ends.
     """
-    return Decided(best if best is None or isinstance(best, str) else tuple(best), signal, threshold, margin, confidence)
+    if isinstance(best, str):
+        raise InputError(f"best: {best!r:.60} is one name; give a list of the policies to choose from.")
+    return Decided(None if best is None else tuple(best), signal, threshold, margin, confidence)

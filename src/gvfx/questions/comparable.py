@@ -106,8 +106,8 @@ def comparable(questions: Sequence[GVF], alone: bool = False) -> Comparable:
     kept = sorted(first.values())
     several = {s for s in signal if alone or sum(signal[i] == s for i in kept) > 1}
     kept = [i for i in kept if signal[i] in several]
-    policies = _called(names, policy, kept, names)
-    signals = _called(names, signal, kept, [type(q.cumulant).__name__.lower() for q in asked])
+    signals = _called(names, signal, kept, [type(q.cumulant).__name__.lower() for q in asked], [""] * len(names))
+    policies = _called(names, policy, kept, names, signals)
     return Comparable(names, policies, signals)
 
 
@@ -123,10 +123,13 @@ def _numbered(things: Sequence[Any]) -> list[int]:
     return out
 
 
-def _called(names: Sequence[str], number: Sequence[int], kept: Sequence[int], alone: Sequence[str]) -> tuple[str, ...]:
+def _called(
+    names: Sequence[str], number: Sequence[int], kept: Sequence[int], alone: Sequence[str], without: Sequence[str]
+) -> tuple[str, ...]:
     """A name for each question's policy (or signal): the first words, or else the last, of all questions with its number.
 
     kept: the questions that are compared; the others get "".  alone: names to use where no words are shared.
+    without: words that do not count in the name of a question that is the only one with its number.
     """
     own = {n: [i for i in kept if number[i] == n] for n in dict.fromkeys(number[i] for i in kept)}
     words = {n: [WORD.findall(names[i]) for i in each] for n, each in own.items()}
@@ -134,6 +137,10 @@ def _called(names: Sequence[str], number: Sequence[int], kept: Sequence[int], al
     if any(len(each) > 1 for each in own.values()):
         first = {n: " ".join(_shared(each)) for n, each in words.items()}
         last = {n: " ".join(_shared([w[::-1] for w in each])[::-1]) for n, each in words.items()}
+        for n, each in own.items():
+            if len(each) == 1:
+                rest = [word for word in words[n][0] if word not in without[each[0]].split()]
+                first[n] = last[n] = " ".join(rest or words[n][0])
         tried = [first, last, *tried]
     for called in tried:
         if all(called.values()) and len(set(called.values())) == len(called):

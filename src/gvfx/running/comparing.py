@@ -10,25 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy
 
 from gvfx.errors import InputError
+from gvfx.evidence.counts import Empirical
 from gvfx.evidence.joint import joint_of, quantile
 from gvfx.evidence.uncertainty import refusal
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
+from gvfx.running.predictor import Predictor
 from gvfx.types import Described
-
-if TYPE_CHECKING:
-    from gvfx.running.result import Result
 
 DRAWS = 20_000
 NO_INTERVALS = (
     "compare: this learner has no intervals of start values, so none of differences; use gvfx.CertaintyEquivalence() on tables, "
     "or gvfx.LinearCertaintyEquivalence()."
 )
+
+
+class Held(Protocol):
+    """What is read from a result."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def experiment(self) -> Described: ...
+    @property
+    def models(self) -> tuple[Empirical, ...]: ...
+    @property
+    def starts(self) -> np.ndarray | None: ...
+    @property
+    def differences(self) -> np.ndarray | None: ...
+    @property
+    def predictor(self) -> Predictor: ...
 
 
 class Difference(NamedTuple):
@@ -124,7 +140,7 @@ def told_of(asked: Comparable) -> dict[str, Any]:
     return {"compared": {"policies": list(asked.policies), "signals": list(asked.signals)}} if asked.contests else {}
 
 
-def asked_of(result: Result) -> Comparable:
+def asked_of(result: Held) -> Comparable:
     """What can be compared in a result."""
     kept: Any = result.experiment.get("compared")
     if kept is None:
@@ -132,9 +148,11 @@ def asked_of(result: Result) -> Comparable:
     return Comparable(result.names, tuple(kept["policies"]), tuple(kept["signals"]))
 
 
-def difference_errors(result: Result) -> np.ndarray | None:
+def difference_errors(result: Held) -> np.ndarray | None:
     """The standard errors of differences at the start, [seed, gvf, gvf], kept or from the counts; None without either."""
-    if result.differences is not None or "compared" not in result.experiment:
+    if "compared" not in result.experiment:
+        return None
+    if result.differences is not None:
         return result.differences
     if not result.models or any(map(refusal, result.models)) or result.starts is None:
         return None
@@ -142,7 +160,7 @@ def difference_errors(result: Result) -> np.ndarray | None:
     return np.stack([joint_of(model, groups).known for model in result.models])
 
 
-def compared(result: Result, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
+def compared(result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
     """The comparison of a result; the arguments are those of `Result.compare`."""
     if not 0 < level < 1:
         raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")

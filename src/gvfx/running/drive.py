@@ -163,7 +163,7 @@ class Watch:
 
     def outcome(self, stream: Stream) -> dict[str, Any]:
         """The rule's fields of a part, at the end of a run."""
-        out = {"stopped": stream.t if self.until else 0, "bound": self.bound, "reached": self.reached}
+        out: dict[str, Any] = {"stopped": stream.t if self.until else 0, "bound": self.bound, "reached": self.reached}
         if isinstance(self.until, Decision):
             out["verdicts"] = self.until.verdicts(stream.joint(self.until.groups), max(0, self.looks - 1))
         return out

@@ -24,17 +24,7 @@ from gvfx.types import Described
 if TYPE_CHECKING:
     import pandas
 
-SAID = (
-    "environment",
-    "behaviour",
-    "learner",
-    "chosen",
-    "inputs",
-    "kept",
-    "failed",
-    "run",
-    "where",
-)  # parts of an experiment shown in a summary
+SAID = ("environment", "behaviour", "learner", "chosen", "inputs", "kept", "failed", "run", "where")  # shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 STOPS = ("stopped", "bounds", "reached", "starts", "differences")  # kept by some runs: what a rule found, values at the start
@@ -171,12 +161,9 @@ class Result:
         level: float = 0.95,
         simultaneous: bool = False,
     ) -> Comparison:
-        """Which policy is better, by the values at the start: all pairs of policies per signal, and a ranking.
+        """Which policy is better by its value at the start: all pairs of policies per signal, and a ranking.
 
-        Questions with the same signal and discount and different policies are compared; their differences are surer than two
-        separate intervals, because they share the data.
-
-        policies, signal: names of policies and of one signal (or of their questions); by default all.
+        policies, signal: names of policies and of one signal, or of their questions; by default all (docs/which-policy.md).
         simultaneous:     widen the intervals so that all of them hold together with probability `level`, not each.
         """
         return compared(self, policies, signal, level, simultaneous)
@@ -303,9 +290,8 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
-        arrays = {name: getattr(self, name) for name in (*CURVES, *STOPS) if getattr(self, name) is not None}
-        if self.differences is None and (errors := difference_errors(self)) is not None:
-            arrays["differences"] = errors
+        held = {name: getattr(self, name) for name in (*CURVES, *STOPS)} | {"differences": difference_errors(self)}
+        arrays = {name: array for name, array in held.items() if array is not None}
         for k, snapshot in enumerate(self.snapshots):
             arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
         if self.points is not None:
