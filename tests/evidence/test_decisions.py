@@ -74,8 +74,8 @@ def test_what_was_never_seen_keeps_it_open():
 def test_weights_are_those_of_what_is_still_open():
     np.testing.assert_array_equal(rule().weights(joint([2, 1.9, 0])), [1, 1, 0])
     np.testing.assert_array_equal(rule().weights(joint([2, 1.9, 0], unseen=[2])), [1, 1, 1])
-    np.testing.assert_array_equal(rule().weights(joint([2, 0, 0])), [1, 1, 1])  # all decided: equally
-    np.testing.assert_array_equal(rule(margin=1.0).weights(joint([2, 1.9, 0], error=0.2)), [1, 1, 1])
+    np.testing.assert_array_equal(rule().weights(joint([2, 0.5, 0])), [1, 1, 0])  # nothing is open: the closest rival
+    np.testing.assert_array_equal(rule(margin=0.1).weights(joint([2, 1.9, 1.8])), [1, 1, 1])
     np.testing.assert_array_equal(rule(threshold=1.9).weights(joint([2, 1.9, 0])), [1, 1, 0])
     other = Contest("steps", (3, 4), ("a", "b"))
     np.testing.assert_array_equal(rule((ABC, other)).weights(joint([2, 1, 0, 7, 7])), [0, 0, 0, 1, 1])

@@ -135,16 +135,18 @@ class Decision:
         return float(gaps.max()), not np.isposinf(gaps).any()
 
     def weights(self, joint: Joint) -> np.ndarray:
-        """The weight of every question in the design while a decision is open, [gvf]: 0 for what is settled."""
+        """The weight of every question in the design while a decision is open, [gvf]: 0 for what is settled.
+
+        Settled by the standard of a first look; if that leaves nothing, what is missing most counts.
+        """
         z, out = self._quantile(joint, 0), np.zeros(len(joint.values))
-        for contest in self.contests:
-            at = np.array(contest.members)
-            racing = self._gaps(joint, contest, z) >= 0
+        gaps = [self._gaps(joint, contest, z) for contest in self.contests]
+        least = min(0.0, max(own.max() for own in gaps))
+        for contest, own in zip(self.contests, gaps, strict=True):
+            at, racing = np.array(contest.members), own >= least
             if racing.any() and self.rule.threshold is None:
                 racing[joint.values[at].argmax()] = True
             out[at[racing]] = 1.0
-        if not out.any():
-            out[np.concatenate(self.groups)] = 1.0
         return out
 
     def verdicts(self, joint: Joint, looks: int) -> tuple[Verdict, ...]:
