@@ -138,5 +138,6 @@ def test_linear_features():
 
 def test_command_line():
     options = ("-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--steps", 4000, "--seeds", 1)
-    assert "not decided" in invoke("run", "same", *options, "--until", "decided").output
+    tied = invoke("run", "same", *options, "--until", "decided:1000").output
+    assert "no difference above the margin of 1000 between" in tied and "value at the start" not in tied
     assert "until: 'soon' is not" in invoke("run", "same", *options, "--until", "soon").output

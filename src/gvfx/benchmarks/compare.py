@@ -19,7 +19,7 @@ from rich.table import Table
 import gvfx
 from gvfx.benchmarks.common.rollouts import race
 from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
-from gvfx.running.result import Result
+from gvfx.running.comparing import difference_errors
 
 FIRST_SEED = 5000
 FULL, QUICK = (200, 67), (25, 8)  # seeds of differences, and of decisions in each world
@@ -75,23 +75,15 @@ def coverage(case: Case, behaviour: gvfx.Behaviour, seeds: range, steps: int = S
     result = gvfx.evaluate(
         case.world, case.questions, behaviour, steps=steps, seeds=seeds, evaluate_every=steps, where="start", progress=False
     )
-    errors = differences_of(result)
+    errors = difference_errors(result)
+    assert errors is not None and result.starts is not None
     k, m = np.triu_indices(len(case.questions), 1)
-    value, truth = result.starts[:, :, 0], result.starts[:, :, 2]  # type: ignore[index]
+    value, truth = result.starts[:, :, 0], result.starts[:, :, 2]
     away = (value[:, k] - value[:, m]) - (truth[:, k] - truth[:, m])
     own = errors[:, k, m]
     separate = np.hypot(errors[:, k, k], errors[:, m, m])
     sure = np.isfinite(own)
     return float((np.abs(away) < 1.96 * own)[sure].mean()), float(np.median((own / separate)[sure])), int(sure.sum())
-
-
-def differences_of(result: Result) -> np.ndarray:
-    """Standard errors of differences of every seed, [seed, gvf, gvf]."""
-    from gvfx.running.comparing import difference_errors
-
-    errors = difference_errors(result)
-    assert errors is not None
-    return errors
 
 
 def decisions(case: Case, seeds: range) -> tuple[int, int, float, float]:
