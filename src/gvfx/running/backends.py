@@ -10,6 +10,7 @@ import gymnasium
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import calibrated
 from gvfx.errors import InputError, require
+from gvfx.evidence.decisions import Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
@@ -61,7 +62,7 @@ def open_backend(
     learner: Any = None,
     *,
     plan: Plan,
-    until: ErrorBelow | None = None,
+    until: ErrorBelow | Decision | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
 ) -> Backend:
@@ -98,7 +99,7 @@ def _method(
     behaviour: Behaviour | None,
     learner: Any,
     plan: Plan,
-    until: ErrorBelow | None,
+    until: ErrorBelow | Decision | None,
     calibrate: bool,
 ) -> tuple[Behaviour, Any]:
     """The behaviour and learner of a run; refuses options that do not fit them."""
@@ -120,7 +121,7 @@ def _stepped(
     behaviour: Behaviour | None,
     learner: Any,
     plan: Plan,
-    until: ErrorBelow | None,
+    until: ErrorBelow | Decision | None,
     calibrate: bool,
     where: WhereLike,
 ) -> Backend:
@@ -205,8 +206,10 @@ def check_until(until: Any, questions: Sequence[GVF], learner: Any) -> None:
     """Refuse a stopping rule where its bound would not hold."""
     if until is None:
         return
-    if not isinstance(until, ErrorBelow):
-        raise InputError(f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01).")
+    if not isinstance(until, ErrorBelow | Decision):
+        raise InputError(
+            f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01) or gvfx.decided()."
+        )
     if not (isinstance(learner, CertaintyEquivalence) or (isinstance(learner, LinearCertaintyEquivalence) and learner.intervals)):
         raise InputError(
             "until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence(), or with continuous "

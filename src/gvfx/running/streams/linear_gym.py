@@ -10,10 +10,11 @@ from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
+from gvfx.evidence.joint import Joint
 from gvfx.features.scaling import Scaling
 from gvfx.learners.half_samples import Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence
-from gvfx.learners.linear_starts import start_answers
+from gvfx.learners.linear_starts import start_answers, start_joint
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Reader, Targets
@@ -173,6 +174,9 @@ class SteppedLinear(LinearStream):
 
     def start_answers(self, found: Answers) -> np.ndarray:
         return start_answers(found, self.data, self.policies_at)
+
+    def start_joint(self, found: Answers) -> Joint:
+        return start_joint(found, self.data, self.policies_at)
 
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         seen = self.data.observation

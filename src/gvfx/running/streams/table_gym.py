@@ -203,7 +203,7 @@ class SteppedTable(Stream):
 
     def __init__(self, run: TableGym, seed: int) -> None:
         self.run, self.seeds = run, (seed,)
-        self.stops = run.replans | run.refreshes | run.improvement.times
+        self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
         skeleton, lanes, gvfs = run.spec.skeleton, run.spec.lanes, len(run.names)
         self.reader = Reader(run.questions, run.spec, seed)
         c, gamma = self.reader.begin(lanes)
@@ -232,7 +232,7 @@ class SteppedTable(Stream):
         )
         self.stepper = stepper(run.spec, self.reader)
         self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
-        self.ended = 0  # episodes
+        self.ended, self.weights = 0, run.asked.weights  # episodes, and the questions' weights in plans
         self._known: Empirical | None = None
         self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
 
@@ -263,12 +263,15 @@ class SteppedTable(Stream):
     def _improved(self, stop: int) -> Empirical:
         """The evidence so far (empty if none is kept), with the policies that it implies."""
         run, agent = self.run, self.agent
-        asked = run.asked._replace(pi=agent.pi)
+        asked = run.asked._replace(pi=agent.pi, weights=self.weights)
         if run.counted:
             known = empirical(agent.outcomes, run.spec.skeleton, asked, run.varying)
         else:
             known = Empirical(run.tables, asked, no_evidence(run.tables, asked, kept=False))
         return run.improvement(stop, known, agent.behaviour, agent.learner, agent.visits)
+
+    def weigh(self, weights: np.ndarray) -> None:
+        self.weights, self._known = weights, None
 
     def pause(self, stop: int) -> None:
         self._known = known = self._improved(stop)
