@@ -60,4 +60,5 @@ def gather(
         bounds=np.array([part.bound for part in parts]) if first.stopped else None,
         reached=np.array([part.reached for part in parts]) if first.stopped else None,
         starts=np.stack([part.start for part in parts]) if all(part.start.size for part in parts) else None,
+        audits=np.stack([part.audit for part in parts]) if all(part.audit.size for part in parts) else None,
     )
