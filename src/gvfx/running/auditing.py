@@ -46,7 +46,17 @@ def blocks(steps: int, share: float, first: float) -> list[tuple[int, int]]:
     ends = [float(steps)]
     while ends[-1] / 2 >= first:
         ends.append(ends[-1] / 2)
-    return [(int(end - share * end / 2), max(1, int(share * end / 2))) for end in reversed(ends)]
+    lengths = [share * end / 2 for end in ends[:-1]] + [share * ends[-1]]  # the first is about all steps before it
+    return [(int(end - length), max(1, int(length))) for end, length in zip(reversed(ends), reversed(lengths), strict=True)]
+
+
+def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
+    """Whether a run is long enough to be audited by default: its last block has room for rollouts of every policy.
+
+    discounts [gvf] below 1 count; member [gvf]: each question's policy.
+    """
+    longest = {p: 1 / (1 - g) for g, p in sorted(zip(discounts.tolist(), member.tolist(), strict=True)) if g < 1}
+    return steps >= FIRST and SHARE * steps / 2 >= FEWEST * sum(longest.values())
 
 
 class AuditedStream(Stream, ABC):
@@ -114,7 +124,7 @@ class Audits:
             longest = np.array([1 / (1 - np.float64(discounts[own].max())) for own in self.own])
         self.longest = longest  # [policy] the expected steps of a rollout in an episode without an end
         room = FEWEST * longest[np.isfinite(longest)].sum()
-        self.blocks = blocks(steps, share, max(FIRST, 2 * after, 2 * room / share))
+        self.blocks = blocks(steps, share, max(FIRST, 2 * after, room / share))
         self.passed = 0  # blocks begun
         self.rollouts: list[tuple[Any, ...]] = []  # rows of `Scores`: block, steps, cut, start, gain
         self.resets: list[tuple[Any, ...]] = []  # of every block: resets, reset_mean, reset_variance, surprise, common

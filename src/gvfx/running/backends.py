@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import calibrated
@@ -19,7 +20,7 @@ from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import SignalFailed
 from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
-from gvfx.running.auditing import SHARE, checked_share
+from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
@@ -107,10 +108,11 @@ def _method(
     plan: Plan,
     until: ErrorBelow | None,
     calibrate: bool,
+    audited: bool = False,
 ) -> tuple[Behaviour, Any]:
-    """The behaviour and learner of a run; refuses options that do not fit them."""
+    """The behaviour and learner of a run; refuses options that do not fit them.  audited: the error is that of audits."""
     behaviour, learner = choose_method(kind, questions, behaviour, learner, plan.steps)
-    check_until(until, questions, learner)
+    check_until(until, questions, learner, audited)
     if not calibrate:
         return behaviour, learner
     if kind in ("box_actions", "mujoco"):
@@ -140,11 +142,12 @@ def _stepped(
         kind = "box_actions"
     else:
         kind = "tables" if type(space).__name__ == "Discrete" else _kind_of(env, behaviour, learner)
-    share = _audit_share(env, kind, questions, behaviour, audit)
+    share = _audit_share(env, kind, questions, behaviour, audit, plan.steps)
     if where is not None and calibrate:
         raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
     by_default = learner is None
-    behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate)
+    audited = share > 0 and kind in ("networks", "box_actions") and isinstance(where, str)
+    behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate, audited)
     if kind == "tables":
         spec = discrete_spec(env)
         counts = as_where(where, spec.skeleton, spec.first_state)
@@ -174,16 +177,24 @@ def _stepped(
     return networks
 
 
-def _audit_share(env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | None) -> float:
-    """The share of steps for audits; by default where intervals have no other ground."""
+def _audit_share(
+    env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | None, steps: int
+) -> float:
+    """The share of steps for audits; by default where intervals have no other ground, if the run is long enough."""
     reason = ""
     if hasattr(env, "num_envs"):
         reason = NO_AUDIT.format("a vector environment", "give 0, or a plain environment")
     elif has_own(questions):
         reason = NO_AUDIT.format("a policy that is found during the run", "give 0, or known policies")
     elif isinstance(behaviour, BehaviourPolicySearch):
-        reason = NO_AUDIT.format("BehaviourPolicySearch, which learns from its own actions alone,", "give 0, or another behaviour")
-    share = checked_share(audit, 0.0 if reason or kind in ("tables", "linear") else SHARE)
+        reason = NO_AUDIT.format("BehaviourPolicySearch, which learns from its own actions,", "give 0, or another behaviour")
+    default = 0.0
+    if audit is None and not reason and kind in ("networks", "box_actions"):
+        asked = expand(questions)
+        order = list(dict.fromkeys(q.policy for q in asked))
+        discounts = np.array([1.0 if callable(q.discount) else float(q.discount) for q in asked])
+        default = SHARE if room_for(steps, discounts, np.array([order.index(q.policy) for q in asked])) else 0.0
+    share = checked_share(audit, default)
     if share and reason:
         raise InputError(reason)
     return share
@@ -225,16 +236,18 @@ def has_own(questions: Sequence[GVF]) -> bool:
     return any(isinstance(q.policy, OwnPolicy) for q in expand(questions))
 
 
-def check_until(until: Any, questions: Sequence[GVF], learner: Any) -> None:
-    """Refuse a stopping rule where its bound would not hold."""
+def check_until(until: Any, questions: Sequence[GVF], learner: Any, audited: bool = False) -> None:
+    """Refuse a stopping rule where its bound would not hold; audited: it bounds the error of audits."""
     if until is None:
         return
     if not isinstance(until, ErrorBelow):
         raise InputError(f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01).")
+    if audited:
+        return
     if not (isinstance(learner, CertaintyEquivalence) or (isinstance(learner, LinearCertaintyEquivalence) and learner.intervals)):
         raise InputError(
             "until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence(), or with continuous "
-            "observations gvfx.LinearCertaintyEquivalence()."
+            "observations gvfx.LinearCertaintyEquivalence(); networks are bounded at the start, with where='start' and audits."
         )
     if has_own(questions):
         raise InputError("until: the bound does not hold for policies found during the run; give steps alone.")

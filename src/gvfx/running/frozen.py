@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.evidence.audits import surprises
+from gvfx.evidence.counts import Empirical
 
 DRAWS = 32  # of actions for V, with Box actions
 MOST = 20_000  # transitions whose temporal-difference errors are computed
@@ -48,6 +49,18 @@ class FrozenTable(Frozen):
     ) -> tuple[np.ndarray, np.ndarray]:
         q = self.q[np.array(seen)]
         return _both(q, self.pi[policy][np.array(seen)], actions)
+
+
+def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.ndarray]) -> FrozenTable:
+    """Answers in tables, from values [gvf, state] and the model's outcomes; where nothing was tried, Q is V."""
+    q = np.where(known.tried[:, :, None], known.moments(values)[0], values.T[:, None])
+    seen, states = known.seen, len(policies[0])
+    arrived, row = known.world.next.ravel()[seen.outcome], known.evidence.row.ravel()[seen.outcome]
+    targets = [known.means[row, i] + known.discounts(i) * v[arrived] for i, v in enumerate(values)]
+    frozen = FrozenTable(q[:states], policies)
+    times = known.evidence.counts.ravel()[seen.outcome]
+    frozen.errors(np.stack(targets, axis=1) - q.reshape(-1, q.shape[2])[seen.pair], times)
+    return frozen
 
 
 class FrozenActions(Frozen):

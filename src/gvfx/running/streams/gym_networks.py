@@ -17,6 +17,7 @@ from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged
+from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.limits import Range
 from gvfx.learners.networks import replay as memory
 from gvfx.questions.gvf import GVF
@@ -286,6 +287,13 @@ class SteppedNetworks(AuditedStream):
         values, errors = network.values(points, self.run.targets(batch))
         spread = np.sqrt((errors**2).mean(axis=1)) if errors.size else np.full(len(values), np.nan)
         return np.stack([values.mean(axis=1), spread, np.full(len(values), np.nan)], axis=1)
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """As `ErrorBelow.bound`, from the audits of the value at the start."""
+        assert self.audits is not None
+        found = self.audits.found(self)
+        value, error = found.value[:, None], found.error[:, None]
+        return until.from_errors(value, error, self.run.weights, float(found.freedom.min()), looks)
 
     def resumed(self) -> str:
         return NEW_EPISODE

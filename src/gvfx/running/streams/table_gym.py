@@ -29,11 +29,11 @@ from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.reader import Reader, Targets, policies_only
 from gvfx.questions.where import EVERYWHERE, START, Where
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
-from gvfx.running.auditing import Audits, AuditedStream
+from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
 from gvfx.running.drive import Backend
 from gvfx.running.finite import FiniteTables
-from gvfx.running.frozen import FrozenTable, drawn_action
+from gvfx.running.frozen import FrozenTable, drawn_action, frozen_table
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.improving import Improvement
 from gvfx.running.plan import Plan
@@ -297,16 +297,7 @@ class SteppedTable(AuditedStream):
         return self.run.targets.tables
 
     def freeze(self) -> FrozenTable:
-        run, known, states = self.run, self.known, self.run.spec.skeleton.states
-        values = run.learner.values(self.agent.learner, known)
-        q = np.where(known.tried[:, :, None], known.moments(values)[0], values.T[:, None])
-        seen, arrived = known.seen, known.world.next.ravel()
-        paid = known.means[known.evidence.row.ravel()[seen.outcome]]
-        targets = [paid[:, i] + known.discounts(i) * v[arrived[seen.outcome]] for i, v in enumerate(values)]
-        frozen = FrozenTable(q[:states], self.policies)
-        times = known.evidence.counts.ravel()[seen.outcome]
-        frozen.errors(np.stack(targets, axis=1) - q.reshape(-1, q.shape[2])[seen.pair], times)
-        return frozen
+        return frozen_table(self.known, self.run.learner.values(self.agent.learner, self.known), self.policies)
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
