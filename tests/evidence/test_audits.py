@@ -70,7 +70,7 @@ def test_wrong_answers_have_unbiased_scores():
     the answers alone is not."""
     rng = np.random.default_rng(1)
     P, c, pi, gamma = random_world(rng)
-    q = 3 * rng.normal(size=(4, 2, 2))
+    q = 5 + 3 * rng.normal(size=(4, 2, 2))
     both = np.array([np.add(*rollout_score(*rollout(rng, P, c, pi, gamma, q))) for _ in range(4000)])
     for i in range(2):
         error = both[:, i].std() / np.sqrt(len(both))
