@@ -114,6 +114,7 @@ class Backend(ABC):
     knows_truth: bool = True
     calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
     where: Where = EVERYWHERE  # where errors count
+    audit: float = 0.0  # the share of steps for audits
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
 
     @abstractmethod
@@ -126,6 +127,7 @@ class Backend(ABC):
         said = {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
         said |= {"calibrate": True} if self.calibrated else {}
         said |= {} if self.where == EVERYWHERE else {"where": str(self.where)}
+        said |= {"audit": self.audit} if self.audit else {}
         return said | ({"chosen": self.why} if self.why else {})
 
     def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

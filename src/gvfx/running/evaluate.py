@@ -50,6 +50,7 @@ def evaluate(
     until: ErrorBelow | Decided | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
+    audit: float | None = None,
     workers: int = 1,
     progress: bool | Report | None = None,
     save: str | Path | None = None,
@@ -76,6 +77,9 @@ def evaluate(
                     `result.value()`; or states (observations, if they are continuous), or weights by state, or one weight per
                     state: the weighted mean of their squared errors.  OptimalDesign is then optimal for it, and `until` bounds
                     that error.
+    audit:          the share of the steps that follow the target policies from resets and check the values at the start
+                    (docs/audits.md): `result.audit()`.  By default 0.15 for networks and Box actions, whose intervals have no
+                    other ground, and 0 elsewhere.
     workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.
@@ -102,7 +106,9 @@ def evaluate(
     tracking = Tracking(track)
     listeners = Listeners(listener(progress, plan.steps, listed), tracking)
     try:
-        backend = open_backend(world, questions, behaviour, learner, plan=plan, until=rule, calibrate=calibrate, where=where)
+        backend = open_backend(
+            world, questions, behaviour, learner, plan=plan, until=rule, calibrate=calibrate, where=where, audit=audit
+        )
         if backend.one_environment and workers != 1:
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
         seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions)

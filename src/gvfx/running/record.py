@@ -89,6 +89,7 @@ class Part:
     model: Empirical | None = None  # the evidence at the end, if the run kept it
     start: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 3] value at the start, standard error, truth (not stored)
     differences: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, gvf] standard errors of differences (not stored)
+    audit: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 6] as `gvfx.evidence.audits.Audit` (not stored)
     stopped: int = 0  # steps done, with a stopping rule; 0 without
     bound: float = np.inf  # the rule's upper bound on the error at the end
     reached: bool = False  # whether it was below the target
@@ -99,8 +100,18 @@ class Part:
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor", "critics", "start", "differences"):
-            if name in ("start", "differences") or not kept[name].size:
+        for name in (
+            "mse_outside",
+            "standard_errors",
+            "policies",
+            "expected",
+            "actor",
+            "critics",
+            "start",
+            "differences",
+            "audit",
+        ):
+            if name in ("start", "differences", "audit") or not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 

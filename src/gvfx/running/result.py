@@ -16,7 +16,7 @@ from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
 from gvfx.running.comparing import Comparison, compared, difference_errors
 from gvfx.running.predictor import ERROR_BARS, Predictor, TablePredictor
-from gvfx.running.starts import Value, start_lines, start_rows, values_at_start
+from gvfx.running.starts import Check, Value, checks_at_start, start_lines, start_rows, values_at_start
 from gvfx.running.story import PLUS_MINUS, decided_lines, until_line
 from gvfx.tensors import pack
 from gvfx.types import Described
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SAID = ("environment", "behaviour", "learner", "chosen", "inputs", "kept", "failed", "run", "where")  # shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
-STOPS = ("stopped", "bounds", "reached", "starts", "differences")  # kept by some runs: what a rule found, values at the start
+STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits")  # kept by some runs: what a rule found, the start
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
@@ -70,6 +70,7 @@ class Result:
     reached: np.ndarray | None = None  # [seed] bool: whether that bound was below the target
     starts: np.ndarray | None = None  # [seed, gvf, 3] value at the start, its standard error, and the truth; NaN if not known
     differences: np.ndarray | None = None  # [seed, gvf, gvf] standard errors of differences at the start (`evidence.joint`)
+    audits: np.ndarray | None = None  # [seed, gvf, 6] what audits say about the start (`gvfx.evidence.audits.Audit`)
     predictor: Predictor = field(default_factory=TablePredictor)  # predicts at observations
 
     @property
@@ -149,9 +150,17 @@ class Result:
 
         The start is the distribution of first states: the world's own where it is known, else that of the episodes of the run,
         whose chance the interval includes.  Low and high are infinite where `intervals` would be, NaN for learners without
-        intervals; networks have a spread instead.
+        intervals; networks have a spread instead.  In a run with audits, value and interval are those of the audits.
         """
-        return values_at_start(self.names, self.starts, self.predictor, level)
+        return values_at_start(self.names, self.starts, self.predictor, level, self.audits)
+
+    def audit(self, level: float = 0.95) -> dict[str, Check]:
+        """What the run's audits say about every question's value at the start: by how much the answer is off, with an interval
+        (docs/audits.md)."""
+        return checks_at_start(self.names, self.starts, self.audits, level)
+
+    def _start_lines(self) -> list[str]:
+        return start_lines(self.value(), None if self.audits is None else self.audit())
 
     def compare(
         self,
@@ -244,7 +253,7 @@ class Result:
             lines.append(until_line(float(str(self.experiment["target"])), self.stopped, self.bounds, self.reached))
         if "decided" in self.experiment and self.stopped is not None and self.reached is not None:
             lines += decided_lines(self.experiment["decided"], self.stopped, self.reached)  # type: ignore[arg-type]
-        lines += start_lines(self.value()) if self._leads else []
+        lines += self._start_lines() if self._leads else []
         chance = self.unseen
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
@@ -267,7 +276,7 @@ class Result:
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             line += f", {missed[name]}" if name in missed else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
-        lines += start_lines(self.value()) if self.starts is not None and not self._leads else []
+        lines += self._start_lines() if self.starts is not None and not self._leads else []
         if between is not None and self.points is None:
             lines.append(PLUS_MINUS)
         if "frontier" in self.experiment:
