@@ -55,9 +55,7 @@ DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1
 EDGES_PER_PAIR, EDGES = 8, 4_000_000  # room for distinct transitions: for each pair, and in all
 
 NOTHING, NEW_ROWS, UNTRIED, RETRY = -1, 0, 1, 2  # what is sought
-USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN, EPISODES, EXPECTED = range(
-    13
-)  # places in `Search.at`
+USED, MET, ACTED, NOW, NEXT_LOOK, LAST_LOOK, PLANNED, SOUGHT, LEVEL, BEGINS, KNOWN, EPISODES, EXPECTED = range(13)  # places in `Search.at`
 
 
 class Search(NamedTuple):
