@@ -47,6 +47,7 @@ def scores(start, gain, **more):
         "cut": np.zeros(n, bool),
         "start": np.reshape(start, (n, 1)),
         "gain": np.reshape(gain, (n, 1)),
+        "control": np.zeros((n, 1)),
         "resets": np.zeros(1, np.int64),
         "reset_mean": np.zeros((1, 1)),
         "reset_variance": np.zeros((1, 1)),
@@ -61,7 +62,7 @@ def test_the_score_by_loops():
     world = random_world(rng)
     for _ in range(20):
         given = rollout(rng, *world, rng.normal(size=(4, 2, 2)))
-        start, gain = rollout_score(*given)
+        start, gain, _ = rollout_score(*given)
         np.testing.assert_allclose(start + gain, audit_score(*given))
 
 
@@ -71,8 +72,11 @@ def test_wrong_answers_have_unbiased_scores():
     rng = np.random.default_rng(1)
     P, c, pi, gamma = random_world(rng)
     q = 5 + 3 * rng.normal(size=(4, 2, 2))
-    both = np.array([np.add(*rollout_score(*rollout(rng, P, c, pi, gamma, q))) for _ in range(4000)])
+    start, gain, control = np.moveaxis([rollout_score(*rollout(rng, P, c, pi, gamma, q)) for _ in range(4000)], 1, 0)
+    both = start + gain
     for i in range(2):
+        assert abs(control[:, i].mean()) < 4 * control[:, i].std() / np.sqrt(len(control))
+        assert control[:, i].std() > 0.1
         error = both[:, i].std() / np.sqrt(len(both))
         assert abs(both[:, i].mean() - true_value(P, c, pi, gamma, i)) < 4 * error
         assert abs(pi[0] @ q[0, :, i] - true_value(P, c, pi, gamma, i)) > 8 * error
@@ -87,7 +91,7 @@ def test_exact_answers_leave_the_chance_of_the_world_alone():
     for _ in range(500):
         q = c + gamma * (P @ np.where(np.arange(4)[:, None] == 3, 0.0, v))
         v = np.einsum("sai,sa->si", q, pi)
-    both = np.array([np.add(*rollout_score(*rollout(rng, P, c, pi, gamma, q))) for _ in range(20)])
+    both = np.array([np.add(*rollout_score(*rollout(rng, P, c, pi, gamma, q))[:2]) for _ in range(20)])
     np.testing.assert_allclose(both, np.broadcast_to(v[0], both.shape), atol=1e-9)
 
 
@@ -122,6 +126,21 @@ def test_blocks_are_weighted_by_what_was_known_before_them():
     share = np.array([0.5, 3.0]) / 3.5
     assert found.value[0] == pytest.approx(share @ [2.0, 7.0])
     assert found.error[0] ** 2 == pytest.approx(share**2 @ [2.0 / 2, 1.0 / 3])
+
+
+def test_answers_off_by_a_constant_cost_nothing():
+    """A world without an end that pays 1, answered with 0: a score is the number of steps, and with the chance of stopping
+    subtracted every one of them is 1 / (1 - 0.9)."""
+    rng, rows = np.random.default_rng(5), []
+    for _ in range(20):
+        n = int(rng.geometric(0.1))
+        zero = np.zeros((n + 1, 1))
+        rows.append(rollout_score(zero, zero[1:], zero[1:] + 1, zero[1:] + 0.9, np.full(n, 0.9)))
+    start, gain, control = np.moveaxis(rows, 1, 0)
+    found = audited(scores(start, gain, control=control))
+    assert gain.std() > 3
+    assert (found.value[0], found.error[0]) == (pytest.approx(10.0), pytest.approx(0.0, abs=1e-6))
+    assert found.freedom[0] == 18
 
 
 def test_a_single_rollout_says_nothing():

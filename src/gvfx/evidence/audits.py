@@ -17,6 +17,10 @@ $$\hat v = \frac{1}{n+m} \sum_{j \le n+m} \hat V(s_0^j) + \frac1n \sum_{j \le n}
 Blocks are weighted by n over the mean squared temporal-difference error of their answers on earlier data.  Both are known before
 the block's first rollout, so the weighted mean stays unbiased, whatever the scores.
 
+**The chance of stopping** has a known mean: $X = \sum_t (1[\text{went on}] - \bar\gamma)$, over the steps after which a rollout
+could go on and weighted like Eq. A1, has mean 0.  The regression of the scores on it is subtracted; it takes away what answers
+that are off by the same amount everywhere add to their spread.
+
 **Rare events.**  If a few transitions carry most of the squared temporal-difference errors, rollouts may not have met any of
 them, and their spread says nothing.  Where fewer than `FEW` of them are expected among the steps of a block, its variance is at
 least what the errors on earlier data imply: rollouts' mean length times their mean square.
@@ -29,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.special
 
+ENOUGH = 8  # rollouts in a block from which the scores' regression on X is subtracted
 FEW = 20.0  # expected effective number of surprises below which the spread of scores is not trusted alone
 
 
@@ -40,6 +45,7 @@ class Scores(NamedTuple):
     cut: np.ndarray  # bool [rollout]: ended by a time limit or by the end of the run
     start: np.ndarray  # [rollout, gvf] V(s_0)
     gain: np.ndarray  # [rollout, gvf] Y - V(s_0)
+    control: np.ndarray  # [rollout, gvf] X
     resets: np.ndarray  # int64 [block] further resets
     reset_mean: np.ndarray  # [block, gvf] of V(s_0) over them
     reset_variance: np.ndarray  # [block, gvf]
@@ -55,6 +61,7 @@ class Scores(NamedTuple):
             cut=np.zeros(0, bool),
             start=np.zeros((0, gvfs)),
             gain=np.zeros((0, gvfs)),
+            control=np.zeros((0, gvfs)),
             resets=np.zeros(0, np.int64),
             reset_mean=np.zeros((0, gvfs)),
             reset_variance=np.zeros((0, gvfs)),
@@ -80,20 +87,26 @@ class Audit(NamedTuple):
 
 
 def rollout_score(
-    values: np.ndarray, taken: np.ndarray, cumulants: np.ndarray, discounts: np.ndarray, going_on: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """V(s_0) and G of a rollout, each [gvf].
+    values: np.ndarray,
+    taken: np.ndarray,
+    cumulants: np.ndarray,
+    discounts: np.ndarray,
+    going_on: np.ndarray,
+    went_on: bool = False,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """V(s_0), G and X of a rollout, each [gvf].
 
     values:    frozen V at its states, [step + 1, gvf].
     taken:     frozen Q of the actions taken, [step, gvf].
     cumulants, discounts: [step, gvf]; the discount is 0 on termination.
     going_on:  the probability with which the rollout went on after each step, [step].
+    went_on:   whether it would have gone on after the last one too.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(going_on[:-1, None] > 0, discounts[:-1] / going_on[:-1, None], 0.0)
+    ratio = np.divide(discounts, going_on[:, None], out=np.zeros_like(discounts), where=going_on[:, None] > 0)
     weight = np.cumprod(np.vstack([np.ones((1, values.shape[1])), ratio]), axis=0)
     errors = cumulants + discounts * values[1:] - taken
-    return values[0], (weight * errors).sum(axis=0)  # Eq. A1
+    on = np.append(np.ones(len(taken) - 1), float(went_on)) - going_on
+    return values[0], (weight[:-1] * errors).sum(axis=0), (weight[1:] * on[:, None]).sum(axis=0)  # Eq. A1
 
 
 def surprises(errors: np.ndarray, times: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -148,10 +161,17 @@ def _block(scores: Scores, b: int, i: int, rows: np.ndarray) -> _Block | None:
     start, gain, steps = scores.start[rows, i], scores.gain[rows, i], scores.steps[rows]
     share, expected = n / (n + m), float(scores.surprise[b, i])
     own = share * start + gain
-    variance, freedom = float(own.var(ddof=1)), n - 1.0
+    off = scores.control[rows, i] - scores.control[rows, i].mean()
+    spread, freedom, lever = float(off @ off), n - 1.0, 0.0
+    if n >= ENOUGH and spread > 0:
+        slope, freedom = float(off @ own) / spread, n - 2.0
+        own, lever = own - slope * scores.control[rows, i], float(scores.control[rows, i].mean()) ** 2 / spread
+        variance = float(((own - own.mean()) ** 2).sum()) / freedom
+    else:
+        variance = float(own.var(ddof=1))
     if scores.common[b, i] * steps.sum() < FEW:  # rare events
         variance = max(variance, float(steps.mean()) * expected + share**2 * float(start.var(ddof=1)))
-    value, variances, freedoms = float(own.mean()), (variance / n,), (freedom,)
+    value, variances, freedoms = float(own.mean()), (variance * (1 / n + lever),), (freedom,)
     if m > 1:
         value += (1 - share) * float(scores.reset_mean[b, i])  # Eq. A2
         variances, freedoms = (*variances, (1 - share) ** 2 * float(scores.reset_variance[b, i]) / m), (freedom, m - 1.0)

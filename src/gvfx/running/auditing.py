@@ -126,7 +126,7 @@ class Audits:
         room = FEWEST * longest[np.isfinite(longest)].sum()
         self.blocks = blocks(steps, share, max(FIRST, 2 * after, room / share))
         self.passed = 0  # blocks begun
-        self.rollouts: list[tuple[Any, ...]] = []  # rows of `Scores`: block, steps, cut, start, gain
+        self.rollouts: list[tuple[Any, ...]] = []  # rows of `Scores`: block, steps, cut, start, gain, control
         self.resets: list[tuple[Any, ...]] = []  # of every block: resets, reset_mean, reset_variance, surprise, common
         self.lengths = np.zeros((self.policies, 2))  # steps and number of rollouts
         self.queue: list[int] = []  # policies of the block's further rollouts
@@ -188,7 +188,7 @@ class Audits:
             self.going_on.append(going_on)
             on, ended = self.rng.random() < going_on, bool(at.ended[0])
             if ended or not on:
-                self._scored(stream.arrived(), cut=bool(on and at.alive[0] > 0))
+                self._scored(stream.arrived(), on, cut=bool(on and at.alive[0] > 0))
                 if not self.queue or stream.t >= self.until:
                     self._end(stream)
                 return
@@ -229,20 +229,20 @@ class Audits:
 
     # --- scores ------------------------------------------------------------------------------------------------------
 
-    def _scored(self, arrived: Any, cut: bool) -> None:
+    def _scored(self, arrived: Any, on: bool, cut: bool) -> None:
         """Add the score of the rollout under way, which is over."""
-        self.rollouts.append(self._score(arrived, cut))
+        self.rollouts.append(self._score(arrived, on, cut))
         self.lengths[self.policy] += len(self.actions), 1
         self.policy = None
         self._forget()
 
-    def _score(self, arrived: Any, cut: bool) -> tuple[Any, ...]:
-        """The score of the rollout under way, which ends here."""
+    def _score(self, arrived: Any, on: bool, cut: bool) -> tuple[Any, ...]:
+        """The score of the rollout under way, which ends here; on: whether chance would have let it go on."""
         assert self.frozen is not None and self.policy is not None
         values, taken = self.frozen.at(self.policy, [*self.seen, arrived], self.actions, self._fresh_rng())
-        start, gain = rollout_score(values, taken, *map(np.array, (self.cumulants, self.discounts, self.going_on)))
-        own = self.own[self.policy]
-        return len(self.resets) - 1, len(self.actions), cut, np.where(own, start, np.nan), np.where(own, gain, np.nan)
+        found = rollout_score(values, taken, *map(np.array, (self.cumulants, self.discounts, self.going_on)), on)
+        scored = [np.where(self.own[self.policy], each, np.nan) for each in found]
+        return len(self.resets) - 1, len(self.actions), cut, *scored
 
     def _fresh_rng(self) -> np.random.Generator:
         """Random draws of actions for the answers to one rollout."""
@@ -252,7 +252,7 @@ class Audits:
         """All scores so far, with one more rollout if it is given."""
         rollouts = [*self.rollouts, last] if last is not None else self.rollouts
         none = Scores.none(self.gvfs)
-        columns = [*zip(*rollouts, strict=True)] or [()] * 5, [*zip(*self.resets, strict=True)] or [()] * 5
+        columns = [*zip(*rollouts, strict=True)] or [()] * 6, [*zip(*self.resets, strict=True)] or [()] * 5
         return Scores(*(
             np.array(column, empty.dtype).reshape(-1, *empty.shape[1:])
             for column, empty in zip((*columns[0], *columns[1]), none, strict=True)
@@ -260,7 +260,7 @@ class Audits:
 
     def found(self, stream: AuditedStream) -> Audit:
         """What the audits say now; a rollout that is under way counts as one that a time limit cut."""
-        return audited(self.scores(self._score(stream.arrived(), True) if self.actions else None))
+        return audited(self.scores(self._score(stream.arrived(), True, True) if self.actions else None))
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ class Audits:
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `state` gave."""
         columns = [arrays[name].copy() for name in Scores._fields]
-        self.rollouts, self.resets = list(zip(*columns[:5], strict=True)), list(zip(*columns[5:], strict=True))
+        self.rollouts, self.resets = list(zip(*columns[:6], strict=True)), list(zip(*columns[6:], strict=True))
         self.queue, self.lengths = arrays["queue"].tolist(), arrays["lengths"].copy()
         self.passed, self.until = (int(n) for n in arrays["counts"])
         set_generator(self.rng, arrays["chance"])
