@@ -8,7 +8,7 @@ $$\mathrm{Var}(\hat V_i - \hat V_j) \approx \sum_{s,a} \mathrm{Var}(h_i X_i - h_
 
 The variances of the targets are those of single answers (`noise`), so what remains to be estimated is their correlation: that of
 the pair's own outcomes, drawn towards the mean over pairs by `VISITS` visits.  Cumulants of the same signal are the same numbers
-(then they count as part of the correlated outcome), unless a world draws them for each question: their sums tell.
+and part of the correlated outcome, unless a world draws them for each question, as their sums tell: such noise is uncorrelated.
 
 As in `starts`, the chance of the starts is added (of the difference), and a variance is widened by what is not known about it.
 """
@@ -109,18 +109,25 @@ def correlations(data: Empirical, members: Sequence[int]) -> np.ndarray:
     row, arrived = e.row.ravel()[seen.outcome], world.next.ravel()[seen.outcome]
     mean = data.moments(v)[0].reshape(pairs, -1)
     away = [data.means[row, i] + data.discounts(i) * v[i][arrived] - mean[seen.pair, i] for i in members]
+    first = members[0]
+    shared = all(
+        np.array_equal(e.sums[:, i], e.sums[:, first]) and np.array_equal(e.squares[:, i], e.squares[:, first]) for i in members
+    )
     own = np.zeros((pairs, size, size))
-    for k, i in enumerate(members):
-        for m, j in enumerate(members[: k + 1]):
-            both = away[k] * away[m]
-            if np.array_equal(e.sums[:, i], e.sums[:, j]) and np.array_equal(e.squares[:, i], e.squares[:, j]):
-                both = both + data.spreads[row, i]
+    for k in range(size):
+        for m in range(k + 1):
+            both = away[k] * away[m] + (data.spreads[row, first] if shared else 0.0)
             own[:, k, m] = own[:, m, k] = np.bincount(seen.pair, seen.prob * both, pairs)
-    n = data.visits.ravel().astype(float)[:, None, None]
-    own = _normalised(own)
-    everywhere = _normalised((n * own).sum(axis=0))
+    n, related = data.visits.ravel().astype(float)[:, None, None], _normalised(own)
+    everywhere = _normalised((n * related).sum(axis=0))
     everywhere[np.arange(size), np.arange(size)] = 1.0
-    return _normalised(n * own + VISITS * everywhere).reshape(world.states, world.actions, size, size)
+    related = _normalised(n * related + VISITS * everywhere)
+    if not shared:  # noise within an outcome is each question's own
+        between = np.diagonal(own, axis1=1, axis2=2)
+        inner = np.stack([np.bincount(seen.pair, seen.prob * data.spreads[row, i], pairs) for i in members], axis=1)
+        share = np.sqrt(np.divide(between, between + inner, out=np.ones(between.shape), where=between + inner > 0))
+        related = np.where(np.eye(size, dtype=bool), related, related * share[:, :, None] * share[:, None, :])
+    return related.reshape(world.states, world.actions, size, size)
 
 
 def _normalised(covariance: np.ndarray) -> np.ndarray:
