@@ -11,6 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ORDER = (
     "frozen_lake",
+    "which_policy",
     "taxi",
     "cartpole",
     "continuous_log",

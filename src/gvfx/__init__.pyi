@@ -25,6 +25,7 @@ from gvfx.errors import GvfxError as GvfxError
 from gvfx.errors import InputError as InputError
 from gvfx.errors import RunError as RunError
 from gvfx.errors import StoreError as StoreError
+from gvfx.evidence.decisions import decided as decided
 from gvfx.evidence.uncertainty import error_below as error_below
 from gvfx.experiments.settings.tabular import paper as paper
 from gvfx.learners.base import Learner as Learner

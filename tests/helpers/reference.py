@@ -384,3 +384,15 @@ def run(world, asked, behaviour, learner, steps, seed, sampled=False, ratio=(0.0
             age, chosen = 0, None
             episodes += 1
     return q, m, visits, level, episodes
+
+
+def audit_score(values, taken, cumulants, discounts, going_on):
+    """The score of an audit's rollout (Eq. A1), [gvf]; values [step + 1, gvf], going_on [step], the others [step, gvf]."""
+    out = []
+    for i in range(values.shape[1]):
+        y, weight = values[0, i], 1.0
+        for t in range(len(taken)):
+            y += weight * (cumulants[t, i] + discounts[t, i] * values[t + 1, i] - taken[t, i])
+            weight *= discounts[t, i] / going_on[t]
+        out.append(y)
+    return np.array(out)

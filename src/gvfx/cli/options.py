@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gvfx.cli import completion
+
+if TYPE_CHECKING:
+    from gvfx.evidence.decisions import Decided
+    from gvfx.evidence.uncertainty import ErrorBelow
 
 Setting = Annotated[
     str,
@@ -32,7 +36,33 @@ Where = Annotated[
         metavar="start|STATES",
     ),
 ]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        help="Stop once the mean squared error is known to be below this; or once it is decided which policy is better, if "
+        "differences up to MARGIN do not matter (learners with intervals).",
+        metavar="ERROR|decided[:MARGIN]",
+    ),
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the results to this JSON file.")]
+
+
+def until_given(text: str | None) -> ErrorBelow | Decided | None:
+    """The value of --until as `gvfx.evaluate` takes it."""
+    if text is None:
+        return None
+    from gvfx.errors import InputError
+    from gvfx.evidence.decisions import decided
+    from gvfx.evidence.uncertainty import error_below
+
+    rule, _, margin = text.partition(":")
+    try:
+        return decided(margin=float(margin or 0)) if rule == "decided" else error_below(float(text))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"until: {text!r} is not an error; give a number, decided, or decided:MARGIN.") from None
 
 
 def where_given(text: str | None) -> str | list[int] | None:

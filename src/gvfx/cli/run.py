@@ -61,20 +61,14 @@ def run(
         Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
     ] = None,
     workers: options.Workers = None,
-    until: Annotated[
-        float | None,
-        typer.Option(
-            "--until",
-            help="Stop once the mean squared error is known to be below this (learners with intervals).",
-            metavar="ERROR",
-        ),
-    ] = None,
+    until: options.Until = None,
     where: options.Where = None,
 ) -> None:
     """Run one behaviour and one learner on a setting of the paper."""
     from gvfx.cli.results import result_table
     from gvfx.experiments.compare import find_setting, run_behaviour
     from gvfx.running.starts import start_lines
+    from gvfx.running.story import decided_lines
 
     chosen = find_setting(setting)
     check_output(output, "--json")
@@ -96,7 +90,7 @@ def run(
             progress=report,
             save=save,
             checkpoint=checkpoint,
-            until=until,
+            until=options.until_given(until),
             where=options.where_given(where),
         )
     console = make_console()
@@ -107,7 +101,10 @@ def run(
         console.print(f"MSE: where errors count, {result.experiment['where']}")
         for line in start_lines(result.value()):
             console.print(line, highlight=False)
-    if result.stopped is not None and result.bounds is not None:
+    if result.stopped is not None and result.reached is not None and "decided" in result.experiment:
+        for line in decided_lines(result.experiment["decided"], result.stopped, result.reached):  # type: ignore[arg-type]
+            console.print(line, highlight=False)
+    elif result.stopped is not None and result.bounds is not None:
         pairs = zip(result.stopped, result.bounds, strict=True)
         console.print("stopped after " + ", ".join(f"{n:,} steps (error at most {bound:.3g})" for n, bound in pairs))
     made = total * len(result.seeds) if result.stopped is None else int(result.stopped.sum())

@@ -183,10 +183,14 @@ class Empirical:
     @cached_property
     def starts_variance(self) -> np.ndarray:
         """The variance of the value at the start due to the starts themselves (`gvfx.evidence.starts`), [gvf]; 0 if known."""
+        return self.starts_variance_of(self.values)
+
+    def starts_variance_of(self, values: np.ndarray) -> np.ndarray:
+        """The same for any values [k, state], such as differences of answers, [k]."""
         if not self.sampled_start:
-            return np.zeros(len(self.values))
+            return np.zeros(len(values))
         starts, live = self.evidence.starts, self.world.live
-        away = (self.values - (self.values @ self.world.start)[:, None]) ** 2
+        away = (values - (values @ self.world.start)[:, None]) ** 2
         return (away @ starts + away @ (live / max(1, live.sum()))) / float(starts.sum()) ** 2
 
     def policy(self, i: int) -> np.ndarray:

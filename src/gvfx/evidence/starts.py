@@ -15,6 +15,8 @@ starts, or its stake, is too large (`unseen`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -38,19 +40,28 @@ def start_values(data: Empirical, values: np.ndarray | None = None) -> np.ndarra
     return np.stack([data.values @ d, start_errors(data, parts_of(data))], axis=1)
 
 
-def start_errors(data: Empirical, p: Parts) -> np.ndarray:
-    """The standard error of the value at the start, [gvf]."""
-    d, counts = START.on(data.world).weights, data.visits
-    found, doubt = np.empty((2, p.noise.shape[2]))
+def reaches(data: Empirical, p: Parts) -> Iterator[tuple[int, np.ndarray]]:
+    """Pairs of a GVF's index and its f(s) pi(a|s), what a target of the pair moves the value at the start by, [state, action]."""
+    d = START.on(data.world).weights
     for members in groups(p.pi, p.gamma):
         system = resolvent(p.model, p.pi[:, :, members[0]], p.gamma[:, members[0]])
         reach = factorised(sp.csr_array(system.T))(d)[:, None] * p.pi[:, :, members[0]]
         for i in members:
-            known = np.where(counts > 0, p.noise[:, :, i], 0.0)  # what was never tried makes an answer unknown, below
-            found[i] = per_visit(reach**2 * known, counts).sum()  # Eq. D6
-            doubt[i] = per_visit(reach**4 * np.where(counts > 0, p.doubt[:, :, i], 0.0), counts.astype(float) ** 2).sum()
+            yield i, reach
+
+
+def start_errors(data: Empirical, p: Parts, sure: bool = False) -> np.ndarray:
+    """The standard error of the value at the start, [gvf]; sure: whatever was never tried or seen."""
+    d, counts = START.on(data.world).weights, data.visits
+    found, doubt = np.empty((2, p.noise.shape[2]))
+    for i, reach in reaches(data, p):
+        known = np.where(counts > 0, p.noise[:, :, i], 0.0)  # what was never tried makes an answer unknown, below
+        found[i] = per_visit(reach**2 * known, counts).sum()  # Eq. D6
+        doubt[i] = per_visit(reach**4 * np.where(counts > 0, p.doubt[:, :, i], 0.0), counts.astype(float) ** 2).sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         widened = 1 + np.minimum(np.where(doubt > 0, doubt / (4 * found**2), 0.0), WIDEST)
     errors = np.sqrt(found * widened + data.starts_variance)
+    if sure:
+        return errors
     unknown = p.unknown[:, d > 0].any(axis=1) | p.unseen.unknown(1.96 * errors[:, None], d[:, None])[:, 0]
     return np.where(unknown, np.inf, errors)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gvfx.evidence.uncertainty import error_below
+from gvfx.evidence.decisions import Decided
+from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.experiments.settings.choices import checked
 from gvfx.experiments.settings.grid import CONTINUOUS, ContinuousSetting
 from gvfx.experiments.settings.mujoco import DOMAIN_SETTINGS, MujocoSetting
@@ -41,10 +42,10 @@ def run_behaviour(
     progress: CompareProgress | None = None,
     save: Path | None = None,
     checkpoint: Path | None = None,
-    until: float | None = None,
+    until: ErrorBelow | Decided | None = None,
     where: WhereLike = None,
 ) -> Result:
-    """Run one behaviour on one setting; learning rates default to the published ones; `until`: an error to stop below."""
+    """Run one behaviour on one setting; learning rates default to the published ones; `until` as in `evaluate`."""
     e = setting.experiment(behaviour, preset, learner, rate_q, rate_m, steps, measurements=20)
     if evaluate_every is not None:
         e = replace(e, evaluate_every=evaluate_every)
@@ -58,7 +59,7 @@ def run_behaviour(
         evaluate_every=e.evaluate_every,
         snapshots=e.snapshots,
         average_episodes=e.average_episodes,
-        until=None if until is None else error_below(until),
+        until=until,
         calibrate=calibrate,
         where=where,
         workers=workers,

@@ -72,6 +72,20 @@ class Answers:
             squares += self.doubt.at(observations).mean(axis=1) ** 2
         return value, np.where(np.isfinite(errors).all(axis=1), np.sqrt(squares), np.inf)
 
+    def differences(self, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
+        """Squared standard errors of the differences between questions' means over observations, [gvf, gvf].
+
+        The half-samples are the same for all questions; what they do not show is added for both.  NaN without half-samples.
+        """
+        value = self.fit.values(observations, pi).mean(axis=1)
+        if not self.halves:
+            return np.full((len(value), len(value)), np.nan)
+        off = np.stack([half.values(observations, pi).mean(axis=1) - value for half in self.halves])
+        added = self.least**2
+        if self.doubt is not None:
+            added = added + self.doubt.at(observations).mean(axis=1) ** 2
+        return ((off[:, :, None] - off[:, None]) ** 2).mean(axis=0) + added[:, None] + added
+
     def freedom(self, observations: np.ndarray, pi: np.ndarray) -> float:
         """Degrees of freedom of the mean squared standard error over observations [n, o]; pi as in `values`.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.report.colours import SPARE
+from gvfx.report.forest import compare_section
 from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, write_page
 from gvfx.running.predictor import ERROR_BARS
 from gvfx.running.result import Result, standard_error
@@ -80,6 +81,8 @@ def page_of(result: Result, source: Path) -> Page:
     if result.starts is not None:
         first = about.get("where") == "start"
         sections.insert(0 if first else 1, Section("start", "Values at the start", START_NOTE, (_starts(result, origin),)))
+    if (which := compare_section(result, origin)) is not None:
+        sections.insert(1, which)
     curves = _over_time(result, origin)
     if curves is not None:
         sections.append(Section("error", "Error over time", "", (curves,)))
@@ -89,13 +92,20 @@ def page_of(result: Result, source: Path) -> Page:
     summary = Summary(
         f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
         _headline(result),
-        (f"Collect next: {', '.join(map(str, wanted))}.",) if wanted else (),
+        (*_decided(result), *([f"Collect next: {', '.join(map(str, wanted))}."] if wanted else [])),
         (*failed, *map(str, warnings_of(result)), *_unresolved(result)),
         failed_title="Warnings",
     )
     facts: dict[str, str] = {key: str(about[key]) for key in about if key in ("behaviour", "learner")}
     facts["error bars"] = result.error_bars
     return Page(f"Answers: {where}", str(source.name), summary, tuple(sections), facts | {"seeds": seeds})
+
+
+def _decided(result: Result) -> list[str]:
+    """What a rule that decides between policies found, if there was one."""
+    said: Any = result.experiment.get("decided", [])
+    runs = [sentence for each in said for sentence in each]
+    return [f"{s}{f' ({runs.count(s)} of {len(said)} runs)' if len(said) > 1 else ''}." for s in dict.fromkeys(runs)]
 
 
 def _headline(result: Result) -> str:

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import calibrated
+from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError, require
+from gvfx.evidence.decisions import Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
@@ -18,6 +21,7 @@ from gvfx.questions.gvf import GVF, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import SignalFailed
 from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
+from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
@@ -31,6 +35,7 @@ from gvfx.worlds.mujoco import Domain
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
+NO_AUDIT = "audit: {} cannot be audited; {}."
 NO_WHERE = "where: networks learn everywhere alike; give 'start' in a Gymnasium environment, or leave it out."
 
 
@@ -61,13 +66,17 @@ def open_backend(
     learner: Any = None,
     *,
     plan: Plan,
-    until: ErrorBelow | None = None,
+    until: ErrorBelow | Decision | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
+    audit: float | None = 0.0,
 ) -> Backend:
     """The backend for a world; a method that does not fit is refused before anything is compiled."""
+    share = checked_share(audit)
     if is_environment(world):
-        world = known_world(world, questions) or world
+        world = (None if share else known_world(world, questions)) or world
+    if share and not is_environment(world):
+        raise InputError(NO_AUDIT.format("a world of gvfx itself", "give 0, or a Gymnasium environment"))
     if isinstance(world, MDP):
         behaviour, learner = _method("tables", questions, behaviour, learner, plan, until, calibrate)
         asked = stack(questions, world, "calibrated" if calibrate else None, where)
@@ -89,7 +98,7 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where)
+    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
 
 
 def _method(
@@ -98,12 +107,13 @@ def _method(
     behaviour: Behaviour | None,
     learner: Any,
     plan: Plan,
-    until: ErrorBelow | None,
+    until: ErrorBelow | Decision | None,
     calibrate: bool,
+    audited: bool = False,
 ) -> tuple[Behaviour, Any]:
-    """The behaviour and learner of a run; refuses options that do not fit them."""
+    """The behaviour and learner of a run; refuses options that do not fit them.  audited: the error is that of audits."""
     behaviour, learner = choose_method(kind, questions, behaviour, learner, plan.steps)
-    check_until(until, questions, learner)
+    check_until(until, questions, learner, audited)
     if not calibrate:
         return behaviour, learner
     if kind in ("box_actions", "mujoco"):
@@ -120,9 +130,10 @@ def _stepped(
     behaviour: Behaviour | None,
     learner: Any,
     plan: Plan,
-    until: ErrorBelow | None,
+    until: ErrorBelow | Decision | None,
     calibrate: bool,
     where: WhereLike,
+    audit: float | None,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -132,21 +143,23 @@ def _stepped(
         kind = "box_actions"
     else:
         kind = "tables" if type(space).__name__ == "Discrete" else _kind_of(env, behaviour, learner)
+    share = _audit_share(env, kind, questions, behaviour, audit, plan.steps)
     if where is not None and calibrate:
         raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
     by_default = learner is None
-    behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate)
+    audited = share > 0 and kind in ("networks", "box_actions") and isinstance(where, str)
+    behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate, audited)
     if kind == "tables":
         spec = discrete_spec(env)
         counts = as_where(where, spec.skeleton, spec.first_state)
-        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts)
+        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts, share)
     if kind != "linear" and where not in (None, "start"):
         raise InputError(NO_WHERE)
     at = START if where is not None else EVERYWHERE
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":
-        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate, where)
+        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate, where, share)
         if by_default:
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"
         return linear
@@ -154,15 +167,38 @@ def _stepped(
     if kind == "box_actions":
         from gvfx.running.streams.critics_gym import CriticsGym
 
-        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan, at)
+        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan, at, share)
     from gvfx.running.streams.network_gym import NetworkGym
 
-    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate, at)
+    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate, at, share)
     if by_default:
         more = observed(env)[1] > LARGEST
         reason = f"an observation has {networks.spec.size} numbers, more than {LARGEST}" if more else "the behaviour needs them"
         networks.why = f"networks, because {reason}"
     return networks
+
+
+def _audit_share(
+    env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | None, steps: int
+) -> float:
+    """The share of steps for audits; by default where intervals have no other ground, if the run is long enough."""
+    reason = ""
+    if hasattr(env, "num_envs"):
+        reason = NO_AUDIT.format("a vector environment", "give 0, or a plain environment")
+    elif has_own(questions):
+        reason = NO_AUDIT.format("a policy that is found during the run", "give 0, or known policies")
+    elif isinstance(behaviour, BehaviourPolicySearch):
+        reason = NO_AUDIT.format("BehaviourPolicySearch, which learns from its own actions,", "give 0, or another behaviour")
+    default = 0.0
+    if audit is None and not reason and kind in ("networks", "box_actions"):
+        asked = expand(questions)
+        order = list(dict.fromkeys(q.policy for q in asked))
+        discounts = np.array([1.0 if callable(q.discount) else float(q.discount) for q in asked])
+        default = SHARE if room_for(steps, discounts, np.array([order.index(q.policy) for q in asked])) else 0.0
+    share = checked_share(audit, default)
+    if share and reason:
+        raise InputError(reason)
+    return share
 
 
 def _wants_linear(behaviour: Behaviour | None, learner: Any) -> bool:
@@ -201,16 +237,20 @@ def has_own(questions: Sequence[GVF]) -> bool:
     return any(isinstance(q.policy, OwnPolicy) for q in expand(questions))
 
 
-def check_until(until: Any, questions: Sequence[GVF], learner: Any) -> None:
-    """Refuse a stopping rule where its bound would not hold."""
+def check_until(until: Any, questions: Sequence[GVF], learner: Any, audited: bool = False) -> None:
+    """Refuse a stopping rule where its bound would not hold; audited: it bounds the error of audits."""
     if until is None:
         return
-    if not isinstance(until, ErrorBelow):
-        raise InputError(f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01).")
+    if not isinstance(until, ErrorBelow | Decision):
+        raise InputError(
+            f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01) or gvfx.decided()."
+        )
+    if audited:
+        return
     if not (isinstance(learner, CertaintyEquivalence) or (isinstance(learner, LinearCertaintyEquivalence) and learner.intervals)):
         raise InputError(
             "until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence(), or with continuous "
-            "observations gvfx.LinearCertaintyEquivalence()."
+            "observations gvfx.LinearCertaintyEquivalence(); networks are bounded at the start, with where='start' and audits."
         )
     if has_own(questions):
         raise InputError("until: the bound does not hold for policies found during the run; give steps alone.")

@@ -21,6 +21,8 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import Calibrated
 from gvfx.errors import Diverged, RunError
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.decisions import Decision
+from gvfx.evidence.joint import Groups, Joint, joint_of
 from gvfx.evidence.uncertainty import LOOK_GROWTH, ErrorBelow
 from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import Checkpoints
@@ -40,6 +42,7 @@ class Stream(ABC):
     t: int = 0  # environment steps done
     grain: int = 1  # `advance` makes steps in multiples of this
     stops: frozenset[int] = frozenset()  # times at which the stream itself must pause
+    plans: frozenset[int] = frozenset()  # those at which its behaviour plans
 
     @abstractmethod
     def start(self) -> None:
@@ -63,6 +66,13 @@ class Stream(ABC):
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         """What a stopping rule finds now, after `looks` checks that could have stopped the run (`ErrorBelow.bound`)."""
         return until.bound(self.known, looks)
+
+    def joint(self, groups: Groups) -> Joint:
+        """The values at the start now, with the errors of their differences between questions of the same group."""
+        return joint_of(self.known, groups)
+
+    def weigh(self, weights: np.ndarray) -> None:  # noqa: B027
+        """Weigh the questions anew in plans from now on, [gvf]."""
 
     @abstractmethod
     def episodes(self) -> list[int]:
@@ -104,6 +114,7 @@ class Backend(ABC):
     knows_truth: bool = True
     calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
     where: Where = EVERYWHERE  # where errors count
+    audit: float = 0.0  # the share of steps for audits
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
 
     @abstractmethod
@@ -116,6 +127,7 @@ class Backend(ABC):
         said = {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
         said |= {"calibrate": True} if self.calibrated else {}
         said |= {} if self.where == EVERYWHERE else {"where": str(self.where)}
+        said |= {"audit": self.audit} if self.audit else {}
         return said | ({"chosen": self.why} if self.why else {})
 
     def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
@@ -130,29 +142,40 @@ class Backend(ABC):
 class Watch:
     """The stopping rule of one run, and what it has found so far."""
 
-    def __init__(self, until: ErrorBelow | None, steps: int, backend: Backend) -> None:
+    def __init__(self, until: ErrorBelow | Decision | None, steps: int, backend: Backend) -> None:
         self.until = until
         self.times = frozenset(until.looks(steps, backend.pairs, backend.look_growth) if until else ())
         self.looks, self.bound, self.reached = 0, np.inf, False
 
+    def weigh(self, stop: int, stream: Stream) -> None:
+        """Before a plan, give all weight to the questions that are not decided yet."""
+        if isinstance(self.until, Decision) and stop in stream.plans:
+            stream.weigh(self.until.weights(stream.joint(self.until.groups)))
+
     def look(self, stop: int, stream: Stream) -> bool:
         """Evaluate the rule if it is due; whether the run may end here."""
         if self.until and stop in self.times:
-            self.bound, counts = stream.bound(self.until, self.looks)
+            if isinstance(self.until, Decision):
+                self.bound, counts = self.until.bound(stream.joint(self.until.groups), self.looks)
+            else:
+                self.bound, counts = stream.bound(self.until, self.looks)
             self.reached = bool(self.bound < self.until.target)
             self.looks += counts
         return self.reached
 
-    def outcome(self, done: int) -> dict[str, Any]:
-        """The rule's fields of a part, after `done` steps."""
-        return {"stopped": done if self.until else 0, "bound": self.bound, "reached": self.reached}
+    def outcome(self, stream: Stream) -> dict[str, Any]:
+        """The rule's fields of a part, at the end of a run."""
+        out: dict[str, Any] = {"stopped": stream.t if self.until else 0, "bound": self.bound, "reached": self.reached}
+        if isinstance(self.until, Decision):
+            out["verdicts"] = self.until.verdicts(stream.joint(self.until.groups), max(0, self.looks - 1))
+        return out
 
 
 def drive(
     backend: Backend,
     stream: Stream,
     *,
-    until: ErrorBelow | None = None,
+    until: ErrorBelow | Decision | None = None,
     listeners: Listeners | None = None,
     checkpoints: Checkpoints | None = None,
     checkpoint_every: float | None = None,
@@ -181,7 +204,7 @@ class _Drive:
         self,
         backend: Backend,
         stream: Stream,
-        until: ErrorBelow | None,
+        until: ErrorBelow | Decision | None,
         listeners: Listeners,
         checkpoints: Checkpoints | None,
         interruption: Interruption | None,
@@ -241,6 +264,7 @@ class _Drive:
     def _look(self, stop: int) -> None:
         """Do everything that is due at a stop."""
         begun = time.perf_counter()
+        self.watch.weigh(stop, self.stream)
         self.stream.pause(stop)
         reached = self.watch.look(stop, self.stream)
         self.seconds += time.perf_counter() - begun
@@ -278,7 +302,7 @@ class _Drive:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def _parts(self) -> list[Part]:
-        outcome = self.watch.outcome(self.stream.t)
+        outcome = self.watch.outcome(self.stream)
         seconds = self.seconds / len(self.records)
         return [
             record.part(seconds=seconds, **outcome, **({"truth": None} | self.stream.outcome(k)))

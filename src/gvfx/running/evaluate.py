@@ -12,13 +12,16 @@ from pathlib import Path
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError, RunError
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.decisions import WHERE, Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
 from gvfx.learners.base import Learner
+from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.backends import as_world, open_backend
 from gvfx.running.checkpoint import Checkpoints, folder_for
+from gvfx.running.comparing import told_of
 from gvfx.running.drive import Backend, drive
 from gvfx.running.gathering import gather
 from gvfx.running.interrupt import Interrupted, Interruption
@@ -26,7 +29,7 @@ from gvfx.running.plan import Plan, checked_seeds, whole
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
 from gvfx.running.result import Result
-from gvfx.running.story import endless, seen_in, unending, unreached
+from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached
 from gvfx.running.tracking import Tracked, Tracking
 from gvfx.types import Environment
 from gvfx.worlds.world import World
@@ -44,9 +47,10 @@ def evaluate(
     evaluate_every: float | None = None,
     snapshots: Iterable[int] = (),
     average_episodes: int = 0,
-    until: ErrorBelow | None = None,
+    until: ErrorBelow | Decided | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
+    audit: float | None = None,
     workers: int = 1,
     progress: bool | Report | None = None,
     save: str | Path | None = None,
@@ -63,8 +67,9 @@ def evaluate(
     snapshots:      additional times at which to keep values, variances, visits and behaviour; the end is always kept.
     average_episodes: 0 measures the error of the current estimates; k averages the squared error over the estimates
                     at the end of the last k episodes (what the authors' code reports, with k = 500).
-    until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05); measurements scheduled after
-                    the end repeat the last one.  Needs CertaintyEquivalence.
+    until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05), or gvfx.decided() when it is sure
+                    which policy is better; measurements scheduled after the end repeat the last one.  Needs
+                    CertaintyEquivalence.
     calibrate:      divide each question's weight by its mean square value, so that errors count relative to its scale;
                     behaviours that plan (OptimalDesign) and those that read the variance (GVFExplorer) estimate the scales
                     from the data so far.  Not for Box actions.
@@ -72,6 +77,9 @@ def evaluate(
                     `result.value()`; or states (observations, if they are continuous), or weights by state, or one weight per
                     state: the weighted mean of their squared errors.  OptimalDesign is then optimal for it, and `until` bounds
                     that error.
+    audit:          the share of the steps that follow the target policies from resets and check the values at the start
+                    (docs/audits.md): `result.audit()`.  By default 0.15 for networks and Box actions, whose intervals have no
+                    other ground, and 0 elsewhere.
     workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.
@@ -84,7 +92,11 @@ def evaluate(
     Ctrl-C and SIGTERM raise gvfx.Interrupted, a failing environment gvfx.EnvironmentFailed, numbers that are no longer finite
     gvfx.RunError; each carries what was learned so far as `result`.
     """
-    world = as_world(world)
+    world, rule = as_world(world), until.on(questions) if isinstance(until, Decided) else until
+    if isinstance(rule, Decision):
+        if not (where is None or (isinstance(where, str) and where == "start")):
+            raise InputError(WHERE)
+        where = "start"
     plan, listed = Plan.checked(steps, evaluate_every, snapshots, average_episodes), checked_seeds(seeds, seed)
     if whole(workers, "workers") < 1:
         raise InputError(f"workers: {workers} is too few; give at least 1.")
@@ -94,10 +106,12 @@ def evaluate(
     tracking = Tracking(track)
     listeners = Listeners(listener(progress, plan.steps, listed), tracking)
     try:
-        backend = open_backend(world, questions, behaviour, learner, plan=plan, until=until, calibrate=calibrate, where=where)
+        backend = open_backend(
+            world, questions, behaviour, learner, plan=plan, until=rule, calibrate=calibrate, where=where, audit=audit
+        )
         if backend.one_environment and workers != 1:
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
-        seeds_to_run = _Seeds(backend, listed, until, listeners, folder, questions)
+        seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions)
         try:
             with Interruption() as interruption:
                 parts = seeds_to_run.run(int(workers), interruption)
@@ -107,8 +121,8 @@ def evaluate(
                 error.result.save(save)
             raise
         result = seeds_to_run.result(parts)
-        if until is not None and not all(part.reached for part in parts):
-            warnings.warn(unreached(until, parts), stacklevel=2)
+        if rule is not None and not all(part.reached for part in parts):
+            warnings.warn(undecided(parts) if isinstance(rule, Decision) else unreached(rule, parts), stacklevel=2)
         for model in result.models[:1]:
             _warn(model)
         tracking.finish(result)
@@ -140,13 +154,13 @@ class _Seeds:
         self,
         backend: Backend,
         seeds: tuple[int, ...],
-        until: ErrorBelow | None,
+        until: ErrorBelow | Decision | None,
         listeners: Listeners,
         folder: Path | None,
         questions: Sequence[GVF],
     ) -> None:
         self.backend, self.seeds, self.until, self.listeners, self.folder = backend, seeds, until, listeners, folder
-        self.identity = _identity(backend, questions, until)
+        self.identity, self.comparable = _identity(backend, questions, until), comparable(questions)
         self.done: dict[int, Part] = {}
 
     def run(self, workers: int, interruption: Interruption) -> list[Part]:
@@ -175,7 +189,10 @@ class _Seeds:
         backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
         weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
         told = backend.described() | said | seen_in([part.model for part in parts if part.model is not None])
-        if self.until is not None:
+        told |= told_of(self.comparable)
+        if isinstance(self.until, Decision):
+            told |= {"until": repr(self.until.rule), "decided": decisions(parts)}
+        elif self.until is not None:
             told |= {"until": repr(self.until), "target": self.until.target}
         return gather(backend.names, weights, seeds, parts, told, backend.predictor(list(parts)))
 
@@ -187,7 +204,7 @@ class _Seeds:
         return self.result(parts, **{"run" if isinstance(error, Interrupted) else "failed": str(error)})
 
 
-def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | None) -> str:
+def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | Decision | None) -> str:
     """Identifies the run that a checkpoint belongs to: method, plan and questions (functions by name, not by address)."""
     asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(questions)]
     text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, until, asked))

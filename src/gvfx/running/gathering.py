@@ -59,5 +59,7 @@ def gather(
         stopped=np.array([part.stopped for part in parts]) if first.stopped else None,
         bounds=np.array([part.bound for part in parts]) if first.stopped else None,
         reached=np.array([part.reached for part in parts]) if first.stopped else None,
+        differences=np.stack([part.differences for part in parts]) if all(part.differences.size for part in parts) else None,
         starts=np.stack([part.start for part in parts]) if all(part.start.size for part in parts) else None,
+        audits=np.stack([part.audit for part in parts]) if all(part.audit.size for part in parts) else None,
     )

@@ -67,6 +67,22 @@ class SingleStepper:
         agent.fresh[0] = True
         self.seen_now = [observation]
 
+    def reset(self, agent: Any) -> None:
+        """Begin a new episode now."""
+        self._reset(agent, {})
+
+    def observe_resets(self, n: int) -> list[Any]:
+        """The first observations of n episodes that are not continued; the caller resets afterwards."""
+        out = []
+        for _ in range(n):
+            try:
+                observation, _ = self.spec.env.reset()
+            except Exception as error:
+                raise self.failed(_why_reset(error)) from error
+            self.seen(observation)
+            out.append(observation)
+        return out
+
     def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
         """Take the chosen action, read the signals and learn; returns how many episodes ended."""
         chosen = agent.action[0]

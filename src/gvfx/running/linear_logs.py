@@ -12,11 +12,13 @@ from gymnasium.spaces import Box
 from gvfx.errors import InputError
 from gvfx.evidence.transitions import Transitions
 from gvfx.learners.linear import LinearCertaintyEquivalence, left_out, unresolved
-from gvfx.learners.linear_starts import start_answers
+from gvfx.learners.linear_starts import start_answers, start_joint
 from gvfx.learners.support import Doubt
+from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader, Targets
 from gvfx.questions.where import EVERYWHERE, WhereLike
+from gvfx.running.comparing import told_of
 from gvfx.running.predictor import LinearPredictor
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.streams.linear_gym import POINTS, nearest, observations_where
@@ -66,6 +68,7 @@ def answered_from_box(
     spec = BoxSpec(None, "log", 0, log.actions, 1, Box(-np.inf, np.inf, (size,), np.float32), size)
     asked = observations_where(where, spec)[0]
     experiment |= {} if asked == EVERYWHERE else {"where": str(asked)}
+    experiment |= told_of(comparable(questions))
     start = start_answers(answers, data, targets)
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
     return Result(
@@ -81,5 +84,6 @@ def answered_from_box(
         seconds=np.zeros(1),
         experiment=experiment,
         predictor=LinearPredictor((answers,), points, spec, targets),
+        differences=start_joint(answers, data, targets).known[None],
         starts=np.column_stack([start, np.full(gvfs, np.nan)])[None],
     )

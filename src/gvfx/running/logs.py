@@ -23,10 +23,12 @@ from gvfx.evidence.outcomes import empirical, no_outcomes, widened
 from gvfx.evidence.starts import start_values
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.files import check_writable
+from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF, Stacked, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Reader, policies_only
 from gvfx.questions.where import EVERYWHERE, WhereLike
+from gvfx.running.comparing import told_of
 from gvfx.running.linear_logs import answered_from_box
 from gvfx.running.log_columns import as_columns
 from gvfx.running.result import Result, Snapshot
@@ -154,6 +156,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     experiment["collect"] = _worth_collecting(known)
     experiment |= seen_in([known])
     experiment |= {} if asked.where == EVERYWHERE else {"where": str(asked.where)}
+    experiment |= told_of(comparable(questions))
     start = start_values(known)
     if log.behaviour_prob is not None:
         ratio = pi[log.observation, log.action] / log.behaviour_prob[:, None]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.decisions import Verdict
 from gvfx.questions.gvf import calibrated_weights
 
 EMPTY = np.empty(0)
@@ -87,17 +88,30 @@ class Part:
     network: Any = None  # networks in an environment: the Q network at the end (`gvfx.running.predictor`)
     model: Empirical | None = None  # the evidence at the end, if the run kept it
     start: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 3] value at the start, standard error, truth (not stored)
+    differences: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, gvf] standard errors of differences (not stored)
+    audit: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 6] as `gvfx.evidence.audits.Audit` (not stored)
     stopped: int = 0  # steps done, with a stopping rule; 0 without
     bound: float = np.inf  # the rule's upper bound on the error at the end
     reached: bool = False  # whether it was below the target
+    verdicts: tuple[Verdict, ...] = ()  # what a rule that decides between policies found
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays to store, tables in single precision."""
         small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
         tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in ("mse_outside", "standard_errors", "policies", "expected", "actor", "critics", "start"):
-            if name == "start" or not kept[name].size:
+        for name in (
+            "mse_outside",
+            "standard_errors",
+            "policies",
+            "expected",
+            "actor",
+            "critics",
+            "start",
+            "differences",
+            "audit",
+        ):
+            if name in ("start", "differences", "audit") or not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,29 +14,20 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
+from gvfx.running.comparing import Comparison, compared, difference_errors
 from gvfx.running.predictor import ERROR_BARS, Predictor, TablePredictor
-from gvfx.running.starts import Value, start_lines, start_rows, values_at_start
-from gvfx.running.story import PLUS_MINUS, until_line
+from gvfx.running.starts import Check, Value, checks_at_start, start_lines, start_rows, values_at_start
+from gvfx.running.story import PLUS_MINUS, decided_lines, until_line
 from gvfx.tensors import pack
 from gvfx.types import Described
 
 if TYPE_CHECKING:
     import pandas
 
-SAID = (
-    "environment",
-    "behaviour",
-    "learner",
-    "chosen",
-    "inputs",
-    "kept",
-    "failed",
-    "run",
-    "where",
-)  # parts of an experiment shown in a summary
+SAID = ("environment", "behaviour", "learner", "chosen", "inputs", "kept", "failed", "run", "where")  # shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
-STOPS = ("stopped", "bounds", "reached", "starts")  # kept by some runs: what a stopping rule found, values at the start
+STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits")  # kept by some runs: what a rule found, the start
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
@@ -77,6 +69,8 @@ class Result:
     bounds: np.ndarray | None = None  # [seed] the rule's upper bound on the error at the end
     reached: np.ndarray | None = None  # [seed] bool: whether that bound was below the target
     starts: np.ndarray | None = None  # [seed, gvf, 3] value at the start, its standard error, and the truth; NaN if not known
+    differences: np.ndarray | None = None  # [seed, gvf, gvf] standard errors of differences at the start (`evidence.joint`)
+    audits: np.ndarray | None = None  # [seed, gvf, 6] what audits say about the start (`gvfx.evidence.audits.Audit`)
     predictor: Predictor = field(default_factory=TablePredictor)  # predicts at observations
 
     @property
@@ -156,9 +150,32 @@ class Result:
 
         The start is the distribution of first states: the world's own where it is known, else that of the episodes of the run,
         whose chance the interval includes.  Low and high are infinite where `intervals` would be, NaN for learners without
-        intervals; networks have a spread instead.
+        intervals; networks have a spread instead.  In a run with audits, value and interval are those of the audits.
         """
-        return values_at_start(self.names, self.starts, self.predictor, level)
+        return values_at_start(self.names, self.starts, self.predictor, level, self.audits)
+
+    def audit(self, level: float = 0.95) -> dict[str, Check]:
+        """What the run's audits say about every question's value at the start: by how much the answer is off, with an interval
+        (docs/audits.md)."""
+        return checks_at_start(self.names, self.starts, self.audits, level)
+
+    def _start_lines(self) -> list[str]:
+        return start_lines(self.value(), None if self.audits is None else self.audit())
+
+    def compare(
+        self,
+        policies: Sequence[str] | None = None,
+        signal: str | None = None,
+        *,
+        level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> Comparison:
+        """Which policy is better by its value at the start: all pairs of policies per signal, and a ranking.
+
+        policies, signal: names of policies and of one signal, or of their questions; by default all (docs/which-policy.md).
+        simultaneous:     widen the intervals so that all of them hold together with probability `level`, not each.
+        """
+        return compared(self, policies, signal, level, simultaneous)
 
     @property
     def _leads(self) -> bool:
@@ -234,7 +251,9 @@ class Result:
         lines += [self._spent(spent), f"error bars: {ERROR_BARS[self.error_bars]}"]
         if self.stopped is not None and self.bounds is not None and self.reached is not None and "target" in self.experiment:
             lines.append(until_line(float(str(self.experiment["target"])), self.stopped, self.bounds, self.reached))
-        lines += start_lines(self.value()) if self._leads else []
+        if "decided" in self.experiment and self.stopped is not None and self.reached is not None:
+            lines += decided_lines(self.experiment["decided"], self.stopped, self.reached)  # type: ignore[arg-type]
+        lines += self._start_lines() if self._leads else []
         chance = self.unseen
         known = not np.isnan(self.truth).any()
         between = self.intervals() if self.has_intervals else None
@@ -257,7 +276,7 @@ class Result:
             line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
             line += f", {missed[name]}" if name in missed else ""
             lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
-        lines += start_lines(self.value()) if self.starts is not None and not self._leads else []
+        lines += self._start_lines() if self.starts is not None and not self._leads else []
         if between is not None and self.points is None:
             lines.append(PLUS_MINUS)
         if "frontier" in self.experiment:
@@ -280,7 +299,8 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
-        arrays = {name: getattr(self, name) for name in (*CURVES, *STOPS) if getattr(self, name) is not None}
+        held = {name: getattr(self, name) for name in (*CURVES, *STOPS)} | {"differences": difference_errors(self)}
+        arrays = {name: array for name, array in held.items() if array is not None}
         for k, snapshot in enumerate(self.snapshots):
             arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
         if self.points is not None:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.evidence.audits import over_seeds, quantile
 from gvfx.running.predictor import Predictor
 from gvfx.types import Described
 
+NOT_AUDITED = "audit: this run was not audited; run it with audit=0.15."
 NOT_KEPT = "value: this run did not keep the starts of its episodes; run it with where='start'."
 
 
@@ -33,12 +35,68 @@ class Value(NamedTuple):
         return f"{self.value:.4g} ± {self.half:.2g}" if np.isfinite(self.half) else f"{self.value:.4g} (not sure yet)"
 
 
-def values_at_start(
-    names: tuple[str, ...], starts: np.ndarray | None, predictor: Predictor, level: float = 0.95
-) -> dict[str, Value]:
-    """The value of every question from starts [seed, gvf, 3]: value, standard error and truth of each seed."""
+class Check(NamedTuple):
+    """What audits say about one question's value at the start; low and high are infinite without enough rollouts."""
+
+    value: float  # by the audits, the mean over seeds
+    low: float
+    high: float
+    answer: float  # what the run answered in the end
+    rollouts: int
+    steps: int
+    cut: int  # rollouts that ended at a time limit or at the end of the run, where they rest on an answer
+
+    @property
+    def off(self) -> float:
+        """The answer minus the audited value."""
+        return self.answer - self.value
+
+    @property
+    def half(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
+
+    def __str__(self) -> str:
+        many = f"({self.rollouts:,} rollouts, {self.steps:,} steps{f', {self.cut:,} cut short' if self.cut else ''})"
+        if not np.isfinite(self.half):
+            return f"audited at the start: too few rollouts {many}"
+        return f"audited at the start: off by {self.off:.2g} ± {self.half:.2g} {many}"
+
+
+def checks_at_start(
+    names: tuple[str, ...], starts: np.ndarray | None, audits: np.ndarray | None, level: float = 0.95
+) -> dict[str, Check]:
+    """What audits [seed, gvf, 6] say of every question; starts as in `values_at_start`."""
+    check_level(level)
+    if audits is None or starts is None:
+        raise InputError(NOT_AUDITED)
+    out = {}
+    for name, answer, row in zip(names, starts[:, :, 0].mean(axis=0), over_seeds(audits), strict=True):
+        value, error, freedom, *counts = row.tolist()
+        half = float(quantile(np.array(freedom), level)) * error if np.isfinite(error) else np.inf
+        low, high = (value - half, value + half) if np.isfinite(half) else (-np.inf, np.inf)
+        out[name] = Check(value, low, high, float(answer), *map(int, counts))
+    return out
+
+
+def check_level(level: float) -> None:
+    """Refuse a level of intervals that is not a probability."""
     if not 0 < level < 1:
         raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+
+
+def values_at_start(
+    names: tuple[str, ...],
+    starts: np.ndarray | None,
+    predictor: Predictor,
+    level: float = 0.95,
+    audits: np.ndarray | None = None,
+) -> dict[str, Value]:
+    """The value of every question from starts [seed, gvf, 3]: value, standard error and truth of each seed.
+
+    audits [seed, gvf, 6]: where there are some, value and interval are theirs.
+    """
+    check_level(level)
     if starts is None:
         raise InputError(NOT_KEPT)
     value, _, truth = np.moveaxis(starts.mean(axis=0), 1, 0)
@@ -48,7 +106,14 @@ def values_at_start(
         error, spread = spread, np.sqrt((starts[:, :, 1] ** 2).mean(axis=0))
     half = predictor.quantile((1 - level) / 2) * error
     columns = zip(value, value - half, value + half, truth, spread, strict=True)
-    return {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}
+    out = {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}
+    if audits is not None:
+        for name, check in checks_at_start(names, starts, audits, level).items():
+            if np.isfinite(check.half):
+                out[name] = out[name]._replace(value=check.value, low=check.low, high=check.high)
+            elif np.isnan(out[name].low):  # no other ground
+                out[name] = out[name]._replace(low=-np.inf, high=np.inf)
+    return out
 
 
 def start_rows(values: dict[str, Value]) -> list[Described]:
@@ -69,8 +134,9 @@ def start_rows(values: dict[str, Value]) -> list[Described]:
     ]
 
 
-def start_lines(values: dict[str, Value]) -> list[str]:
-    """Lines of a summary about the start, one per question."""
+def start_lines(values: dict[str, Value], checks: dict[str, Check] | None = None) -> list[str]:
+    """Lines of a summary about the start, one per question, with what audits found."""
     width = max(map(len, values))
     truths = {name: "" if np.isnan(v.truth) else f", truth {v.truth:.4g}" for name, v in values.items()}
-    return [f"{name:<{width}}  value at the start {v}{truths[name]}" for name, v in values.items()]
+    found = {name: "" if checks is None else f", {checks[name]}" for name in values}
+    return [f"{name:<{width}}  value at the start {v}{truths[name]}{found[name]}" for name, v in values.items()]

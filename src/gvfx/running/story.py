@@ -80,6 +80,33 @@ def until_line(target: float, stopped: np.ndarray, bounds: np.ndarray, reached: 
     return f"until: met in {of} {when}: the error is below {bound:.3g} (target {target:g}), with the rule's confidence"
 
 
+def decisions(parts: Sequence[Part]) -> list[list[str]]:
+    """What a rule that decides between policies found, one sentence per signal, of each run."""
+    return [[str(verdict) for verdict in part.verdicts] for part in parts]
+
+
+def decided_lines(said: Sequence[Sequence[str]], stopped: np.ndarray, reached: np.ndarray) -> list[str]:
+    """Lines of a summary about a rule that decides: the sentences of `decisions`, and in how many runs they were found."""
+    lines = [f"until: decided in {int(reached.sum())} of {len(reached)} runs" if len(reached) > 1 else ""]
+    for sentence in dict.fromkeys(sentence for each in said for sentence in each):
+        steps = [int(n) for n, each in zip(stopped, said, strict=True) if sentence in each]
+        of = f"{len(steps)} runs, {int(np.median(steps)):,} steps in the median" if len(reached) > 1 else f"{steps[0]:,} steps"
+        lines.append(f"until: {sentence} ({of})")
+    return [line for line in lines if line]
+
+
+def undecided(parts: Sequence[Part]) -> str:
+    """The warning for runs whose steps ended before a decision."""
+    late = [part for part in parts if not part.reached]
+    worst = max(late, key=lambda part: part.bound)
+    reason = f"{worst.bound:.3g} is missing" if np.isfinite(worst.bound) else why_unbounded(worst)
+    open_ = next((str(verdict) for verdict in worst.verdicts if verdict.open), "")
+    return (
+        f"until: {len(late)} of {len(parts)} runs ended before a decision ({open_}: {reason}); give more steps, or a margin "
+        "below which a difference does not matter."
+    )
+
+
 def why_unbounded(part: Part) -> str:
     """Why a run's error has no finite bound."""
     data = part.model

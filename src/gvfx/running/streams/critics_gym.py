@@ -25,6 +25,7 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
 from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
+from gvfx.running.frozen import FrozenCritics, drawn_actions, layers, recent
 from gvfx.running.gym_stepper import Lanes
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import TwinQNetworks
@@ -51,8 +52,9 @@ class CriticsGym(GymNetworks):
         learner: TwinCritics,
         plan: Plan,
         where: Where = EVERYWHERE,
+        audit: float = 0.0,
     ) -> None:
-        super().__init__(spec, questions, behaviour, learner, plan, where)
+        super().__init__(spec, questions, behaviour, learner, plan, where, audit)
         self.targets = Gaussians(questions, spec)
         gvfs = len(self.names)
         asked = Question(jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist()))
@@ -129,14 +131,7 @@ class SteppedCritics(SteppedNetworks):
         actor = actor._replace(adam=nothing, adam_alpha=nothing) if actor is not None else None
         self.eyes = CriticLearning(lean._replace(updates=nothing, seen=nothing), actor)
 
-    def advance(self, to: int) -> None:
-        step, lanes, learn = self.stepper.step, self.lanes, self.learn
-        while self.t < to:
-            self.act()
-            self.done += step(lanes, learn)
-
     def act(self) -> None:
-        """Choose an action in every lane."""
         at, run = self.lanes, self.run
         if self.middles is None or at.fresh.any():
             self.middles = self.at(self.stepper.seen_now)
@@ -161,7 +156,6 @@ class SteppedCritics(SteppedNetworks):
         return (self.run.weights * self.scales.unit**2).astype(np.float32)
 
     def learn(self, at: Lanes) -> None:
-        """Keep every lane's transition; learn once there are enough."""
         lanes = len(at.state)
         self.middles = self.at(self.stepper.seen_next)
         discounts = at.gamma * at.alive[:, None]
@@ -178,6 +172,41 @@ class SteppedCritics(SteppedNetworks):
         self.pending += len(rows)
         while self.pending >= self.together:
             self.absorb()
+
+    # --- audits ------------------------------------------------------------------------------------------------------
+
+    def take(self, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        assert self.middles is not None
+        at, targets = self.lanes, self.run.targets
+        at.action[0] = drawn_actions(self.middles[0, policy], targets.spreads[policy], rng, at.action[0].shape)
+        self.followed[0] = targets.member.tolist().index(policy)
+        return (at.state[0].copy(), self.middles[0].copy()), at.action[0].copy()
+
+    def arrived(self) -> Any:
+        assert self.middles is not None
+        return self.lanes.following[0].copy(), self.middles[0].copy()
+
+    def at_starts(self, observations: list[Any]) -> list[Any]:
+        return list(zip(map(self.run.spec.seen, observations), self.at(observations), strict=True))
+
+    def freeze(self) -> FrozenCritics:
+        run, network, rows, scales = self.run, self.network(), recent(self.stored()), self.scales
+        c, gvfs, depth, empty = run.columns, len(run.names), len(network.weights) // 2, np.empty((0, 0))
+        twins = [layers(network.weights[k : k + depth], network.biases[k : k + depth], empty) for k in (0, depth)]
+        within, combine = network.within, np.min if network.least else np.mean
+
+        def scaled_values(x: np.ndarray, actions: np.ndarray) -> np.ndarray:
+            q = combine([twin(np.concatenate([x, actions], axis=-1)) for twin in twins], axis=0) * scales.unit
+            return q if within is None else within.clipped(q)
+
+        frozen = FrozenCritics(lambda seen, actions: scaled_values(scales.scaled(seen), actions), run.targets.spreads, gvfs)
+        middles = rows[:, c.notes].reshape(len(rows), -1, run.spec.actions)[:, run.targets.member].clip(-1, 1)
+        following = np.stack([scaled_values(rows[:, c.following], middles[:, i])[:, i] for i in range(gvfs)], axis=1)
+        taken = scaled_values(rows[:, c.observation], rows[:, c.action])
+        frozen.errors(rows[:, c.cumulants] * scales.unit + rows[:, c.discounts] * following - taken)
+        return frozen
+
+    # --- learning ----------------------------------------------------------------------------------------------------
 
     def absorb_rows(self, rows: np.ndarray) -> None:
         run = self.run

@@ -17,13 +17,15 @@ from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged
+from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.limits import Range
 from gvfx.learners.networks import replay as memory
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START, Where
+from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import flatten, generator_state, prefixed, set_generator, unflatten, unprefixed
-from gvfx.running.drive import Backend, Stream
+from gvfx.running.drive import Backend
 from gvfx.running.gym_stepper import NEW_EPISODE, Lanes, stepper
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
@@ -56,9 +58,10 @@ class GymNetworks(Backend):
         learner: Any,
         plan: Plan,
         where: Where = EVERYWHERE,
+        audit: float = 0.0,
     ) -> None:
         start_jax()
-        self.where = where
+        self.where, self.audit = where, audit
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
         reader = Reader(questions)
         self.names = reader.names
@@ -82,7 +85,7 @@ class GymNetworks(Backend):
         return network_predictor([part.network for part in parts], self.points, self.spec, self.targets)
 
 
-class SteppedNetworks(Stream):
+class SteppedNetworks(AuditedStream):
     """One seed: the environment's lanes, the networks, the replay buffer and the rows not yet stored in it."""
 
     run: GymNetworks
@@ -106,6 +109,9 @@ class SteppedNetworks(Stream):
         self.extremes = np.stack([np.full(gvfs, np.inf), np.full(gvfs, -np.inf), np.zeros(gvfs)])  # of the rows learned from
         self.losses: Any = None
         self.begun: deque[np.ndarray] = deque(maxlen=STARTS)  # [o] observations in which episodes began
+        if run.audit:
+            after = run.learner.learning_starts
+            self.audits = Audits(run.audit, run.plan.steps, run.targets.member, self.reader.discounts, seed, after)
 
     def start(self) -> None:
         self.over[:] = self.t > 0  # continued from a checkpoint: the episodes before it are over
@@ -115,6 +121,40 @@ class SteppedNetworks(Stream):
         """Keep the observations in which episodes begin now."""
         self.begun.extend(self.lanes.state[self.lanes.fresh])
         self.lanes.fresh[:] = False
+
+    # --- stepping ----------------------------------------------------------------------------------------------------
+
+    def advance(self, to: int) -> None:
+        if self.audits is None:
+            self.forward(to)
+        else:
+            self.audits.advance(self, to)
+
+    def forward(self, to: int) -> None:
+        step, lanes, learn = self.stepper.step, self.lanes, self.learn
+        audits = self.audits if self.audits is not None and self.audits.policy is not None else None
+        while self.t < to:
+            self.act()
+            if audits is not None:
+                audits.follow(self)
+            self.done += step(lanes, learn)
+
+    @abstractmethod
+    def act(self) -> None:
+        """Choose an action in every lane."""
+
+    @abstractmethod
+    def learn(self, at: Lanes) -> None:
+        """Keep every lane's transition; learn once there are enough."""
+
+    @property
+    def written(self) -> Lanes:
+        return self.lanes
+
+    def break_off(self) -> None:
+        self.over[:] = True
+
+    # --- learning ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def absorb_rows(self, rows: np.ndarray) -> None:
@@ -197,12 +237,15 @@ class SteppedNetworks(Stream):
     def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         """Values, variances, behaviour and standard errors at the points."""
 
+    def stored(self) -> np.ndarray:
+        """The transitions in the replay buffer, in the networks' units."""
+        return np.array(self.replay.rows[: min(int(self.replay.written), len(self.replay.rows))])
+
     def kept(self) -> np.ndarray:
         """The transitions in the replay buffer and those not yet stored, with unscaled observations."""
         if not self.learns:
             return np.concatenate(self.early)
-        stored = min(int(self.replay.written), len(self.replay.rows))
-        rows = np.array(self.replay.rows[:stored])
+        rows = self.stored()
         part = self.run.columns.observation
         rows[:, part] = rows[:, part] * self.scales.spread + self.scales.centre
         return np.concatenate([rows, self.rows[: self.pending]])
@@ -235,7 +278,7 @@ class SteppedNetworks(Stream):
 
     def outcome(self, k: int) -> dict[str, Any]:
         network = self.network()
-        return {"network": network, "start": self.start_answers(network)}
+        return {"network": network, "start": self.start_answers(network), **self.audit_outcome()}
 
     def start_answers(self, network: QNetwork | TwinQNetworks) -> np.ndarray:
         """The value at the start, the root mean square of the heads' spreads over starts, and NaN for the truth, [gvf, 3]."""
@@ -244,6 +287,13 @@ class SteppedNetworks(Stream):
         values, errors = network.values(points, self.run.targets(batch))
         spread = np.sqrt((errors**2).mean(axis=1)) if errors.size else np.full(len(values), np.nan)
         return np.stack([values.mean(axis=1), spread, np.full(len(values), np.nan)], axis=1)
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """As `ErrorBelow.bound`, from the audits of the value at the start."""
+        assert self.audits is not None
+        found = self.audits.found(self)
+        value, error = found.value[:, None], found.error[:, None]
+        return until.from_errors(value, error, self.run.weights, float(found.freedom.min()), looks)
 
     def resumed(self) -> str:
         return NEW_EPISODE
@@ -263,6 +313,7 @@ class SteppedNetworks(Stream):
         arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
         arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes, "begun": np.array(self.begun)}
         arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)
+        arrays |= self.audit_state()
         return arrays if run.points is None else arrays | {"points": run.points}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -275,6 +326,7 @@ class SteppedNetworks(Stream):
         self.scales = Scales(arrays["centre"].copy(), arrays["spread"].copy(), arrays["unit"].copy())
         self.rows[: self.pending], self.extremes = arrays["rows"], arrays["extremes"].copy()
         self.begun.extend(arrays.get("begun", ()))
+        self.restore_audits(arrays)
         self.early = [arrays["early"].copy()] if len(arrays["early"]) else []
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())

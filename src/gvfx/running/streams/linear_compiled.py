@@ -10,9 +10,11 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
+from gvfx.evidence.joint import Joint
 from gvfx.kernel import BehaviourRule, Sizes, whole
 from gvfx.learners.half_samples import FREEDOM, Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence
+from gvfx.learners.linear_starts import joint_of_means
 from gvfx.questions.gvf import GVF, calibrated_weights
 from gvfx.questions.where import EVERYWHERE, START, WhereLike
 from gvfx.rng import CUMULANTS, ENVIRONMENT, normal, uniform
@@ -207,10 +209,13 @@ class CompiledLinear(LinearStream):
     def start_answers(self, found: Answers) -> np.ndarray:
         return np.stack(found.mean(*self.bounded_at()), axis=1)  # episodes start anywhere outside the discs
 
+    def start_joint(self, found: Answers) -> Joint:
+        return joint_of_means(self.start_answers(found), found.differences(*self.bounded_at()))
+
     def outcome(self, k: int) -> dict[str, Any]:
-        truth = self.run.truth
-        start = self.start_answers(self.answers(True, True)[0])
-        return {"truth": truth.values, "start": np.column_stack([start, truth.values[:, truth.outside].mean(axis=1)])}
+        truth, found = self.run.truth, self.answers(True, True)[0]
+        start = np.column_stack([self.start_answers(found), truth.values[:, truth.outside].mean(axis=1)])
+        return {"truth": truth.values, "start": start, "differences": self.start_joint(found).known if found.halves else EMPTY}
 
     def state(self) -> dict[str, np.ndarray]:
         return super().state() | {"age": self.grid.age}

@@ -10,15 +10,18 @@ from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
+from gvfx.evidence.joint import Joint
 from gvfx.features.scaling import Scaling
 from gvfx.learners.half_samples import Answers
 from gvfx.learners.linear import LinearCertaintyEquivalence
-from gvfx.learners.linear_starts import start_answers
+from gvfx.learners.linear_starts import start_answers, start_joint
 from gvfx.questions.gvf import GVF
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Reader, Targets
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
+from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import generator_state, set_generator
+from gvfx.running.frozen import MOST, FrozenActions, drawn_action
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import LinearPredictor
@@ -48,8 +51,9 @@ class LinearGym(LinearRuns):
         plan: Plan,
         calibrate: bool = False,
         where: WhereLike = None,
+        audit: float = 0.0,
     ) -> None:
-        self.spec, self.questions = spec, questions
+        self.spec, self.questions, self.audit = spec, questions, audit
         asked, self.asked_at = observations_where(where, spec)
         Reader(questions)  # refuses signals that cannot be read here
         self.targets = Targets(questions, spec.actions)
@@ -87,7 +91,7 @@ class LinearGym(LinearRuns):
         self.points, self.points_pi = points, self.at(points)
 
 
-class SteppedLinear(LinearStream):
+class SteppedLinear(LinearStream, AuditedStream):
     """One seed."""
 
     run: LinearGym
@@ -123,6 +127,8 @@ class SteppedLinear(LinearStream):
         self.act, self.keep = (bound(function, self.agent) for function in run.compiled[:2])
         self.done = 0  # episodes
         self._expected: tuple[int, np.ndarray] | None = None
+        if run.audit:
+            self.audits = Audits(run.audit, run.plan.steps, run.targets.member, self.reader.discounts, seed)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
@@ -130,6 +136,12 @@ class SteppedLinear(LinearStream):
         self.stepper.begin(self.agent, self.seed, self.t)
 
     def advance(self, to: int) -> None:
+        if self.audits is None:
+            self.forward(to)
+        else:
+            self.audits.advance(self, to)
+
+    def forward(self, to: int) -> None:
         lanes = len(self.agent.action)
         while self.t < to:
             self.make_room(lanes)
@@ -140,11 +152,14 @@ class SteppedLinear(LinearStream):
     def _step(self, agent: LinearAgent, to: int) -> None:
         """Step until `to`, or at least once; there is room for the transitions."""
         act, step, moving = self.act, self.stepper.step, self.run.constant is None
+        audits = self.audits if self.audits is not None and self.audits.policy is not None else None
         try:
             while True:
                 if moving and np.count_nonzero(agent.fresh):
                     agent.policies[:] = self.run.policies(self.stepper.seen_now)
                 act(agent)
+                if audits is not None:
+                    audits.follow(self)
                 self.done += step(agent, self.learn)
                 if moving:
                     agent.policies[:] = agent.policies_next
@@ -157,6 +172,32 @@ class SteppedLinear(LinearStream):
         if self.run.constant is None:
             agent.policies_next[:] = self.run.policies(self.stepper.seen_next)
         self.keep(agent)
+
+    # --- audits ------------------------------------------------------------------------------------------------------
+
+    @property
+    def written(self) -> LinearAgent:
+        return self.agent
+
+    def take(self, policy: int, rng: np.random.Generator) -> tuple[Any, int]:
+        agent, action = self.agent, drawn_action(self.agent.policies[0, :, policy], rng)
+        agent.action[0] = action
+        return (agent.state[0].copy(), agent.policies[0].copy()), action
+
+    def arrived(self) -> Any:
+        return self.agent.following[0].copy(), self.agent.policies_next[0].copy()
+
+    def at_starts(self, observations: list[Any]) -> list[Any]:
+        return list(zip(map(self.run.spec.seen, observations), self.run.policies(observations), strict=True))
+
+    def break_off(self) -> None:
+        self.run.compiled[3](self.agent)
+
+    def freeze(self) -> FrozenActions:
+        fit, data = self.answers(False, False)[0].fit, self.data
+        frozen = FrozenActions(fit.action_values, len(self.run.names))
+        frozen.errors(fit.errors(data.part(slice(None, None, -(-len(data) // MOST)))))
+        return frozen
 
     # --- measuring ---------------------------------------------------------------------------------------------------
 
@@ -173,6 +214,9 @@ class SteppedLinear(LinearStream):
 
     def start_answers(self, found: Answers) -> np.ndarray:
         return start_answers(found, self.data, self.policies_at)
+
+    def start_joint(self, found: Answers) -> Joint:
+        return start_joint(found, self.data, self.policies_at)
 
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         seen = self.data.observation
@@ -214,7 +258,7 @@ class SteppedLinear(LinearStream):
         return _expected(found.values(*self.bounded_at())[1], gvfs)
 
     def outcome(self, k: int) -> dict[str, Any]:
-        out = super().outcome(k)
+        out = super().outcome(k) | self.audit_outcome()
         start = self.start_answers(out["network"])
         out["start"] = np.column_stack([start, np.full(len(start), np.nan)])
         earlier: dict[str, str] = self.run.said.get("not_resolved", {})  # of other seeds
@@ -230,12 +274,13 @@ class SteppedLinear(LinearStream):
     def state(self) -> dict[str, np.ndarray]:
         own = {"noise": generator_state(self.reader.noise), "episodes": np.array([self.done, self.stepper.episode])}
         own |= {} if self.run.points is None else {"points": self.run.points}
-        return super().state() | own
+        return super().state() | own | self.audit_state()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         super().restore(arrays)
         set_generator(self.reader.noise, arrays["noise"])
         self.done, self.stepper.episode = (int(n) for n in arrays["episodes"])
+        self.restore_audits(arrays)
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())
 

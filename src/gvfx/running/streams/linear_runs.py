@@ -12,6 +12,7 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import rescale
 from gvfx.evidence.cell_model import CellModel, cell_model
+from gvfx.evidence.joint import Groups, Joint
 from gvfx.evidence.outcomes import widened
 from gvfx.evidence.transitions import Transitions
 from gvfx.evidence.uncertainty import ErrorBelow
@@ -29,6 +30,7 @@ from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import fill, tables
 from gvfx.running.drive import Backend, Stream
 from gvfx.running.plan import Plan
+from gvfx.running.record import EMPTY
 from gvfx.running.streams.linear_agent import FIRST, Kept, LinearAgent, make_lanes, no_transitions, transitions, with_room
 from gvfx.worlds.spec import skeleton_mdp
 
@@ -92,7 +94,7 @@ class LinearStream(Stream):
     def open(self, run: LinearRuns, seed: int, policies: int, constant: np.ndarray | None) -> Kept:
         """Prepare all but the agent, which the world completes; constant [action, policy]: policies without observations."""
         self.run, self.seeds, self.seed = run, (seed,), seed
-        self.stops = run.replans | run.looks
+        self.stops, self.plans, self.weights = run.replans | run.looks, run.replans, run.asked.weights
         self.choice: Choice | None = None
         self._answers: tuple[int, bool, Answers, Choice] | None = None
         self._known: tuple[int, CellModel] | None = None
@@ -137,7 +139,7 @@ class LinearStream(Stream):
 
     def _model(self, cells: Cells, errors: np.ndarray | None, share: float) -> CellModel:
         run = self.run
-        asked = run.asked._replace(where=run.where)
+        asked = run.asked._replace(where=run.where, weights=self.weights)
         if run.where.kind == "observations":
             asked = asked._replace(where=counted(cells(run.asked_at)))
         return cell_model(self.data, cells, asked, run.rows, run.horizon, run.varying, errors, share)
@@ -193,6 +195,16 @@ class LinearStream(Stream):
     def start_answers(self, found: Answers) -> np.ndarray:
         """The value at the start and its standard error, [gvf, 2]."""
 
+    @abstractmethod
+    def start_joint(self, found: Answers) -> Joint:
+        """The values at the start with the errors of their differences."""
+
+    def joint(self, groups: Groups) -> Joint:
+        return self.start_joint(self.answers(False, True)[0])
+
+    def weigh(self, weights: np.ndarray) -> None:
+        self.weights, self._known = weights, None
+
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         """As `ErrorBelow.bound`, from the half-samples at the points, or of the value at the start."""
         if self.run.where == START:
@@ -219,7 +231,7 @@ class LinearStream(Stream):
         found, choice = self.answers(True, True)
         self.notes: dict[str, Any] = {"not_resolved": unresolved(self.data, choice, self.run.names)}
         self.notes["inputs"] = left_out(choice, self.run.size)
-        return {"network": found}
+        return {"network": found, "differences": self.start_joint(found).known if found.halves else EMPTY}
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

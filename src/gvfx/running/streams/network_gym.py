@@ -28,6 +28,7 @@ from gvfx.questions.reader import Targets
 from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import prefixed, unprefixed
+from gvfx.running.frozen import FrozenActions, drawn_action, layers, recent
 from gvfx.running.gym_stepper import Lanes
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import QNetwork
@@ -100,8 +101,9 @@ class NetworkGym(GymNetworks):
         plan: Plan,
         calibrate: bool = False,
         where: Where = EVERYWHERE,
+        audit: float = 0.0,
     ) -> None:
-        super().__init__(spec, questions, behaviour, learner, plan, where)
+        super().__init__(spec, questions, behaviour, learner, plan, where, audit)
         self.calibrated = calibrate
         self.targets = Targets(questions, spec.actions)
         rule = behaviour.network_rule()
@@ -176,14 +178,7 @@ class SteppedNetwork(SteppedNetworks):
     def renew(self) -> None:
         self.decider.learned(self.learning, self.scales)
 
-    def advance(self, to: int) -> None:
-        step, lanes, learn = self.stepper.step, self.lanes, self.learn
-        while self.t < to:
-            self.act()
-            self.done += step(lanes, learn)
-
     def act(self) -> None:
-        """Choose an action in every lane."""
         at = self.lanes
         if self.pi is None or np.count_nonzero(at.fresh):
             self.pi = self.run.policies(self.stepper.seen_now)
@@ -192,7 +187,6 @@ class SteppedNetwork(SteppedNetworks):
         self.over[:] = False
 
     def learn(self, at: Lanes) -> None:
-        """Keep every lane's transition; learn once there are enough."""
         self.pi = self.run.policies(self.stepper.seen_next)
         seen, signals = (at.state, at.action, at.following), (at.c, at.gamma, at.alive)
         made = keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over)
@@ -203,6 +197,40 @@ class SteppedNetwork(SteppedNetworks):
         self.pending += made
         while self.pending >= self.together:
             self.absorb()
+
+    # --- audits ------------------------------------------------------------------------------------------------------
+
+    def take(self, policy: int, rng: np.random.Generator) -> tuple[Any, int]:
+        assert self.pi is not None
+        action = drawn_action(self.pi[0, :, policy], rng)
+        self.lanes.action[0] = action
+        return (self.lanes.state[0].copy(), self.pi[0].copy()), action
+
+    def arrived(self) -> Any:
+        assert self.pi is not None
+        return self.lanes.following[0].copy(), self.pi[0].copy()
+
+    def at_starts(self, observations: list[Any]) -> list[Any]:
+        return list(zip(map(self.run.spec.seen, observations), self.run.policies(observations), strict=True))
+
+    def freeze(self) -> FrozenActions:
+        run, network, rows = self.run, self.network(), recent(self.stored())
+        c, unit, gvfs = run.columns, self.scales.unit, len(run.names)
+        values = layers(network.weights, network.biases, network.frequencies)
+        within, scales, actions = network.within, self.scales, run.spec.actions
+
+        def scaled_values(x: np.ndarray) -> np.ndarray:
+            q = values(x).reshape(len(x), actions, -1, gvfs)[:, :, 0] * unit
+            return q if within is None else within.clipped(q)
+
+        frozen = FrozenActions(lambda observations: scaled_values(scales.scaled(observations)), gvfs)
+        pi = rows[:, c.pi].reshape(len(rows), actions, -1)[:, :, run.targets.member]
+        following = np.einsum("nai,nai->ni", scaled_values(rows[:, c.following]), pi)
+        taken = scaled_values(rows[:, c.observation])[np.arange(len(rows)), rows[:, c.action][:, 0].astype(int)]
+        frozen.errors(rows[:, c.cumulants] * unit + rows[:, c.discounts] * following - taken)
+        return frozen
+
+    # --- learning ----------------------------------------------------------------------------------------------------
 
     def scaled(self, rows: np.ndarray) -> np.ndarray:
         """Scaled rows, with the weight of each row for the bootstrapped heads."""

@@ -77,7 +77,7 @@ class CompiledTable(Stream):
 
     def __init__(self, run: TableCompiled, seed: int) -> None:
         self.run, self.seeds = run, (seed,)
-        self.stops = run.replans | run.refreshes | run.improvement.times
+        self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
         self.asked = run.improvement.begin(run.asked)
         self.moving = run.dynamics._replace(pi=self.asked.pi)
         evidence = no_evidence(run.world, run.asked, run.counted, run.learner.forgetting_rates)
@@ -107,6 +107,9 @@ class CompiledTable(Stream):
         """The evidence so far, with the policies that it implies if some are found during the run."""
         known = Empirical(self.run.world, self.asked, self.at.evidence)
         return self.run.improvement(stop, known, self.acting, self.learning, self.at.visits)
+
+    def weigh(self, weights: np.ndarray) -> None:
+        self.asked, self._known = self.asked._replace(weights=weights), None
 
     def pause(self, stop: int) -> None:
         self._known = known = self._improved(stop)

@@ -26,12 +26,14 @@ from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.questions.gvf import GVF, Stacked, stack
-from gvfx.questions.reader import Reader, policies_only
+from gvfx.questions.reader import Reader, Targets, policies_only
 from gvfx.questions.where import EVERYWHERE, START, Where
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
+from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
-from gvfx.running.drive import Backend, Stream
+from gvfx.running.drive import Backend
 from gvfx.running.finite import FiniteTables
+from gvfx.running.frozen import FrozenTable, drawn_action, frozen_table
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.improving import Improvement
 from gvfx.running.plan import Plan
@@ -160,9 +162,10 @@ class TableGym(Backend):
         plan: Plan,
         calibrate: bool = False,
         where: Where = EVERYWHERE,
+        audit: float = 0.0,
     ) -> None:
         self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
-        self.calibrated, self.where = calibrate, where
+        self.calibrated, self.where, self.audit = calibrate, where, audit
         if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
             raise InputError("learner: EpisodicExpectedSarsa handles one episode at a time; give a plain environment.")
         if spec.lanes > 1 and isinstance(behaviour, BehaviourPolicySearch):
@@ -175,13 +178,14 @@ class TableGym(Backend):
         self.pairs = skeleton.states * skeleton.actions
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
-        self.counted = learner.needs_evidence or bool(self.replans) or where == START
+        self.counted = learner.needs_evidence or bool(self.replans) or where == START or audit > 0
         self.asked: Stacked = stack(policies_only(questions, spec), skeleton, "calibrated" if calibrate else None, where)
         self.tables = skeleton  # the sizes of the learner's tables
         if self.counted:  # an extra row for termination
             self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
         self.certain = learner.needs_evidence and not learner.forgetting_rates and skeleton.states < DENSE_BELOW
+        self.targets = Targets(questions, skeleton.actions, skeleton.states, spec.first_state) if audit else None
         self.names, self.weights = self.asked.names, self.asked.weights
         self.sizes = Sizes(len(self.names), skeleton.actions)
         self.rule = behaviour.rule(self.sizes)
@@ -198,12 +202,12 @@ class TableGym(Backend):
         return TablePredictor(self.spec.first_state)
 
 
-class SteppedTable(Stream):
+class SteppedTable(AuditedStream):
     """One seed: the agent's arrays, and the environment that it acts in."""
 
     def __init__(self, run: TableGym, seed: int) -> None:
         self.run, self.seeds = run, (seed,)
-        self.stops = run.replans | run.refreshes | run.improvement.times
+        self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
         skeleton, lanes, gvfs = run.spec.skeleton, run.spec.lanes, len(run.names)
         self.reader = Reader(run.questions, run.spec, seed)
         c, gamma = self.reader.begin(lanes)
@@ -232,9 +236,11 @@ class SteppedTable(Stream):
         )
         self.stepper = stepper(run.spec, self.reader)
         self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
-        self.ended = 0  # episodes
+        self.ended, self.weights = 0, run.asked.weights  # episodes, and the questions' weights in plans
         self._known: Empirical | None = None
         self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
+        if run.targets is not None:
+            self.audits = Audits(run.audit, run.plan.steps, run.targets.member, self.reader.discounts, seed)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
@@ -242,17 +248,58 @@ class SteppedTable(Stream):
         self.stepper.begin(self.agent, self.seeds[0], self.t)
 
     def advance(self, to: int) -> None:
+        if self.audits is None:
+            self.forward(to)
+        else:
+            self.audits.advance(self, to)
+
+    def forward(self, to: int) -> None:
         agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
+        audits = self.audits if self.audits is not None and self.audits.policy is not None else None
         full = len(agent.outcomes.pair) - len(agent.state) or -1  # the number of outcomes above which the arrays must grow
         try:
             while agent.t[0] < to:
                 act(agent)
+                if audits is not None:
+                    audits.follow(self)
                 self.ended += step(agent, learn)
                 if agent.outcomes.used[0] > full >= 0:
                     self.agent = agent = agent._replace(outcomes=grown(agent.outcomes))
                     full = len(agent.outcomes.pair) - len(agent.state)
         finally:
             self.t, self._known = int(agent.t[0]), None
+
+    # --- audits ------------------------------------------------------------------------------------------------------
+
+    @property
+    def written(self) -> TableAgent:
+        return self.agent
+
+    def take(self, policy: int, rng: np.random.Generator) -> tuple[int, int]:
+        agent, state = self.agent, int(self.agent.state[0])
+        agent.mu[0] = self.policies[policy][state]
+        agent.action[0] = drawn_action(agent.mu[0], rng)
+        return state, int(agent.action[0])
+
+    def arrived(self) -> int:
+        return int(self.agent.following[0])
+
+    def at_starts(self, observations: list[Any]) -> list[int]:
+        return [self.run.spec.seen(observation) for observation in observations]
+
+    def break_off(self) -> None:
+        self.run.compiled[2](self.agent)
+
+    @property
+    def policies(self) -> list[np.ndarray]:
+        """Every distinct target policy, [state, action]."""
+        assert self.run.targets is not None and self.run.targets.tables is not None
+        return self.run.targets.tables
+
+    def freeze(self) -> FrozenTable:
+        return frozen_table(self.known, self.run.learner.values(self.agent.learner, self.known), self.policies)
+
+    # --- what is known -----------------------------------------------------------------------------------------------
 
     @property
     def known(self) -> Empirical:
@@ -263,12 +310,15 @@ class SteppedTable(Stream):
     def _improved(self, stop: int) -> Empirical:
         """The evidence so far (empty if none is kept), with the policies that it implies."""
         run, agent = self.run, self.agent
-        asked = run.asked._replace(pi=agent.pi)
+        asked = run.asked._replace(pi=agent.pi, weights=self.weights)
         if run.counted:
             known = empirical(agent.outcomes, run.spec.skeleton, asked, run.varying)
         else:
             known = Empirical(run.tables, asked, no_evidence(run.tables, asked, kept=False))
         return run.improvement(stop, known, agent.behaviour, agent.learner, agent.visits)
+
+    def weigh(self, weights: np.ndarray) -> None:
+        self.weights, self._known = weights, None
 
     def pause(self, stop: int) -> None:
         self._known = known = self._improved(stop)
@@ -321,7 +371,7 @@ class SteppedTable(Stream):
 
     def state(self) -> dict[str, np.ndarray]:
         own = {"noise": generator_state(self.reader.noise), "episodes": np.array([self.ended, self.stepper.episode])}
-        return dict(tables(self.agent)) | own
+        return dict(tables(self.agent)) | own | self.audit_state()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         while len(self.agent.outcomes.pair) < len(arrays["outcomes.pair"]):
@@ -329,11 +379,12 @@ class SteppedTable(Stream):
         fill(self.agent, arrays)
         set_generator(self.reader.noise, arrays["noise"])
         self.ended, self.stepper.episode = (int(n) for n in arrays["episodes"])
+        self.restore_audits(arrays)
         self.t, self._known = int(self.agent.t[0]), None
 
     def outcome(self, k: int) -> dict[str, Any]:
         run, known = self.run, self.known
-        out: dict[str, Any] = {"model": known if run.learner.needs_evidence else None}
+        out: dict[str, Any] = {"model": known if run.learner.needs_evidence else None, **self.audit_outcome()}
         if run.counted and known.evidence.starts.any():
             start = start_values(known, None if run.learner.needs_evidence else run.learner.values(self.agent.learner, known))
             out["start"] = np.column_stack([start, np.full(len(start), np.nan)])

@@ -1,0 +1,246 @@
+r"""Which policy is better: differences of values at the start per signal, and a ranking with the probability of each rank.
+
+Over several seeds values and variances are those of the mean.  Ranks are counted in draws from the joint distribution of the
+values, which has the variances of the values and of all their differences: $2\,Cov(i,j) = Var_i + Var_j - Var(i-j)$.  With
+`simultaneous`, intervals are as wide as the largest standardised difference of a signal in those draws (Tukey's idea, for unequal
+variances), and signals share the probability of an error equally (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy
+
+from gvfx.errors import InputError
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.joint import joint_of, quantile
+from gvfx.evidence.uncertainty import refusal
+from gvfx.questions.comparable import NOTHING, Comparable, Contest
+from gvfx.running.predictor import Predictor
+from gvfx.types import Described
+
+DRAWS = 20_000
+NO_INTERVALS = (
+    "compare: this learner has no intervals of start values, so none of differences; use gvfx.CertaintyEquivalence() on tables, "
+    "or gvfx.LinearCertaintyEquivalence()."
+)
+
+
+class Held(Protocol):
+    """What is read from a result."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def experiment(self) -> Described: ...
+    @property
+    def models(self) -> tuple[Empirical, ...]: ...
+    @property
+    def starts(self) -> np.ndarray | None: ...
+    @property
+    def differences(self) -> np.ndarray | None: ...
+    @property
+    def predictor(self) -> Predictor: ...
+
+
+class Difference(NamedTuple):
+    """The value at the start of one policy minus that of another."""
+
+    signal: str
+    policy: str
+    other: str
+    difference: float
+    low: float  # of its interval; infinite if one of the values may rest on what was never seen or tried
+    high: float
+    better: float  # the probability that the first policy is better; NaN if the interval is infinite
+    truth: float  # NaN where the truth is not known
+
+    def __str__(self) -> str:
+        said = f"{self.policy} - {self.other}: {self.difference:.4g}"
+        if not np.isfinite(self.high):
+            return f"{said} (not sure yet)"
+        return f"{said} ± {(self.high - self.low) / 2:.2g}, better with probability {_probability(self.better)}"
+
+
+class Ranked(NamedTuple):
+    """One policy's place in a signal."""
+
+    signal: str
+    policy: str
+    question: str
+    rank: int  # by its value; 1 is the largest
+    value: float
+    low: float
+    high: float
+    ranks: tuple[float, ...]  # the probability of every rank, the first first; NaN while a policy of the signal is not sure
+    truth: float
+
+    def __str__(self) -> str:
+        half = (self.high - self.low) / 2
+        sure = f"± {half:.2g}" if np.isfinite(half) else "(not sure yet)"
+        chance = "" if np.isnan(self.ranks[0]) else f", the best with probability {_probability(self.ranks[0])}"
+        return f"{self.rank}. {self.policy}: {self.value:.4g} {sure}{chance}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All pairs of policies per signal, and the policies in the order of their values."""
+
+    differences: tuple[Difference, ...]
+    ranking: tuple[Ranked, ...]
+    level: float
+    simultaneous: bool
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals in which policies are compared."""
+        return tuple(dict.fromkeys(r.signal for r in self.ranking))
+
+    @property
+    def intervals(self) -> str:
+        """What the intervals of the differences promise, in words."""
+        count = len(self.differences)
+        if count < 2 or not self.simultaneous:
+            several = "" if count < 2 else f"; {count} differences are not sure together (simultaneous=True)"
+            return f"± is half of a {self.level:.4g} interval of each difference{several}"
+        return f"± is half of intervals that hold for all {count} differences together with probability {self.level:.4g}"
+
+    def difference(self, policy: str, other: str, signal: str | None = None) -> Difference:
+        """One policy minus another; signal: needed if there are several."""
+        for d in self.differences:
+            if signal in (None, d.signal) and {policy, other} == {d.policy, d.other}:
+                if d.policy == policy:
+                    return d
+                return Difference(d.signal, policy, other, -d.difference, -d.high, -d.low, 1 - d.better, -d.truth)
+        known = ", ".join(dict.fromkeys(r.policy for r in self.ranking))
+        raise InputError(f"policy: {policy!r} and {other!r} are not compared here; choose two of {known}.")
+
+    def rows(self) -> list[Described]:
+        """One row per difference, as plain data."""
+        return [d._asdict() for d in self.differences]
+
+    def __str__(self) -> str:
+        lines = []
+        for signal in self.signals:
+            lines += [signal, *(f"  {r}" for r in self.ranking if r.signal == signal)]
+            lines += [f"  {d}" for d in self.differences if d.signal == signal]
+        return "\n".join([*lines, self.intervals])
+
+
+def _probability(p: float) -> str:
+    return "above 0.999" if p > 0.999 else "below 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def told_of(asked: Comparable) -> dict[str, Any]:
+    """What a result keeps of what can be compared; empty if nothing can."""
+    return {"compared": {"policies": list(asked.policies), "signals": list(asked.signals)}} if asked.contests else {}
+
+
+def asked_of(result: Held) -> Comparable:
+    """What can be compared in a result."""
+    kept: Any = result.experiment.get("compared")
+    if kept is None:
+        raise InputError(NOTHING)
+    return Comparable(result.names, tuple(kept["policies"]), tuple(kept["signals"]))
+
+
+def difference_errors(result: Held) -> np.ndarray | None:
+    """The standard errors of differences at the start, [seed, gvf, gvf], kept or from the counts; None without either."""
+    if "compared" not in result.experiment:
+        return None
+    if result.differences is not None:
+        return result.differences
+    if not result.models or any(map(refusal, result.models)) or result.starts is None:
+        return None
+    groups = [contest.members for contest in asked_of(result).contests]
+    return np.stack([joint_of(model, groups).known for model in result.models])
+
+
+def compared(result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
+    """The comparison of a result; the arguments are those of `Result.compare`."""
+    if not 0 < level < 1:
+        raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+    contests = asked_of(result).chosen(policies, signal)
+    errors = difference_errors(result)
+    if errors is None or result.starts is None:
+        raise InputError(NO_INTERVALS)
+    error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
+    value, truth = result.starts.mean(axis=0)[:, [0, 2]].T
+    freedom = float(result.predictor.freedom)
+    tail = (1 - level) / (len(contests) if simultaneous else 1)
+    differences: list[Difference] = []
+    ranking: list[Ranked] = []
+    for contest in contests:
+        at = np.array(contest.members)
+        own = error[np.ix_(at, at)]
+        draws = _draws(own, freedom)
+        z = quantile(tail / 2, freedom)
+        wide = _largest(draws, own, 1 - tail) if simultaneous and draws is not None and len(at) > 2 else z
+        order = np.argsort(-value[at], kind="stable")
+        ranks = _ranks(value[at], draws)
+        for rank, k in enumerate(order):
+            i, half = at[k], quantile((1 - level) / 2, freedom) * own[k, k]
+            place = (contest.signal, contest.policies[k], result.names[i], rank + 1)
+            ranking.append(Ranked(*place, value[i], value[i] - half, value[i] + half, tuple(ranks[k].tolist()), truth[i]))
+        for a, k in enumerate(order):
+            for m in order[a + 1 :]:
+                differences.append(_difference(contest, k, m, value[at], own[k, m], wide, freedom, truth[at]))
+    return Comparison(tuple(differences), tuple(ranking), level, simultaneous)
+
+
+def _difference(
+    contest: Contest, k: int, m: int, value: np.ndarray, error: float, wide: float, freedom: float, truth: np.ndarray
+) -> Difference:
+    """Member k minus member m; error: its standard error, of which the interval has `wide`."""
+    away, half = float(value[k] - value[m]), float(wide * error)
+    better = _better(away, float(error), freedom)
+    names = (contest.signal, contest.policies[k], contest.policies[m])
+    return Difference(*names, away, away - half, away + half, better, float(truth[k] - truth[m]))
+
+
+def _better(away: float, error: float, freedom: float) -> float:
+    """The probability that a difference is above 0."""
+    if not np.isfinite(error):
+        return float("nan")
+    if error == 0:
+        return 0.5 + 0.5 * float(np.sign(away))
+    t = away / error
+    return float(scipy.special.stdtr(freedom, t) if freedom else scipy.special.ndtr(t))
+
+
+def _draws(errors: np.ndarray, freedom: float) -> np.ndarray | None:
+    """Draws of the values around their estimates, [draw, member], from standard errors of differences [member, member].
+
+    None if one of them is infinite.
+    """
+    if not np.isfinite(errors).all():
+        return None
+    square = errors**2
+    own = np.diagonal(square)
+    apart = np.where(np.eye(len(own), dtype=bool), 0.0, square)
+    size, axes = np.linalg.eigh((own[:, None] + own - apart) / 2)
+    rng = np.random.default_rng(0)
+    drawn = rng.standard_normal((DRAWS, len(own))) * np.sqrt(np.maximum(size, 0.0)) @ axes.T
+    return drawn * np.sqrt(freedom / rng.chisquare(freedom, (DRAWS, 1))) if freedom else drawn
+
+
+def _largest(draws: np.ndarray, errors: np.ndarray, level: float) -> float:
+    """The quantile of the largest standardised difference in draws."""
+    k, m = np.triu_indices(len(errors), 1)
+    some = errors[k, m] > 0
+    if not some.any():
+        return 0.0
+    away = np.abs(draws[:, k[some]] - draws[:, m[some]]) / errors[k[some], m[some]]
+    return float(np.quantile(away.max(axis=1), level))
+
+
+def _ranks(value: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
+    """The probability that each member has each rank, [member, rank]."""
+    if draws is None:
+        return np.full((len(value), len(value)), np.nan)
+    place = np.argsort(np.argsort(-(value + draws), axis=1), axis=1)
+    return np.stack([(place == rank).mean(axis=0) for rank in range(len(value))], axis=1)

@@ -1,0 +1,105 @@
+"""Audits during a run in stepped environments."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from helpers.audits import TRUTH, Ring, asked
+from helpers.worlds import small_world, two_questions
+
+import gvfx
+from gvfx.running.auditing import blocks
+from gvfx.running.backends import open_backend
+from gvfx.running.plan import Plan
+
+
+def test_blocks_double_and_end_with_the_run():
+    assert blocks(8000, 0.1, 1500) == [(1800, 200), (3800, 200), (7600, 400)]
+    assert blocks(500, 0.2, 1000) == [(400, 100)]
+
+
+@pytest.mark.parametrize("rows", [False, True], ids=["tables", "linear"])
+def test_a_run_with_audits(rows):
+    env = Ring(rows)
+    result = gvfx.evaluate(env, asked(), gvfx.Uniform() if rows else None, steps=3000, seed=1, audit=0.2)
+    found, values = result.audit(), result.value()
+    assert {name: found[name].rollouts for name in ("left", "near")}["left"] == found["near"].rollouts > 5
+    assert 0.5 * 600 < found["right"].steps + found["left"].steps < 1.3 * 600
+    for name, v in values.items():
+        assert (v.value, v.low, v.high) == (found[name].value, found[name].low, found[name].high)
+        assert abs(v.value - TRUTH[name]) < 3 * v.half < 5.0
+        assert found[name].off == pytest.approx(result.starts[0, result.names.index(name), 0] - v.value)
+    assert "audited at the start: off by" in result.summary()
+    assert result.experiment["audit"] == 0.2
+
+
+def test_wrong_answers_are_found_out(tmp_path):
+    """A learner that learns nothing answers 20 everywhere: in 12 runs of two policies audited values are nearer to the truth than
+    they say (a mean square of at most 2 standard errors), and the check says by how much answers are off."""
+    learner = gvfx.ExpectedSarsa(rate_q=gvfx.Fixed(1e-9), initial_q=20.0)
+    z = []
+    for seed in range(12):
+        result = gvfx.evaluate(Ring(), asked(), gvfx.Uniform(), learner, steps=2000, seed=seed, audit=0.3)
+        for name in ("right", "left"):
+            found = result.audit()[name]
+            assert found.answer == pytest.approx(20.0, abs=0.01) and found.low - 20 < -10
+            z.append((found.value - TRUTH[name]) / (found.half / 2.0))
+    assert np.mean(np.square(z)) < 2
+    assert abs(np.mean(z)) < 3.5 / np.sqrt(24)
+    result.save(tmp_path / "r.gvfx")
+    assert gvfx.load(tmp_path / "r.gvfx").audit() == result.audit()
+
+
+def test_without_audits_nothing_changes():
+    plain, none = (gvfx.evaluate(Ring(), asked(), steps=1500, seed=2, **given) for given in ({}, {"audit": 0}))
+    assert plain.values.tobytes() == none.values.tobytes() and plain.visits.tobytes() == none.visits.tobytes()
+    assert plain.audits is None and "audit" not in plain.experiment
+    with pytest.raises(gvfx.InputError, match=r"^audit: this run was not audited"):
+        plain.audit()
+
+
+def stream(audit=0.2):
+    plan = Plan.checked(3000, None, (), 0)
+    return open_backend(Ring(), asked(), gvfx.Uniform(), plan=plan, audit=audit).begin(4)
+
+
+def test_a_checkpoint_keeps_the_audits():
+    """Scores so far are the same to the byte, and the rest of the block that was under way is planned again."""
+    one, two = stream(), stream()
+    one.start()
+    one.advance(2800)  # within the last block
+    assert one.audits.frozen is not None
+    two.restore(one.state())
+    for a, b in zip(one.audits.scores(), two.audits.scores(), strict=True):
+        assert a.tobytes() == b.tobytes() and a.dtype == b.dtype
+    left = len(one.audits.queue) + (one.audits.policy is not None)
+    assert len(two.audits.queue) == left > 0
+    two.start()
+    two.advance(3000)
+    assert len(two.audits.rollouts) > len(one.audits.rollouts)
+    assert np.isfinite(two.audits.found(two).error).all()
+
+
+def test_the_same_seed_has_the_same_audits():
+    def run():
+        return gvfx.evaluate(Ring(), asked(), steps=1500, seed=3, audit=0.2)
+
+    one, two = run(), run()
+    assert one.audits.tobytes() == two.audits.tobytes() and one.values.tobytes() == two.values.tobytes()
+
+
+@pytest.mark.parametrize("audit", [-0.1, 1.0, "x", True, float("nan")])
+def test_a_share_outside_its_range(audit):
+    with pytest.raises(gvfx.InputError, match=r"^audit: .* is not a share of the steps"):
+        gvfx.evaluate(Ring(), asked(), steps=1000, audit=audit)
+
+
+def test_what_cannot_be_audited():
+    with pytest.raises(gvfx.InputError, match=r"^audit: a world of gvfx itself"):
+        gvfx.evaluate(small_world(), two_questions(), steps=1000, audit=0.1)
+    with pytest.raises(gvfx.InputError, match=r"^audit: a vector environment"):
+        gvfx.evaluate(gym.vector.SyncVectorEnv([Ring, Ring]), asked(), steps=1000, audit=0.1)
+    own = [gvfx.GVF(gvfx.own_greedy(), gvfx.Reward(), 0.9)]
+    with pytest.raises(gvfx.InputError, match=r"^audit: a policy that is found during the run"):
+        gvfx.evaluate(Ring(), own, steps=1000, audit=0.1)

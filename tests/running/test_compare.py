@@ -1,0 +1,143 @@
+"""result.compare(): pairs, ranks and words; on tables, in environments, from logs, in features, saved and loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.command_line import invoke
+from helpers.environments import Sound, Vectors, Walk, lake_log
+from helpers.worlds import small_world
+
+import gvfx
+from gvfx.report.answers import page_of
+from gvfx.running.comparing import _draws, _ranks
+
+ROWS = {"up": [0.1, 0.3, 0.5, 0.1], "even": [0.2, 0.3, 0.3, 0.2], "any": [0.25] * 4}
+
+
+def questions(signals=("left", "right")):
+    paid = {"left": gvfx.Distractor(10, 2, at="left"), "right": gvfx.Distractor(5, 1, at="right")}
+    return [gvfx.GVF(row, paid[s], 0.9, name=f"{name} {s}") for s in signals for name, row in ROWS.items()]
+
+
+@pytest.fixture(scope="module")
+def result():
+    return gvfx.evaluate(small_world(), questions(), steps=5000, seeds=2)
+
+
+def test_all_pairs_of_every_signal(result):
+    found = result.compare()
+    assert found.signals == ("left", "right") and len(found.differences) == 6 and len(found.ranking) == 6
+    values = result.value()
+    for d in found.differences:
+        one, two = values[f"{d.policy} {d.signal}"], values[f"{d.other} {d.signal}"]
+        assert d.difference == pytest.approx(one.value - two.value) and d.truth == pytest.approx(one.truth - two.truth)
+        assert d.difference >= 0 and d.better >= 0.5  # the better one first
+        assert d.high - d.low < 2 * 0.8 * np.hypot(one.half, two.half)
+    for r in found.ranking:
+        v = values[r.question]
+        assert (r.value, r.low, r.high) == pytest.approx((v.value, v.low, v.high)) and sum(r.ranks) == pytest.approx(1)
+    order = [r.value for r in found.ranking if r.signal == "left"]
+    assert order == sorted(order, reverse=True) and [r.rank for r in found.ranking] == [1, 2, 3] * 2
+    assert found.rows()[0]["policy"] == found.differences[0].policy
+
+
+def test_one_difference_and_its_mirror(result):
+    found = result.compare(["up", "even"], "left")
+    (d,) = found.differences
+    mirrored = found.difference(d.other, d.policy)
+    assert mirrored.difference == -d.difference and mirrored.low == -d.high and mirrored.better == pytest.approx(1 - d.better)
+    assert found.difference(d.policy, d.other) == d
+    with pytest.raises(gvfx.InputError, match="choose two of"):
+        found.difference("up", "any")
+    narrow = result.compare(["up", "even"], "left", level=0.5).differences[0]
+    assert narrow.high - narrow.low == pytest.approx(0.344134 * (d.high - d.low), rel=1e-3)
+
+
+def test_simultaneous_intervals_are_wider_and_say_so(result):
+    each, together = result.compare(), result.compare(simultaneous=True)
+    for one, all_ in zip(each.differences, together.differences, strict=True):
+        assert 1.1 < (all_.high - all_.low) / (one.high - one.low) < 2.64 / 1.96  # Bonferroni over six would be 2.64
+        assert one.better == all_.better
+    assert "of each difference; 6 differences are not sure together" in str(each)
+    assert "for all 6 differences together with probability 0.95" in str(together)
+
+
+def test_probabilities_of_ranks_are_those_of_the_joint_distribution():
+    """Two values with a strong correlation: the difference decides, not the separate errors."""
+    errors = np.array([[1.0, 0.1], [0.1, 1.0]])
+    draws = _draws(errors, 0.0)
+    assert draws.std(axis=0) == pytest.approx([1, 1], rel=0.03) and (draws[:, 0] - draws[:, 1]).std() == pytest.approx(
+        0.1, rel=0.03
+    )
+    assert _ranks(np.array([0.1, 0.0]), draws)[0, 0] == pytest.approx(0.8413, abs=0.01)
+    assert _draws(np.array([[1.0, np.inf], [np.inf, np.inf]]), 0.0) is None
+
+
+def test_a_saved_result_compares_as_before(result, tmp_path):
+    result.save(tmp_path / "kept")
+    loaded = gvfx.load(tmp_path / "kept")
+    assert str(loaded.compare()) == str(result.compare())
+    page = page_of(loaded, Path("kept"))
+    section = next(s for s in page.sections if s.id == "compare")
+    ranks = next(item for item in section.items if item.id == "ranking-1")
+    assert [row[0] for row in ranks.rows] == ["1", "2", "3"]
+    assert ranks.rows[0][1] == result.compare().ranking[0].policy
+    assert next(item for item in section.items if item.id == "forest").rows[0][1][0].shape[2] == 3
+
+
+def test_nothing_is_kept_where_nothing_is_compared(tmp_path):
+    alone = gvfx.evaluate(small_world(), questions()[:1], steps=500, save=tmp_path / "alone")
+    assert "compared" not in alone.experiment and b"differences" not in (tmp_path / "alone").read_bytes()
+    assert all(s.id != "compare" for s in page_of(alone, Path("alone")).sections)
+    with pytest.raises(gvfx.InputError, match="^compare: no two questions"):
+        alone.compare()
+
+
+def test_unknown_names(result):
+    with pytest.raises(gvfx.InputError, match="^policies: 'down' is unknown; choose from up, even, any"):
+        result.compare(["up", "down"])
+    with pytest.raises(gvfx.InputError, match="^signal: 'middle' is unknown; choose from left, right"):
+        result.compare(signal="middle")
+    with pytest.raises(gvfx.InputError, match="^level: "):
+        result.compare(level=95)
+
+
+def test_learners_without_intervals_do_not_compare():
+    pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=str(p)) for p in (0.2, 0.8)]
+    steps = gvfx.evaluate(Sound(), pair, gvfx.Uniform(), gvfx.ExpectedSarsa(0.2), steps=200, where="start")
+    networks = gvfx.evaluate(Vectors(), pair, learner=gvfx.Deep(heads=3, learning_starts=64), steps=200)
+    for each in (steps, networks):
+        with pytest.raises(gvfx.InputError, match="^compare: this learner has no intervals"):
+            each.compare()
+        assert all(s.id != "compare" for s in page_of(each, Path("no")).sections)
+
+
+def test_environments_and_logs():
+    world, log = lake_log()
+    lake = [gvfx.GVF(row, gvfx.Reward(), 0.9, name=name) for name, row in (("any", [0.25] * 4), ("on", [0.1, 0.4, 0.4, 0.1]))]
+    (d,) = gvfx.evaluate_log(log, lake).compare().differences
+    truth = gvfx.exact.values(world, lake)[:, 0]
+    assert d.policy == "on" and (not np.isfinite(d.low) or d.low < truth[1] - truth[0] < d.high)
+    pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=str(p)) for p in (0.2, 0.8)]
+    found = gvfx.evaluate(Sound(), pair, steps=2000).compare()
+    assert np.isnan(found.differences[0].truth) and found.signals == ("reward",)
+
+
+def test_linear_features():
+    """A walk: the error of the difference comes from the same half-samples, and a decision can be made."""
+    pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.8, name=name) for name, p in (("left", 0.7), ("right", 0.2))]
+    result = gvfx.evaluate(Walk(), pair, steps=1500, evaluate_every=1500)
+    (d,) = result.compare().differences
+    separate = np.hypot(*(v.half for v in result.value().values()))
+    assert 0 < (d.high - d.low) / 2 < 1.5 * separate and np.isfinite(d.better)
+    assert result.differences.shape == (1, 2, 2)
+
+
+def test_command_line():
+    options = ("-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--steps", 4000, "--seeds", 1)
+    tied = invoke("run", "same", *options, "--until", "decided:1000").output
+    assert "no difference above the margin of 1000 between" in tied and "value at the start" not in tied
+    assert "until: 'soon' is not" in invoke("run", "same", *options, "--until", "soon").output
