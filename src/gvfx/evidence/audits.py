@@ -128,8 +128,8 @@ def audited(scores: Scores) -> Audit:
     for i in range(gvfs):
         own = ~np.isnan(scores.gain[:, i])
         out.rollouts[i], out.steps[i], out.cut[i] = own.sum(), scores.steps[own].sum(), scores.cut[own].sum()
-        found = [_block(scores, b, i, own & (scores.block == b)) for b in range(len(scores.resets))]
-        found = [block for block in found if block is not None]
+        blocks = (_block(scores, b, i, own & (scores.block == b)) for b in range(len(scores.resets)))
+        found = [block for block in blocks if block is not None]
         if not found:
             continue
         value, n, expected = (np.array([getattr(block, name) for block in found]) for name in ("value", "rollouts", "expected"))
@@ -171,11 +171,12 @@ def _block(scores: Scores, b: int, i: int, rows: np.ndarray) -> _Block | None:
         variance = float(own.var(ddof=1))
     if scores.common[b, i] * steps.sum() < FEW:  # rare events
         variance = max(variance, float(steps.mean()) * expected + share**2 * float(start.var(ddof=1)))
-    value, variances, freedoms = float(own.mean()), (variance * (1 / n + lever),), (freedom,)
+    value, variances, freedoms = float(own.mean()), [variance * (1 / n + lever)], [freedom]
     if m > 1:
         value += (1 - share) * float(scores.reset_mean[b, i])  # Eq. A2
-        variances, freedoms = (*variances, (1 - share) ** 2 * float(scores.reset_variance[b, i]) / m), (freedom, m - 1.0)
-    return _Block(value, n, expected, variances, freedoms)
+        variances.append((1 - share) ** 2 * float(scores.reset_variance[b, i]) / m)
+        freedoms.append(m - 1.0)
+    return _Block(value, n, expected, tuple(variances), tuple(freedoms))
 
 
 def quantile(freedom: np.ndarray, level: float) -> np.ndarray:

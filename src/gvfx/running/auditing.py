@@ -240,7 +240,8 @@ class Audits:
         """The score of the rollout under way, which ends here; on: whether chance would have let it go on."""
         assert self.frozen is not None and self.policy is not None
         values, taken = self.frozen.at(self.policy, [*self.seen, arrived], self.actions, self._fresh_rng())
-        found = rollout_score(values, taken, *map(np.array, (self.cumulants, self.discounts, self.going_on)), on)
+        met = np.array(self.cumulants), np.array(self.discounts), np.array(self.going_on)
+        found = rollout_score(values, taken, *met, went_on=on)
         scored = [np.where(self.own[self.policy], each, np.nan) for each in found]
         return len(self.resets) - 1, len(self.actions), cut, *scored
 

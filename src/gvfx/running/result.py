@@ -15,16 +15,15 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
 from gvfx.running.comparing import Comparison, compared, difference_errors
-from gvfx.running.predictor import ERROR_BARS, Predictor, TablePredictor
-from gvfx.running.starts import Check, Value, checks_at_start, start_lines, start_rows, values_at_start
-from gvfx.running.story import PLUS_MINUS, decided_lines, until_line
+from gvfx.running.predictor import Predictor, TablePredictor
+from gvfx.running.starts import Check, Value, checks_at_start, start_rows, values_at_start
+from gvfx.running.summary import leads, summary_of
 from gvfx.tensors import pack
 from gvfx.types import Described
 
 if TYPE_CHECKING:
     import pandas
 
-SAID = ("environment", "behaviour", "learner", "chosen", "inputs", "kept", "failed", "run", "where")  # shown in a summary
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits")  # kept by some runs: what a rule found, the start
@@ -159,9 +158,6 @@ class Result:
         (docs/audits.md)."""
         return checks_at_start(self.names, self.starts, self.audits, level)
 
-    def _start_lines(self) -> list[str]:
-        return start_lines(self.value(), None if self.audits is None else self.audit())
-
     def compare(
         self,
         policies: Sequence[str] | None = None,
@@ -177,17 +173,12 @@ class Result:
         """
         return compared(self, policies, signal, level, simultaneous)
 
-    @property
-    def _leads(self) -> bool:
-        """Whether the value at the start is what was asked for."""
-        return self.experiment.get("where") == "start" and self.starts is not None
-
     def rows(self) -> list[Described]:
         """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits.
 
         With where="start" the first row of every question is its value at the start.
         """
-        lead = start_rows(self.value()) if self._leads else []
+        lead = start_rows(self.value()) if leads(self) else []
         predicted, error = self.values.mean(axis=0), standard_error(self.values)
         truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
         between = self.intervals() if self.has_intervals else np.full((*predicted.shape, 2), np.nan)
@@ -242,60 +233,7 @@ class Result:
 
     def summary(self) -> str:
         """A few lines of text: the method, the predictions, and how the steps were spent."""
-        visits = self.visits.sum(axis=(0, 2))
-        share = visits / max(1, visits.sum())
-        spent = self.visits.sum(axis=(0, 1)) / max(1, visits.sum())
-        kept = [f"{k} {v}" for k, v in self.experiment.items() if k in SAID]
-        steps, seeds = self.snapshots[-1].step, len(self.seeds)
-        lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {self._where(visits)}"]
-        lines += [self._spent(spent), f"error bars: {ERROR_BARS[self.error_bars]}"]
-        if self.stopped is not None and self.bounds is not None and self.reached is not None and "target" in self.experiment:
-            lines.append(until_line(float(str(self.experiment["target"])), self.stopped, self.bounds, self.reached))
-        if "decided" in self.experiment and self.stopped is not None and self.reached is not None:
-            lines += decided_lines(self.experiment["decided"], self.stopped, self.reached)  # type: ignore[arg-type]
-        lines += self._start_lines() if self._leads else []
-        chance = self.unseen
-        known = not np.isnan(self.truth).any()
-        between = self.intervals() if self.has_intervals else None
-        spread = self.spread() if self.error_bars == "spread" else None
-        width = max(map(len, self.names))
-        supports: Any = self.experiment.get("support", {})
-        missed: Any = self.experiment.get("not_resolved", {})
-        for i, name in enumerate(self.names):
-            v = self.values[:, i].mean(axis=0)
-            line = f"{name:<{width}}  mean over visits {v @ share:.4g}, from {v[share > 0].min():.4g} to {v[share > 0].max():.4g}"
-            if between is not None:
-                wide = np.diff(between[i], axis=1)[share > 0, 0] / 2
-                sure = np.isfinite(wide)
-                line += f", ± {wide[sure].mean():.2g}" if sure.any() else ""
-                line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
-            if chance is not None:
-                line += f", chance of the unseen {chance[i]:.2g}"
-            line += f", spread {spread[i] @ share:.2g}" if spread is not None else ""
-            support = supports.get(name, 1.0)
-            line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
-            line += f", {missed[name]}" if name in missed else ""
-            lines.append(line + (f", MSE {self.mse[:, -1, i].mean():.3g}" if known else ""))
-        lines += self._start_lines() if self.starts is not None and not self._leads else []
-        if between is not None and self.points is None:
-            lines.append(PLUS_MINUS)
-        if "frontier" in self.experiment:
-            lines.append(str(self.experiment["frontier"]))
-        collect: Any = self.experiment.get("collect")
-        if collect:
-            wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in collect)
-            lines.append("collect next: " + ", ".join(wanted))
-        return "\n".join(lines)
-
-    def _spent(self, shares: np.ndarray) -> str:
-        if all(choice.isdigit() for choice in self.choices):
-            return "actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(shares))
-        return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(self.choices, shares, strict=True))
-
-    def _where(self, visits: np.ndarray) -> str:
-        if self.points is not None:
-            return f"shown at {len(visits)} observations met"
-        return f"{(visits > 0).sum()} of {len(visits)} states visited"
+        return summary_of(self)
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
