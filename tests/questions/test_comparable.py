@@ -52,3 +52,15 @@ def test_names_can_be_chosen():
     ):
         with pytest.raises(gvfx.InputError, match=said):
             both.chosen(**bad)
+
+
+def test_functions_made_by_the_same_lines_are_the_same():
+    def made(level):
+        return lambda state, action, following: float(following == level)
+
+    each = asked(*((pi, lambda state, action, following: 1.0, name) for pi, name in ((A, "a"), (B, "b"))))
+    assert [c.members for c in each.contests] == [(0, 1)]
+    held = asked((A, made(3), "a: 3"), (B, made(3), "b: 3"), (A, made(4), "a: 4"), (B, made(4), "b: 4"))
+    assert [c.members for c in held.contests] == [(0, 1), (2, 3)] and held.signals == ("3", "3", "4", "4")
+    defaults = asked(*((pi, lambda state, action, following, k=k: float(k), f"{k}{pi[0]}") for pi in (A, B) for k in (1, 2)))
+    assert [c.members for c in defaults.contests] == [(0, 2), (1, 3)]

@@ -1,14 +1,17 @@
 """Which questions can be compared: those about the same signal with the same discount, under different policies.
 
-Policies, cumulants and discounts are compared as they were given: arrays by their numbers, functions by identity.  A question has
-one name, so policies and signals are called after what the names of their questions share: the policy of "careful: goal" and
-"careful: fall" is "careful", and the signal of "careful: goal" and "eager: goal" is "goal".
+Policies, cumulants and discounts are compared as they were given: arrays by their numbers, functions by the lines of code that
+defined them and what they hold.  A question has one name, so policies and signals are called after what the names of their
+questions share: the policy of "careful: goal" and "careful: fall" is "careful", and the signal of "careful: goal" and
+"eager: goal" is "goal".
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
+import types
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -114,13 +117,36 @@ def comparable(questions: Sequence[GVF], alone: bool = False) -> Comparable:
 def _numbered(things: Sequence[Any]) -> list[int]:
     """A number for every thing, the same for equal ones."""
     seen: dict[Hashable, int] = {}
-    out = []
-    for thing in things:
+    return [seen.setdefault(_identity(thing), len(seen)) for thing in things]
+
+
+def _identity(thing: Any) -> Hashable:
+    """Equal for things that are the same: also for functions made by the same lines (as in a loop) that hold the same."""
+    if isinstance(thing, tuple):
+        return tuple(map(_identity, thing))
+    if isinstance(thing, types.FunctionType):
+        held = thing.__defaults__, thing.__kwdefaults__, *(_held(cell) for cell in thing.__closure__ or ())
+        return thing.__code__, tuple(map(_identity, held))
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         try:
-            out.append(seen.setdefault(thing, len(seen)))
-        except TypeError:  # it cannot be hashed: equal to itself only
-            out.append(seen.setdefault(("not hashable", id(thing)), len(seen)))
-    return out
+            parts = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.compare}
+            if any(isinstance(part, types.FunctionType) for part in parts.values()):
+                return type(thing), tuple((name, _identity(part)) for name, part in parts.items())
+        except AttributeError:  # a field without a value
+            pass
+    try:
+        hash(thing)
+    except TypeError:  # equal to itself only
+        return "not hashable", id(thing)
+    return thing
+
+
+def _held(cell: types.CellType) -> object:
+    """What a function holds of its surroundings; nothing if that has no value yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _called(
