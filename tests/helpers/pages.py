@@ -7,7 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from gvfx.report.page import Curves, DataTable, Maps, Page, Panel, Provenance, Section, Series, Summary, write_page
+from gvfx.report.page import (
+    Curves,
+    DataTable,
+    Interval,
+    IntervalPanel,
+    Intervals,
+    Maps,
+    Page,
+    Panel,
+    Provenance,
+    Section,
+    Series,
+    Summary,
+    write_page,
+)
 from helpers.browser import Browser
 
 AWKWARD = "</script><b>x</b> \"quoted\" & 'single' \u2028 <!-- ünï"
@@ -138,6 +152,14 @@ def demo() -> Page:
         [(0, 1), (0, 2), (2, 3), (0, 4)],
         MADE,
     )
+    rows = [Interval("careful", 0.6, 0.5, 0.7, 0.75), Interval(AWKWARD, 0.3, np.nan, np.nan), Interval("x" * 70, 0.1, 0.0, 0.2)]
+    forest = Intervals(
+        "forest",
+        "Values at the start",
+        "",
+        [IntervalPanel("value", rows, "#0b7285"), IntervalPanel("difference", rows[:1], "#a61e4d", zero=True)],
+        MADE,
+    )
     return Page(
         "Many questions, one stream",
         "Six behaviours compared on the paper's settings, with the same learner and the same seeds.",
@@ -159,6 +181,7 @@ def demo() -> Page:
                 (curves, near, sensitivity),
             ),
             Section("maps", "Maps", f"A map per method, named {AWKWARD}.", (errors, moves, grown, written)),
+            Section("intervals", "Intervals", "Values with intervals.", (forest,)),
             Section("tables", AWKWARD, "All numbers in one place.", (table,)),
         ),
         {"gvfx": "0.1.0", "seeds": "0 to 24", "written": "2025-01-01 12:00 UTC", AWKWARD: AWKWARD},

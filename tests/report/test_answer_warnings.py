@@ -29,21 +29,27 @@ def result():
 def test_warnings_name_the_question_and_the_share(result):
     share = 1 - result.experiment["support"]["both,  ways: even"]
     assert warnings_of(result) == [Untried("both,  ways: even", share)] and 0.05 < share < 0.1
-    assert page_of(result, Path("x.gvfx")).summary.failed == (f"both,  ways: even: {share:.0%} of its choices were never tried.",)
+    assert page_of(result, Path("x.gvfx")).summary.failed == (
+        f"both,  ways: even: {share:.0%} of its choices were never tried.",
+        "Not sure yet at the start: both,  ways: even, covered.",
+    )
 
 
 def test_what_to_collect_comes_first_in_the_summary(result):
     wanted = wanted_by(result)
     assert Wanted(action=1, observation=2, seen=0) in wanted
     summary = page_of(result, Path("x.gvfx")).summary
-    assert summary.bullets == (f"Collect next: {', '.join(map(str, wanted))}.",)
+    assert summary.bullets[0] == f"Collect next: {', '.join(map(str, wanted))}."
     assert "action 1 in 2 (seen 0 times)" in summary.bullets[0]
     assert summary.failed_title == "Warnings"
 
 
-def test_the_headline_says_what_is_known_of_the_error(result):
-    assert "intervals below" in page_of(result, Path("x.gvfx")).summary.headline
+def test_the_answers_come_before_what_is_known_of_the_error(result):
+    summary = page_of(result, Path("x.gvfx")).summary
+    assert "not sure yet which policy is best" in summary.headline and "intervals below" in summary.bullets[-1]
     world = gvfx.paper["distinct"]
     known = gvfx.evaluate(world.world, world.questions, gvfx.Uniform(), steps=2000, seeds=1)
-    assert "against the exact truth" in page_of(known, Path("y.gvfx")).summary.headline
-    assert page_of(known, Path("y.gvfx")).summary.bullets == ()
+    summary = page_of(known, Path("y.gvfx")).summary
+    values = known.value()
+    assert summary.headline == f"{known.names[0]}: {values[known.names[0]]} at the start."
+    assert "against the exact truth" in summary.bullets[-1]

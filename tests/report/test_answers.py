@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import gvfx
 from gvfx.cli import app
-from gvfx.report.answers import page_of
+from gvfx.report.answers import _truth, page_of
 from gvfx.report.page import to_json
 
 QUESTIONS = [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9, name="<r>"), gvfx.GVF([0.2, 0.8], 1.0, 0.8, name="one")]
@@ -27,4 +27,18 @@ def test_a_saved_result_has_a_page(tmp_path, capsys):
     assert row[1] == f"{result.predict(2)[1]:.4g}" and row[2] == f"{low:.4g} to {high:.4g}"
     assert sum(int(row[1].replace(",", "")) for row in tables["visits-table"].rows) == 400
     np.testing.assert_allclose(tables["error-curve"].series[1].mean, result.expected[:, :, 1].mean(axis=0))
-    assert "the truth is not known" in page.summary.headline
+    assert page.title == "Answers: Sound" and page.summary.headline == f"<r>: {result.value()['<r>']} at the start."
+    assert "the truth is not known" in page.summary.bullets[-1]
+    assert tables["start-plot"].panels[0].rows[1].value == result.value()["one"].value
+
+
+def test_policies_are_compared_first_and_misses_are_marked(tmp_path):
+    questions = [gvfx.GVF(pi, gvfx.Reward(), 0.9, name=name) for pi, name in (([0.5, 0.5], "even"), ([0.1, 0.9], "up"))]
+    result = gvfx.evaluate(Sound(), questions, steps=3000)
+    page = page_of(result, tmp_path / "x.gvfx")
+    assert [section.id for section in page.sections][:2] == ["compare", "start"]
+    ranking = next(item for item in page.sections[0].items if item.id == "ranking-1")
+    (first, _) = result.compare().ranking
+    assert ranking.rows[0][:3] == ["1", first.policy, f"{first.value:.4g}"]
+    assert page.summary.headline.startswith(f"reward: {first.policy} is the best (probability above 0.999)")
+    assert _truth(2.0, 0.5, 1.0) == "2 (outside)" and _truth(0.7, 0.5, 1.0) == "0.7" and _truth(0.7, np.nan, np.nan) == "0.7"

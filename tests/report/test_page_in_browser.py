@@ -27,7 +27,7 @@ def hover(tab, selector, across=0.5, down=0.5):
 
 def test_it_loads_without_errors_or_requests(tab, written):
     assert tab.run("document.title") == "Many questions, one stream"
-    assert tab.run("document.querySelectorAll('figure').length") == 8
+    assert tab.run("document.querySelectorAll('figure').length") == 9
     assert [url for url in tab.requests if url != written.resolve().as_uri()] == []
     assert tab.run("document.documentElement.scrollWidth <= window.innerWidth")
 
@@ -186,9 +186,41 @@ def test_tables_align_emphasise_and_copy(tab):
     assert lines[3].startswith('"' + AWKWARD.replace('"', '""') + '",')
 
 
+def test_tables_sort_by_a_column_and_back(tab):
+    names = "[...document.querySelectorAll('#final tbody tr')].map((row) => row.children[1].textContent)"
+    press = "document.querySelectorAll('#final thead button')[{}].click()"
+    assert tab.run(names) == ["4.1 ± 0.3", "10.2 ± 0.9", "16.0 ± 1.1"]
+    tab.run(press.format(1))
+    assert tab.run(names) == ["16.0 ± 1.1", "10.2 ± 0.9", "4.1 ± 0.3"]
+    tab.run(press.format(5))
+    assert tab.run(names) == ["10.2 ± 0.9", "4.1 ± 0.3", "16.0 ± 1.1"]  # 1,200,000 before 410,000; "not reached" last
+    tab.run(press.format(5))
+    assert tab.run(names) == ["4.1 ± 0.3", "10.2 ± 0.9", "16.0 ± 1.1"]
+    assert tab.run("document.querySelectorAll('#final th')[5].getAttribute('aria-sort')") == "ascending"
+
+
+def test_intervals_are_drawn_and_read(tab):
+    forest = "document.getElementById('forest')"
+    assert tab.run(f"{forest}.querySelectorAll('.interval').length") == 4
+    assert tab.run(f"{forest}.querySelectorAll('.line.open').length") == 1  # without bounds
+    assert tab.run(f"{forest}.querySelectorAll('.truth.missed').length") == 2
+    assert tab.run(f"{forest}.querySelectorAll('.zero').length") == 1
+    left, right = (f"Number({forest}.querySelector('.interval .line').getAttribute('{end}'))" for end in ("x1", "x2"))
+    middle = tab.run(f"Number({forest}.querySelector('.interval .mark').getAttribute('x')) + 4")
+    assert abs(tab.run(f"({left} + {right}) / 2") - middle) < 1e-6
+    hover(tab, "#forest .plot", down=0.1)
+    assert "0.5 to 0.7" in tab.run(TIP) and "outside" in tab.run(TIP)
+    tab.run(f"{forest}.querySelector('.plot').focus()")
+    tab.press("End")
+    tab.press("ArrowUp")
+    assert "not sure yet" in tab.run(TIP) and AWKWARD.split("\u2028")[0].strip() in tab.run(TIP)
+    tab.press("Escape")
+    assert tab.run(TIP) == ""
+
+
 def test_the_keyboard_reaches_every_control(tab):
     seen = set()
-    for _ in range(60):
+    for _ in range(80):
         tab.press("Tab")
         seen.add(tab.run("document.activeElement.className || document.activeElement.tagName"))
     assert {"skip", "A", "log", "copy", "plot", "CANVAS", "INPUT", "SUMMARY", "BUTTON"} <= seen

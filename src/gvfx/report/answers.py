@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from gvfx.report.colours import SPARE
-from gvfx.report.forest import compare_section
+from gvfx.report.forest import best_sentences, compare_section, start_plot
 from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, write_page
+from gvfx.running.comparing import Comparison
+from gvfx.running.plotting import comparison_of
 from gvfx.running.predictor import ERROR_BARS
 from gvfx.running.result import Result, standard_error
 
 SHOWN = 60  # rows of a table: states, or points
 UNBOUNDED = "unbounded"
 START_NOTE = "The expected value over the first states of episodes, one number per question."
+SENTENCES = 6  # answers in the summary
 SUPPORTED = 0.995  # a question is warned about if less than this share of its choices was ever tried
 
 
@@ -74,26 +77,30 @@ def page_of(result: Result, source: Path) -> Page:
     origin = Provenance(f"gvfx report {source}", seeds, "", digest)
     about = result.experiment
     where = about.get("environment", "a known world")
-    sections = [
+    comparison = comparison_of(result)
+    sections = []
+    if result.starts is not None:
+        plot = () if comparison is not None else (start_plot(result, origin),)
+        sections.append(Section("start", "Values at the start", START_NOTE, (*plot, _starts(result, origin))))
+    if comparison is not None:
+        sections.insert(0, compare_section(comparison, origin))
+    sections += [
         Section("questions", "Questions", _asked(result), (_questions(result, origin),)),
         Section("predictions", "Predictions", _note(result), _predictions(result, origin)),
     ]
-    if result.starts is not None:
-        first = about.get("where") == "start"
-        sections.insert(0 if first else 1, Section("start", "Values at the start", START_NOTE, (_starts(result, origin),)))
-    if (which := compare_section(result, origin)) is not None:
-        sections.insert(1, which)
     curves = _over_time(result, origin)
     if curves is not None:
         sections.append(Section("error", "Error over time", "", (curves,)))
     sections.append(Section("steps", "How the steps were spent", _spent(result), (_visits(result, origin),)))
     failed = [str(about["failed"])] if "failed" in about else []
     wanted = wanted_by(result)
+    headline, *more = [*_decided(result), *_answers(result, comparison), _error(result)]
+    count = len(result.names)
     summary = Summary(
-        f"{len(result.names)} questions about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
-        _headline(result),
-        (*_decided(result), *([f"Collect next: {', '.join(map(str, wanted))}."] if wanted else [])),
-        (*failed, *map(str, warnings_of(result)), *_unresolved(result)),
+        f"{count} question{'s' * (count > 1)} about {where}, answered from {result.snapshots[-1].step:,} steps of experience.",
+        headline,
+        (*([f"Collect next: {', '.join(map(str, wanted))}."] if wanted else []), *more),
+        (*failed, *map(str, warnings_of(result)), *_unresolved(result), *_unsure(result)),
         failed_title="Warnings",
     )
     facts: dict[str, str] = {key: str(about[key]) for key in about if key in ("behaviour", "learner")}
@@ -108,7 +115,27 @@ def _decided(result: Result) -> list[str]:
     return [f"{s}{f' ({runs.count(s)} of {len(said)} runs)' if len(said) > 1 else ''}." for s in dict.fromkeys(runs)]
 
 
-def _headline(result: Result) -> str:
+def _answers(result: Result, comparison: Comparison | None) -> list[str]:
+    """The answers in sentences: the best policy of every signal, or else the values at the start."""
+    if result.starts is None:
+        return []
+    said = (
+        best_sentences(comparison) if comparison is not None else [f"{k}: {v} at the start." for k, v in result.value().items()]
+    )
+    return said if len(said) <= SENTENCES else [*said[:SENTENCES], f"{len(said) - SENTENCES} more below."]
+
+
+def _unsure(result: Result) -> list[str]:
+    """Which values at the start have no interval yet, in one sentence."""
+    if result.starts is None:
+        return []
+    names = [name for name, v in result.value().items() if np.isinf(v.low) or np.isinf(v.high)]
+    listed = ", ".join(names[:SENTENCES]) + (f" and {len(names) - SENTENCES} more" if len(names) > SENTENCES else "")
+    return [f"Not sure yet at the start: {listed}."] if names else []
+
+
+def _error(result: Result) -> str:
+    """What is known of the error, in one sentence."""
     at = _counted(result)
     if not np.isnan(result.mse).any():
         return f"Mean squared error{at} {result.error[:, -1].mean():.3g} against the exact truth."
@@ -133,14 +160,29 @@ def _starts(result: Result, origin: Provenance) -> DataTable:
     """The value at the start of every question."""
     values = result.value()
     known = not any(np.isnan(v.truth) for v in values.values())
-    bars = ["interval"] if result.has_intervals else ["spread"] if result.error_bars == "spread" else []
+    checks = result.audit() if result.audits is not None else {}
+    sure = result.has_intervals or bool(checks)
+    bars = ["interval"] if sure else ["spread"] if result.error_bars == "spread" else []
     rows = []
     for name, v in values.items():
         row = [name, _number(v.value)]
-        row += [_between(v.low, v.high) if result.has_intervals else _number(v.spread)] if bars else []
-        rows.append(row + ([_number(v.truth)] if known else []))
-    columns = ["question", "value", *bars, *(["truth"] if known else [])]
-    return DataTable("start-values", "The value at the start of every question", "", columns, rows, provenance=origin)
+        row += [_between(v.low, v.high) if sure else _number(v.spread)] if bars else []
+        row += [_truth(v.truth, v.low, v.high)] if known else []
+        rows.append(row + ([_number(checks[name].answer), f"{checks[name].rollouts:,}"] if checks else []))
+    columns = [
+        "question",
+        "value",
+        *bars,
+        *(["truth"] if known else []),
+        *(["answer without audits", "rollouts"] if checks else []),
+    ]
+    note = "Value and interval are those of the audits: rollouts of each policy, scored against the answers." if checks else ""
+    return DataTable("start-values", "The value at the start of every question", "", columns, rows, provenance=origin, note=note)
+
+
+def _truth(truth: float, low: float, high: float) -> str:
+    """A true value, marked where an interval misses it."""
+    return _number(truth) + (" (outside)" if truth < low or truth > high else "")
 
 
 def _asked(result: Result) -> str:
@@ -212,7 +254,7 @@ def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
             row = [_label(result, s), _number(v[i, s])]
             row += [_between(*between[i, s])] if between is not None else []
             row += [_number(spread[i, s])] if spread is not None else []
-            row += [_number(truth[i, s])] if known else []
+            row += [_truth(truth[i, s], *(between[i, s] if between is not None else (-np.inf, np.inf)))] if known else []
             rows.append([*row, f"{visits[s]:,}"])
         out.append(DataTable(f"prediction-{i + 1}", name, "", columns, rows, provenance=origin, note=note))
     return tuple(out)

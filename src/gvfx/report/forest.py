@@ -1,86 +1,109 @@
-"""Which policy is better, on a page: a forest plot of values and differences per signal, and tables sorted by rank."""
+"""Values at the start and which policy is better, on a page: forest plots, and tables sorted by rank."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from gvfx.errors import InputError
-from gvfx.report.colours import SPARE
-from gvfx.report.page import DataTable, Pictures, Provenance, Section
-from gvfx.report.style import figure, pixels, styled
-from gvfx.running.comparing import Comparison, Difference, Ranked
+from gvfx.report.page import DataTable, Interval, IntervalPanel, Intervals, Provenance, Section
+from gvfx.running.comparing import Comparison, Difference, Ranked, probability
+from gvfx.running.plotting import Panel, compared_panels, panels_of
 from gvfx.running.result import Result
 
 TEXT = (
-    "Policies are compared by their values at the start, signal by signal. A difference whose interval does not contain 0 is "
-    "sure by itself; the intervals are narrower than two separate ones, because both values come from the same data."
+    "Policies are compared by their values at the start, signal by signal; the largest is the best. A difference whose interval "
+    "does not contain 0 is sure; the intervals of differences take into account that both values come from the same data."
 )
+Row = TypeVar("Row", Ranked, Difference)
 
 
-@styled
-def forest(comparison: Comparison, signal: str) -> Any:
-    """A figure of one signal: the values at the start with intervals, best first, and all differences with intervals."""
-    ranking = [r for r in comparison.ranking if r.signal == signal]
-    differences = [d for d in comparison.differences if d.signal == signal]
-    rows = max(len(ranking), len(differences))
-    fig, (left, right) = figure(columns=2, width=4.6, height=1.1 + 0.34 * rows)
-    _bars(left, [r.policy for r in ranking], [(r.value, r.low, r.high, r.truth) for r in ranking], SPARE[3])
-    left.set_title("value at the start", loc="left")
-    named = [f"{d.policy} \N{MINUS SIGN} {d.other}" for d in differences]
-    _bars(right, named, [(d.difference, d.low, d.high, d.truth) for d in differences], SPARE[2])
-    right.axvline(0, color="#495057", linewidth=1.0)
-    right.set_title("difference" + (", all together" if comparison.simultaneous else ""), loc="left")
-    return fig
+def start_plot(result: Result, origin: Provenance) -> Intervals:
+    """The value at the start of every question, with its interval."""
+    panels = [_drawn(panel) for row in panels_of(result) for panel in row]
+    return Intervals("start-plot", "The value at the start of every question", "", panels, origin, _marks(panels))
 
 
-def _bars(ax: Any, names: Sequence[str], numbers: Sequence[tuple[float, float, float, float]], hue: str) -> None:
-    """Values with their intervals from the top down; an open circle is the truth, a dotted line an interval without bounds."""
-    for k, (value, low, high, truth) in enumerate(numbers):
-        if np.isfinite(low) and np.isfinite(high):
-            ax.plot([low, high], [k, k], color=hue, linewidth=2.2, solid_capstyle="butt")
-        else:
-            ax.axhline(k, color=hue, linewidth=1.0, linestyle=":")
-        ax.plot(value, k, "s", color=hue, markersize=6)
-        if np.isfinite(truth):
-            ax.plot(truth, k, "o", markersize=9, markerfacecolor="none", markeredgecolor="#343a40")
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+def _drawn(panel: Panel) -> IntervalPanel:
+    rows = [Interval(b.name, b.value, *_bounds(b.low, b.high), b.truth) for b in panel.bars]
+    return IntervalPanel(panel.title, rows, panel.colour, panel.zero)
 
 
-def compare_section(result: Result, origin: Provenance) -> Section | None:
-    """The section of a page; None if a result compares nothing."""
-    try:
-        comparison = result.compare(simultaneous=True)
-    except InputError:
-        return None
-    shown = tuple((signal, [pixels(forest(comparison, signal))]) for signal in comparison.signals)
-    known = any(np.isfinite(r.truth) for r in comparison.ranking)
-    note = f"Squares are estimates{', circles the truth' * known}; dotted: not sure yet. {comparison.intervals}."
-    plot = Pictures("forest", "Values at the start and their differences", "", ["values and differences"], shown, origin, note)
-    tables: list[Any] = []
+def _marks(panels: Sequence[IntervalPanel]) -> str:
+    """What the marks of a forest plot are."""
+    known = any(np.isfinite(row.truth) for panel in panels for row in panel.rows)
+    truth = ", circles the truth (bold where an interval misses it)" if known else ""
+    return f"Squares are estimates with 95 % intervals{truth}; dotted: not sure yet."
+
+
+def compare_section(comparison: Comparison, origin: Provenance) -> Section:
+    """Which policy is better: per signal a forest plot, the ranking and all differences."""
+    items: list[Intervals | DataTable] = []
     for k, signal in enumerate(comparison.signals):
-        tables.append(_ranking(comparison, signal, k + 1, origin))
-        tables.append(_differences(comparison, signal, k + 1, origin))
-    return Section("compare", "Which policy is better", TEXT, (plot, *tables))
+        items += [
+            _forest(comparison, signal, k + 1, origin),
+            _ranking(comparison, signal, k + 1, origin),
+            _differences(comparison, signal, k + 1, origin),
+        ]
+    return Section("compare", "Which policy is better", TEXT, tuple(items))
+
+
+def best_sentences(comparison: Comparison) -> list[str]:
+    """One sentence per signal: which policy is the best, and how sure that is."""
+    out = []
+    for signal in comparison.signals:
+        first, *_ = (r for r in comparison.ranking if r.signal == signal)
+        half = (first.high - first.low) / 2
+        value = f"{first.value:.4g}" + (f" \N{PLUS-MINUS SIGN} {half:.2g}" if np.isfinite(half) else "")
+        chance = first.ranks[0]
+        if np.isnan(chance):
+            out.append(f"{signal}: not sure yet which policy is best; {first.policy} leads with {value} at the start.")
+        elif chance < comparison.level:
+            how = f"the best with probability {probability(chance)}"
+            out.append(f"{signal}: {first.policy} leads with {value} at the start, {how}.")
+        else:
+            out.append(f"{signal}: {first.policy} is the best (probability {probability(chance)}), {value} at the start.")
+    return out
+
+
+def _forest(comparison: Comparison, signal: str, k: int, origin: Provenance) -> Intervals:
+    panels = [_drawn(panel) for panel in compared_panels(comparison, signal)]
+    note = f"{_marks(panels)} Differences: {comparison.intervals}."
+    return Intervals(f"forest-{k}", f"{signal}: values at the start and their differences", "", panels, origin, note)
+
+
+def _of(rows: tuple[Row, ...], signal: str) -> list[Row]:
+    return [row for row in rows if row.signal == signal]
 
 
 def _ranking(comparison: Comparison, signal: str, k: int, origin: Provenance) -> DataTable:
-    own = [r for r in comparison.ranking if r.signal == signal]
-    columns = ["rank", "policy", "value", "interval", *(f"P(rank {rank + 1})" for rank in range(len(own)))]
+    own = _of(comparison.ranking, signal)
+    columns = ["rank", "policy", "value", "interval", *(f"P({rank + 1})" for rank in range(len(own)))]
     rows = [[str(r.rank), r.policy, f"{r.value:.4g}", _between(r), *map(_chance, r.ranks)] for r in own]
-    return DataTable(f"ranking-{k}", f"{signal}: policies by rank", "", columns, rows, [(0, 1)], origin)
+    note = "P(k): the probability of rank k."
+    return DataTable(f"ranking-{k}", f"{signal}: policies by rank", "", columns, rows, [(0, 1)], origin, note)
 
 
 def _differences(comparison: Comparison, signal: str, k: int, origin: Provenance) -> DataTable:
-    own = [d for d in comparison.differences if d.signal == signal]
     columns = ["policy", "minus", "difference", "interval", "P(better)"]
-    rows = [[d.policy, d.other, f"{d.difference:.4g}", _between(d), _chance(d.better)] for d in own]
+    rows = [
+        [d.policy, d.other, f"{d.difference:.4g}", _between(d), _chance(d.better)] for d in _of(comparison.differences, signal)
+    ]
     title = f"{signal}: differences"
-    return DataTable(f"differences-{k}", title, "", columns, rows, provenance=origin, note=f"{comparison.intervals}.")
+    return DataTable(
+        f"differences-{k}",
+        title,
+        "",
+        columns,
+        rows,
+        provenance=origin,
+        note=f"{comparison.intervals[0].upper()}{comparison.intervals[1:]}.",
+    )
+
+
+def _bounds(low: float, high: float) -> tuple[float, float]:
+    return (low, high) if np.isfinite(low) and np.isfinite(high) else (np.nan, np.nan)
 
 
 def _between(row: Ranked | Difference) -> str:

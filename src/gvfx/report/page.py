@@ -27,7 +27,19 @@ from gvfx.files import write_whole
 from gvfx.report.colours import STEPS
 
 Numbers: TypeAlias = Sequence[float] | Sequence[float | None] | np.ndarray  # NaN, infinity and None are gaps
-SCRIPTS = ("elements", "numbers", "frame", "plot", "curves", "scale", "paint", "maps", "tables", "page")  # in this order
+SCRIPTS = (
+    "elements",
+    "numbers",
+    "frame",
+    "plot",
+    "curves",
+    "scale",
+    "paint",
+    "maps",
+    "tables",
+    "intervals",
+    "page",
+)  # in this order
 COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}|[a-zA-Z]+")
 
 
@@ -187,13 +199,46 @@ class Pictures:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """One value with its interval, which is infinite while nothing is sure; truth: NaN where it is not known."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    truth: float = math.nan
+
+
+@dataclass(frozen=True)
+class IntervalPanel:
+    """Values with intervals on one axis; zero: whether 0 is marked on it."""
+
+    title: str
+    rows: Sequence[Interval]
+    colour: str
+    zero: bool = False
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """A forest plot: panels side by side where there is room."""
+
+    id: str
+    title: str
+    label: str
+    panels: Sequence[IntervalPanel]
+    provenance: Provenance
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading, a text (paragraphs separated by empty lines) and its figures and tables."""
 
     id: str
     title: str
     text: str
-    items: tuple[Curves | Maps | DataTable | Pictures, ...] = ()
+    items: tuple[Curves | Maps | DataTable | Pictures | Intervals, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
-import numpy as np
 
 matplotlib.use("Agg")  # files only, no window
 
@@ -52,14 +51,6 @@ def figure(columns: int = 1, rows: int = 1, width: float = 5.2, height: float = 
     """A figure and the flat list of its axes."""
     fig, axes = plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False, layout="constrained")
     return fig, list(axes.ravel())
-
-
-def pixels(fig: Any) -> np.ndarray:
-    """A figure as a picture, uint8 [height, width, 3]; closes it."""
-    fig.canvas.draw()
-    drawn = np.asarray(fig.canvas.buffer_rgba())[:, :, :3].copy()
-    plt.close(fig)
-    return drawn
 
 
 def save(fig: Any, path: Any) -> None:

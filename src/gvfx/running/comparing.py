@@ -63,7 +63,7 @@ class Difference(NamedTuple):
         said = f"{self.policy} - {self.other}: {self.difference:.4g}"
         if not np.isfinite(self.high):
             return f"{said} (not sure yet)"
-        return f"{said} ± {(self.high - self.low) / 2:.2g}, better with probability {_probability(self.better)}"
+        return f"{said} ± {(self.high - self.low) / 2:.2g}, better with probability {probability(self.better)}"
 
 
 class Ranked(NamedTuple):
@@ -82,7 +82,7 @@ class Ranked(NamedTuple):
     def __str__(self) -> str:
         half = (self.high - self.low) / 2
         sure = f"± {half:.2g}" if np.isfinite(half) else "(not sure yet)"
-        chance = "" if np.isnan(self.ranks[0]) else f", the best with probability {_probability(self.ranks[0])}"
+        chance = "" if np.isnan(self.ranks[0]) else f", the best with probability {probability(self.ranks[0])}"
         return f"{self.rank}. {self.policy}: {self.value:.4g} {sure}{chance}"
 
 
@@ -103,11 +103,11 @@ class Comparison:
     @property
     def intervals(self) -> str:
         """What the intervals of the differences promise, in words."""
-        count = len(self.differences)
+        count, level = len(self.differences), f"{100 * self.level:.4g} %"
         if count < 2 or not self.simultaneous:
-            several = "" if count < 2 else f"; {count} differences are not sure together (simultaneous=True)"
-            return f"± is half of a {self.level:.4g} interval of each difference{several}"
-        return f"± is half of intervals that hold for all {count} differences together with probability {self.level:.4g}"
+            several = "" if count < 2 else f", not for all {count} together (simultaneous=True)"
+            return f"each interval of a difference holds with {level}{several}"
+        return f"the intervals hold for all {count} differences together with {level}"
 
     def difference(self, policy: str, other: str, signal: str | None = None) -> Difference:
         """One policy minus another; signal: needed if there are several."""
@@ -128,10 +128,11 @@ class Comparison:
         for signal in self.signals:
             lines += [signal, *(f"  {r}" for r in self.ranking if r.signal == signal)]
             lines += [f"  {d}" for d in self.differences if d.signal == signal]
-        return "\n".join([*lines, self.intervals])
+        return "\n".join([*lines, f"±: half the interval; {self.intervals}"])
 
 
-def _probability(p: float) -> str:
+def probability(p: float) -> str:
+    """A probability in words, without saying 0 or 1."""
     return "above 0.999" if p > 0.999 else "below 0.001" if p < 0.001 else f"{p:.3f}"
 
 

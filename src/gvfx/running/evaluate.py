@@ -32,6 +32,7 @@ from gvfx.running.result import Result
 from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached
 from gvfx.running.tracking import Tracked, Tracking
 from gvfx.types import Environment
+from gvfx.worlds.spec import environment_name, is_environment
 from gvfx.worlds.world import World
 
 
@@ -111,7 +112,7 @@ def evaluate(
         )
         if backend.one_environment and workers != 1:
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
-        seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions)
+        seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions, world)
         try:
             with Interruption() as interruption:
                 parts = seeds_to_run.run(int(workers), interruption)
@@ -158,9 +159,11 @@ class _Seeds:
         listeners: Listeners,
         folder: Path | None,
         questions: Sequence[GVF],
+        world: object,
     ) -> None:
         self.backend, self.seeds, self.until, self.listeners, self.folder = backend, seeds, until, listeners, folder
         self.identity, self.comparable = _identity(backend, questions, until), comparable(questions)
+        self.named = {"environment": environment_name(world)} if is_environment(world) else {}
         self.done: dict[int, Part] = {}
 
     def run(self, workers: int, interruption: Interruption) -> list[Part]:
@@ -188,7 +191,7 @@ class _Seeds:
     def result(self, parts: Sequence[Part], **said: str) -> Result:
         backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
         weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
-        told = backend.described() | said | seen_in([part.model for part in parts if part.model is not None])
+        told = self.named | backend.described() | said | seen_in([part.model for part in parts if part.model is not None])
         told |= told_of(self.comparable)
         if isinstance(self.until, Decision):
             told |= {"until": repr(self.until.rule), "decided": decisions(parts)}

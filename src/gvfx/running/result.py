@@ -15,6 +15,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import write_whole
 from gvfx.running.comparing import Comparison, compared, difference_errors
+from gvfx.running.plotting import notebook, plotted
 from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.starts import Check, Value, checks_at_start, start_rows, values_at_start
 from gvfx.running.summary import leads, summary_of
@@ -23,6 +24,7 @@ from gvfx.types import Described
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
@@ -234,6 +236,16 @@ class Result:
     def summary(self) -> str:
         """A few lines of text: the method, the predictions, and how the steps were spent."""
         return summary_of(self)
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: the values at the start with intervals and, per signal, the differences between policies.
+
+        Without starts: the predictions of every question.  `result.plot().savefig("answers.png")` writes it.
+        """
+        return plotted(self)
+
+    def _repr_html_(self) -> str:
+        return notebook(self)
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""

@@ -2,7 +2,7 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const paragraphs = (text) => text.split(/\n\s*\n/).filter((part) => part.trim()).map((part) => h("p", null, part.trim()));
-const kinds = { Curves: curves, Maps: maps, DataTable: table, Pictures: pictures };
+const kinds = { Curves: curves, Maps: maps, DataTable: table, Pictures: pictures, Intervals: intervals };
 const anchor = (id) => `#${encodeURIComponent(id)}`;
 const { asked, headline, bullets, failed, failed_title } = page.summary;
 

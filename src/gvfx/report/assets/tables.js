@@ -12,15 +12,32 @@ function table(item) {
     const attributes = { class: `${kind(c)} ${top ? "best" : ""}`.trim() || null, scope: c === 0 && !numeric[0] ? "row" : null };
     return h(attributes.scope ? "th" : "td", attributes, top ? h("strong", null, text) : text);
   };
-  const grid = h("table", { "aria-labelledby": idOf(item) },
-    h("thead", null, h("tr", null, item.columns.map((name, c) => h("th", { scope: "col", class: kind(c) || null }, name)))),
-    h("tbody", null, item.rows.map((row, r) => h("tr", null, row.map((text, c) => cell(text, r, c))))));
+  const lines = item.rows.map((row, r) => h("tr", null, row.map((text, c) => cell(text, r, c))));
+  const body = h("tbody", null, lines);
+  const heads = item.columns.map((name, c) => h("th", { scope: "col", class: kind(c) || null },
+    lines.length > 2 ? h("button", { type: "button", onclick: () => sort(c) }, name) : name));
+  const grid = h("table", { "aria-labelledby": idOf(item) }, h("thead", null, h("tr", null, heads)), body);
+  function sort(c) { // by a column: numbers from the largest, text from A; again: the other way round
+    const before = heads[c].getAttribute("aria-sort");
+    const up = before ? before !== "ascending" : !numeric[c];
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    heads[c].setAttribute("aria-sort", up ? "ascending" : "descending");
+    const order = item.rows.map((row, r) => [row[c], r]).sort(([a, r], [b, q]) => compareCells(a, b, numeric[c], up) || r - q);
+    body.replaceChildren(...order.map(([, r]) => lines[r]));
+  }
   const scroll = h("div", { class: "scroll", role: "region", "aria-labelledby": idOf(item) }, grid);
   onResize(scroll, () => { // only a table that scrolls needs a place in the tab order
     if (scroll.scrollWidth > scroll.clientWidth) scroll.tabIndex = 0;
     else scroll.removeAttribute("tabindex");
   });
   return frame(item, [copyButton(() => [item.columns, ...item.rows])], scroll);
+}
+
+function compareCells(a, b, numeric, up) { // cells without a number come last
+  if (!numeric) return up ? a.localeCompare(b) : b.localeCompare(a);
+  const [x, y] = [a, b].map((text) => parseFloat(text.replace(/[^\d.+\-\u2212ea-z]/gi, "").replace("\u2212", "-")));
+  if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);
+  return up ? x - y : y - x;
 }
 
 function pictures(item) {
