@@ -60,7 +60,9 @@ def test_imports_stand_at_the_top_but_for_extras_and_commands(path):
         if isinstance(function, ast.FunctionDef):
             for node in ast.walk(function):
                 modules = imported(node)
-                assert not modules or SLOW in modules or any(map(needs_an_extra, modules)), f"{path.name}: {function.name} imports {modules[0]}"
+                assert not modules or SLOW in modules or any(map(needs_an_extra, modules)), (
+                    f"{path.name}: {function.name} imports {modules[0]}"
+                )
 
 
 def test_no_file_is_long():
