@@ -21,11 +21,10 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.noise import WIDEST, shared_noise
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
 from gvfx.schedules import growing
-from gvfx.theory.design import Model, error_draws, importances, variances
+from gvfx.theory.design import Model, error_draws, importances
 from gvfx.theory.flow import ENDLESS
 from gvfx.theory.forecast import LOOK_GROWTH
-from gvfx.theory.importance import variances_of_variances
-from gvfx.theory.systems import DENSE_BELOW
+from gvfx.theory.importance import variances_and_doubts
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +73,16 @@ def parts_of(data: Empirical) -> Parts:
 def standard_errors(data: Empirical) -> np.ndarray:
     """Standard error of every answer, [gvf, state]; infinite where it depends on something never tried or never seen."""
     p = parts_of(data)
-    found = variances(p.model, p.pi, p.gamma, p.noise, data.visits)
-    errors = np.sqrt(found * widening(data, p, found))
+    found, spread = variances_and_doubts(p.model, p.pi, p.gamma, p.noise, p.doubt, data.visits)
+    errors = np.sqrt(found * widening(found, spread))
     return np.where(p.unknown | p.unseen.unknown(1.96 * errors), np.inf, errors)
 
 
-def widening(data: Empirical, p: Parts, found: np.ndarray) -> np.ndarray:
-    """The factor 1 + 1/(2 nu) of every answer's variance `found`, with nu its degrees of freedom (`noise`), [gvf, state]."""
-    if data.world.states >= DENSE_BELOW:
-        return np.ones(found.shape)
-    spread = variances_of_variances(p.model, p.pi, p.gamma, p.doubt, data.visits)
+def widening(found: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """The factor 1 + 1/(2 nu) of every answer's variance `found`, with nu its degrees of freedom (`noise`), [gvf, state].
+
+    spread: the variance of the variances.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         added = np.where(spread > 0, spread / (4 * found**2), 0.0)
     return 1 + np.minimum(added, WIDEST)

@@ -81,35 +81,41 @@ def variances(
 
     counts [state, action]: visits n.  The other arguments are those of `importances`.
     """
-    out = np.empty((noise.shape[2], model.states))
+    return variances_and_doubts(model, pi, gamma, noise, None, counts, signs)[0]
+
+
+def variances_and_doubts(
+    model: Model,
+    pi: np.ndarray,
+    gamma: np.ndarray,
+    noise: np.ndarray,
+    doubt: np.ndarray | None,
+    counts: np.ndarray,
+    signs: int = SIGNS,
+) -> tuple[np.ndarray, np.ndarray]:
+    """`variances`, and the variance of each of them if the noise of a pair is an estimate with variance `doubt`, [gvf, state].
+
+    doubt [state, action, gvf]; the second is 0 without it, and from `systems.DENSE_BELOW` states on.
+    """
+    out, rough = np.empty((noise.shape[2], model.states)), np.zeros((noise.shape[2], model.states))
     for members in groups(pi, gamma):
         system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
         spread = np.stack([per_visit(pi[:, :, i] ** 2 * noise[:, :, i], counts).sum(axis=1) for i in members])
         missing = np.isinf(spread)
         known = np.where(missing, 0.0, spread)
         if model.states < systems.DENSE_BELOW:
-            squared = scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
+            inverse = scipy.linalg.inv(system.toarray(), check_finite=False)
+            squared = inverse**2
             found, lost = known @ squared.T, missing @ squared.T > 0  # Eq. D1
+            if doubt is not None:
+                own = [per_visit(pi[:, :, i] ** 4 * doubt[:, :, i], counts.astype(float) ** 2).sum(axis=1) for i in members]
+                rough[members] = np.where(np.isinf(own), 0.0, own) @ (inverse**4).T
         else:
             solve = scipy.sparse.linalg.splu(sp.csc_array(system)).solve
             draws = (solve(np.sqrt(known).T * z[:, None]) ** 2 for z in _signs(model.states, signs))
             found, lost = sum(draws, np.zeros(known.T.shape)).T / signs, solve(missing.T.astype(float)).T > 1e-12
         out[members] = np.where(lost, np.inf, found)
-    return out
-
-
-def variances_of_variances(model: Model, pi: np.ndarray, gamma: np.ndarray, doubt: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Variance of each of the `variances` if the noise of a pair is an estimate with variance `doubt`, [gvf, state].
-
-    doubt [state, action, gvf]; dense, so for worlds with fewer than `systems.DENSE_BELOW` states.
-    """
-    out = np.empty((doubt.shape[2], model.states))
-    for members in groups(pi, gamma):
-        system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
-        fourth = scipy.linalg.inv(system.toarray(), check_finite=False) ** 4
-        own = [per_visit(pi[:, :, i] ** 4 * doubt[:, :, i], counts.astype(float) ** 2).sum(axis=1) for i in members]
-        out[members] = np.where(np.isinf(own), 0.0, own) @ fourth.T
-    return out
+    return out, rough
 
 
 def evaluation(world: MDP, where: WhereLike = None) -> np.ndarray:
