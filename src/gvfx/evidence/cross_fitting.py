@@ -36,7 +36,8 @@ class Episodes(NamedTuple):
     start: np.ndarray  # [episode, gvf] V(s_0)
     gain: np.ndarray  # [episode, gvf] Y - V(s_0)
     length: np.ndarray  # [episode, gvf] sum of the squares of w
-    surprise: np.ndarray  # [gvf] mean squared temporal-difference error, by answers fitted without the transition's fold
+    level: np.ndarray  # [fold, gvf] the mean of V(s_0) over all episodes of the log by the answers of each fold
+    surprise: np.ndarray  # [gvf] mean squared temporal-difference error of the answers to the whole log
     common: np.ndarray  # [gvf] the share of transitions that carry it
 
 
@@ -66,12 +67,12 @@ def _estimated(episodes: Episodes, i: int, own: np.ndarray) -> tuple[float, floa
         slope = 1.0
         if n >= ENOUGH and spread > least:
             slope, freedom, lever = float(away @ y) / spread, n - 2.0, moved**2 / spread
-    left = slope * rest[fold[own]] * x[own]
-    z = y - left
+    apart = start[own] - episodes.level[fold[own], i]
+    z = y - slope * rest[fold[own]] * apart
     variance = float(((z - z.mean()) ** 2).sum()) / freedom
     if episodes.common[i] * episodes.length[own, i].sum() < FEW:  # rare events
         implied = float(episodes.length[own, i].mean()) * float(episodes.surprise[i])
-        variance = max(variance, implied + float(((x[own] - left) ** 2).mean()))
+        variance = max(variance, implied + float((((1 - slope * rest[fold[own]]) * apart) ** 2).mean()))
     parts, freedoms = [variance * (1 / n + lever)], [freedom]
     weight = on / np.maximum(every, 1) / n  # [fold] of each other start
     free = float(len(fold) - (every > 0).sum())

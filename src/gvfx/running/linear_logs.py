@@ -46,10 +46,9 @@ def answered_from_box(log: Any, questions: Sequence[GVF], signals: Signals, wher
     )
     learner = LinearCertaintyEquivalence()
 
-    def action_values_without(rows: np.ndarray) -> ActionValues:
+    def without(rows: np.ndarray) -> ActionValues:
         part = data.part(~rows)
-        fit = learner.fit(part, learner.choose(part))
-        return lambda observations: fit.action_values(observations.astype(np.float32))
+        return learner.fit(part, learner.choose(part)).action_values
 
     choice = learner.choose(data)
     answers = learner.answers(data, choice)
@@ -76,7 +75,9 @@ def answered_from_box(log: Any, questions: Sequence[GVF], signals: Signals, wher
     experiment |= told_of(comparable(questions))
     start = start_answers(answers, data, targets)
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
-    audits = None if log.policy is None else audited_log(log, questions, signals, targets, action_values_without)
+    audits = None
+    if log.policy is not None:
+        audits = audited_log(log, questions, signals, targets, answers.fit.action_values, without)
     return Result(
         names=reader.names,
         weights=np.array([q.weight for q in reader.questions], dtype=float),

@@ -42,11 +42,13 @@ def audited_log(
     questions: Sequence[GVF],
     signals: Signals,
     policies: ActionValues,
+    whole: ActionValues,
     without: Callable[[np.ndarray], ActionValues],
 ) -> np.ndarray:
     """What the episodes that followed target policies say about the start, [1, gvf, 6] as `gvfx.evidence.audits.Audit`.
 
     policies: each question's policy at observations [n, ...], [n, action, gvf].
+    whole:    answers fitted to the whole log, whose errors say how rare surprises are.
     without:  answers fitted without the rows of a mask [n].
     """
     own, episode = followed(log.policy, questions, signals.begins), signals.episode
@@ -58,14 +60,14 @@ def audited_log(
     _check_ends(questions, own, cut, weight, first)
     fold = folds(own)
     start, gain, length = np.zeros(own.shape), *np.where(own, 0.0, np.full((2, *own.shape), np.nan))
-    errors, chance = np.zeros((2, *signals.c.shape))
-    for k in range(fold.max() + 1 if len(fold) > 1 else 0):
+    level = np.zeros((fold.max() + 1, own.shape[1]))
+    for k in range(len(level) if len(fold) > 1 else 0):
         inside = fold[episode] == k
         q = without(inside)
-        v, taken, chance[inside] = _both(q, policies, log.observation[inside], log.action[inside])
+        v, taken = _both(q, policies, log.observation[inside], log.action[inside])[:2]
         arrived = _both(q, policies, log.next_observation[inside], log.action[inside])[0]
+        level[k] = _both(q, policies, log.observation[first], log.action[first])[0].mean(axis=0)
         c, gamma = signals.c[inside], signals.gamma[inside]
-        errors[inside] = c + gamma * arrived - taken
         begins = np.flatnonzero(signals.begins[inside])
         for j, rows in zip(np.flatnonzero(fold == k), map(slice, begins, [*begins[1:], len(c)]), strict=True):
             start[j] = v[rows.start]
@@ -73,9 +75,9 @@ def audited_log(
                 met = np.vstack([v[rows.start], arrived[rows]]), taken[rows], c[rows], gamma[rows]
                 found = rollout_score(*met, np.ones(len(c[rows])))[1]  # Eq. A3
                 gain[j, own[j]], length[j, own[j]] = found[own[j]], (weight[j][:-1] ** 2).sum(axis=0)[own[j]]
-    each = [surprises(errors[chance[:, i] > 0, i, None]) for i in range(own.shape[1])]  # of actions that its policy takes
-    surprise, common = np.hstack(each) if len(fold) > 1 else np.zeros((2, own.shape[1]))
-    audit = cross_fitted(Episodes(fold, past - first, cut, start, gain, length, surprise, common))
+    audit = cross_fitted(
+        Episodes(fold, past - first, cut, start, gain, length, level, *_surprises(log, signals, policies, whole))
+    )
     audit.error[(signals.c == 0).all(axis=0)] = np.inf  # a signal that was never met
     return audit.columns[None]
 
@@ -145,3 +147,12 @@ def _check_ends(
                 f"discount: that of {names[i]!r} is 1, and its episode from row {first[j]} on did not terminate; use less than "
                 "1, leave the column 'policy' empty there, or give audit=False."
             )
+
+
+def _surprises(log: Any, signals: Signals, policies: ActionValues, q: ActionValues) -> tuple[np.ndarray, np.ndarray]:
+    """`gvfx.evidence.audits.surprises` in the log, over actions that a question's policy takes."""
+    _, taken, chance = _both(q, policies, log.observation, log.action)
+    errors = signals.c + signals.gamma * _both(q, policies, log.next_observation, log.action)[0] - taken
+    each = [surprises(errors[chance[:, i] > 0, i, None]) for i in range(errors.shape[1])]
+    surprise, common = np.hstack(each)
+    return surprise, common

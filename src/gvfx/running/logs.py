@@ -163,8 +163,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
         part = log._replace(**{name: getattr(log, name)[rows] for name in Log._fields[:4]})
         return _counted(part, c[rows], gamma[rows], begins[rows], spec.skeleton, widened(asked), varying)
 
-    def action_values_without(rows: np.ndarray) -> ActionValues:
-        model = counted(~rows)
+    def answers_of(model: Empirical) -> ActionValues:
         table = action_values(model, model.values)
         return lambda observations: table[observations]
 
@@ -192,7 +191,8 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     nothing, gvfs = np.zeros((1, len(asked.names))), len(asked.names)
     audits = None
     if log.policy is not None:
-        audits = audited_log(log, questions, Signals(c, gamma, begins), lambda s: pi[s], action_values_without)
+        answers = answers_of(known), lambda rows: answers_of(counted(~rows))
+        audits = audited_log(log, questions, Signals(c, gamma, begins), lambda s: pi[s], *answers)
     return Result(
         names=asked.names,
         weights=asked.weights,
@@ -232,7 +232,8 @@ def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike)
 def _begins(log: Checked) -> np.ndarray:
     """Whether an episode begins with a row, bool [n]: unless it continues from the row before it, which did not end one."""
     begins = np.ones(len(log.action), bool)
-    begins[1:] = log.terminated[:-1] | (log.observation[1:] != log.next_observation[:-1]).reshape(len(begins) - 1, -1).any(axis=1)
+    apart = log.observation[1:] != log.next_observation[:-1]
+    begins[1:] = log.terminated[:-1] | (apart if apart.ndim == 1 else apart.any(axis=1))
     if "truncated" in log.info:
         begins[1:] |= np.asarray(log.info["truncated"][:-1], bool)
     return begins
