@@ -23,8 +23,8 @@ def bench(
     which: Annotated[
         str,
         typer.Argument(
-            help="cartpole, compare, continuous, deep, hard, limit, mrnas, mujoco, online, own, random_mdps, start, tabular, "
-            "unseen or where.",
+            help="audit_logs, cartpole, compare, continuous, deep, hard, limit, mrnas, mujoco, online, own, random_mdps, start, "
+            "tabular, unseen or where.",
             autocompletion=completion.benchmark_names,
         ),
     ] = "tabular",

@@ -53,7 +53,7 @@ class FrozenTable(Frozen):
 
 def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.ndarray]) -> FrozenTable:
     """Answers in tables, from values [gvf, state] and the model's outcomes; where nothing was tried, Q is V."""
-    q = np.where(known.tried[:, :, None], known.moments(values)[0], values.T[:, None])
+    q = action_values(known, values)
     seen, states = known.seen, len(policies[0])
     arrived, row = known.world.next.ravel()[seen.outcome], known.evidence.row.ravel()[seen.outcome]
     targets = [known.means[row, i] + known.discounts(i) * v[arrived] for i, v in enumerate(values)]
@@ -61,6 +61,11 @@ def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.nda
     times = known.evidence.counts.ravel()[seen.outcome]
     frozen.errors(np.stack(targets, axis=1) - q.reshape(-1, q.shape[2])[seen.pair], times)
     return frozen
+
+
+def action_values(known: Empirical, values: np.ndarray) -> np.ndarray:
+    """Q [state, action, gvf] of values [gvf, state] in the model; where nothing was tried, Q is V."""
+    return np.where(known.tried[:, :, None], known.moments(values)[0], values.T[:, None])
 
 
 class FrozenActions(Frozen):

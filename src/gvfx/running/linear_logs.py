@@ -19,16 +19,15 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader, Targets
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.comparing import told_of
+from gvfx.running.log_audits import ActionValues, Signals, audited_log
 from gvfx.running.predictor import LinearPredictor
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.streams.linear_gym import POINTS, nearest, observations_where
 from gvfx.worlds.spec import BoxSpec
 
 
-def answered_from_box(
-    log: Any, questions: Sequence[GVF], c: np.ndarray, gamma: np.ndarray, begins: np.ndarray, where: WhereLike = None
-) -> Result:
-    """The result of a log with observations [n, o]; c and gamma [n, gvf] are its signals, begins [n] where episodes begin."""
+def answered_from_box(log: Any, questions: Sequence[GVF], signals: Signals, where: WhereLike = None) -> Result:
+    """The result of a log with observations [n, o]."""
     if log.observation.shape != log.next_observation.shape:
         raise InputError("next_observation: its shape differs from that of observation; give as many numbers in each.")
     n, size = len(log.action), log.observation.shape[1]
@@ -37,15 +36,20 @@ def answered_from_box(
         observation=log.observation.astype(np.float32),
         action=log.action,
         following=log.next_observation.astype(np.float32),
-        cumulant=c,
-        discount=gamma,
-        episode=np.cumsum(begins) - 1,
-        first=begins,
+        cumulant=signals.c,
+        discount=signals.gamma,
+        episode=signals.episode,
+        first=signals.begins,
         terminated=log.terminated,
         pi=np.stack(targets.each(log.next_observation), axis=-1),
         member=targets.member,
     )
     learner = LinearCertaintyEquivalence()
+
+    def without(rows: np.ndarray) -> ActionValues:
+        part = data.part(~rows)
+        return learner.fit(part, learner.choose(part)).action_values
+
     choice = learner.choose(data)
     answers = learner.answers(data, choice)
     here = np.stack(targets.each(log.observation), axis=-1)
@@ -71,6 +75,9 @@ def answered_from_box(
     experiment |= told_of(comparable(questions))
     start = start_answers(answers, data, targets)
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
+    audits = None
+    if log.policy is not None:
+        audits = audited_log(log, questions, signals, targets, answers.fit.action_values, without)
     return Result(
         names=reader.names,
         weights=np.array([q.weight for q in reader.questions], dtype=float),
@@ -78,12 +85,13 @@ def answered_from_box(
         steps=np.array([n]),
         mse=np.full((1, 1, gvfs), np.nan),
         levels=nothing[None],
-        episodes=np.array([[int(begins.sum())]]),
+        episodes=np.array([[int(signals.begins.sum())]]),
         snapshots=(Snapshot(n, values[None], None, visits[None], tried[None], nothing, errors[None]),),
         truth=np.full((1, gvfs, len(points)), np.nan),
         seconds=np.zeros(1),
         experiment=experiment,
         predictor=LinearPredictor((answers,), points, spec, targets),
+        audits=audits,
         differences=start_joint(answers, data, targets).known[None],
         starts=np.column_stack([start, np.full(gvfs, np.nan)])[None],
     )

@@ -21,6 +21,8 @@ RENAMED = {  # the names of Minari and of other collections of episodes
     "next_observations": "next_observation",
 }
 INFOS = "infos"  # of an episode: further columns, with one more entry if the reset's come first
+POLICY = "policy"  # which policy an episode followed: a column, or one entry of an episode
+NOBODY = ("", "nan", "none", "<na>")  # entries of that column that name none, in lower case
 FORMS = "give a mapping of columns, a data frame, or a list of rows or episodes"
 
 
@@ -43,11 +45,31 @@ def as_columns(table: Any) -> Mapping[str, Any]:
     if not parts:
         raise InputError(f"log: is empty; {FORMS}.")
     if isinstance(parts[0], Mapping) and np.ndim(parts[0].get("action", parts[0].get("actions", ()))) == 0:
+        if any(POLICY in row for row in parts):
+            parts = [{POLICY: None} | dict(row) for row in parts]
         names = _same_names(parts, "row")
         return _transitions({name: _stacked([row[name] for row in parts], name) for name in names})
     episodes = [_transitions(_fields(part)) for part in parts]
+    if any(POLICY in episode for episode in episodes):
+        episodes = [{**each, POLICY: _repeated(each.get(POLICY), len(each.get("action", ())))} for each in episodes]
     names = _same_names(episodes, "episode")
     return {name: _joined([np.asarray(episode[name]) for episode in episodes], name) for name in names}
+
+
+def policy_names(column: Any, size: int) -> np.ndarray | None:
+    """The policy that each of `size` transitions says it followed, str [n], empty for none; None if none says so."""
+    if column is None:
+        return None
+    if np.ndim(column) != 1 or len(column) != size:
+        raise InputError(f"{POLICY}: give one name, or None, for each of {size} transitions.")
+    said = [str(entry.decode() if isinstance(entry, bytes) else entry).strip() for entry in list(column)]
+    names = np.array(["" if entry.lower() in NOBODY else entry for entry in said])
+    return names if (names != "").any() else None
+
+
+def _repeated(policy: Any, steps: int) -> np.ndarray:
+    """The entry of an episode for all of its steps, unless it has one for each."""
+    return np.full(steps, policy, object) if np.ndim(policy) == 0 else np.asarray(policy, object)
 
 
 def _same_names(parts: Sequence[Mapping[str, Any]], what: str) -> list[str]:
@@ -63,7 +85,7 @@ def _fields(episode: Any) -> Mapping[str, Any]:
     """An episode's columns."""
     if isinstance(episode, Mapping):
         return episode
-    return {name: found for name in (*RENAMED, INFOS) if (found := getattr(episode, name, None)) is not None}
+    return {name: found for name in (*RENAMED, INFOS, POLICY) if (found := getattr(episode, name, None)) is not None}
 
 
 def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:

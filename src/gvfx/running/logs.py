@@ -29,8 +29,10 @@ from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Reader, policies_only
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.comparing import told_of
+from gvfx.running.frozen import action_values
 from gvfx.running.linear_logs import answered_from_box
-from gvfx.running.log_columns import as_columns
+from gvfx.running.log_audits import ActionValues, Signals, audited_log
+from gvfx.running.log_columns import as_columns, policy_names
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.story import seen_in
 from gvfx.theory.exact import DENSE_BELOW
@@ -59,6 +61,7 @@ class Log(NamedTuple):
     info: Mapping[str, Column] | None = None  # further columns, for Info("column")
     states: int | None = None  # number of states, if the log may not contain all of them
     actions: int | None = None  # likewise
+    policy: Sequence[str | None] | Column | None = None  # the name of the policy or question that was followed; empty: none
 
 
 Checked = Any  # a Log all of whose columns are arrays
@@ -87,6 +90,7 @@ def as_log(table: Any) -> Log:
     for name in ("reward", "behaviour_prob"):
         value = getattr(table, name)
         columns[name] = None if value is None else np.asarray(value, dtype=float)
+    columns["policy"] = policy_names(table.policy, size)
     for name, column in (*columns.items(), *columns["info"].items()):
         if isinstance(column, np.ndarray) and (len(column) != size or (column.dtype.kind == "f" and np.isnan(column).any())):
             raise InputError(f"{name}: has {len(column)} entries or NaN; give one number for each of {size} transitions.")
@@ -118,17 +122,29 @@ def _numbers(column: np.ndarray, name: str) -> np.ndarray:
 
 
 def evaluate_log(
-    log: Log | Columns, questions: Sequence[GVF], *, where: WhereLike = None, save: str | Path | None = None
+    log: Log | Columns,
+    questions: Sequence[GVF],
+    *,
+    where: WhereLike = None,
+    audit: bool = True,
+    save: str | Path | None = None,
 ) -> Result:
     """Answer questions from a log of transitions; `save` is a file for the result.
 
     log: a `gvfx.Log`, a mapping of its columns, a data frame, or a list of rows or of episodes (`gvfx.running.log_columns`).
          Whole numbers as observations are states; anything else is answered by `LinearCertaintyEquivalence`.
     where: where errors count, as in `gvfx.evaluate`; it decides what is worth collecting next.
+    audit: whether episodes whose column `policy` names a question's policy check its value at the start (docs/audits.md#logs).
     """
+    if not isinstance(audit, bool | np.bool_):
+        raise InputError(
+            f"audit: {audit!r:.40} is not True or False; the column 'policy' says which episodes of a log are audits."
+        )
     if save is not None:
         check_writable(save, "save")
     checked: Checked = as_log(log)
+    if not audit:
+        checked = checked._replace(policy=None)
     tables = checked.observation.ndim == 1
     result = _answered(checked, questions, where) if tables else _answered_from_box(checked, questions, where)
     if save is not None:
@@ -141,7 +157,17 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     asked = stack(policies_only(questions, spec), spec.skeleton, where=where)
     reader = Reader(questions, spec)
     c, gamma = _signals(log, reader)
-    known = _counted(log, c, gamma, spec.skeleton, widened(asked), any(callable(q.discount) for q in reader.questions))
+    begins, varying = _begins(log), any(callable(q.discount) for q in reader.questions)
+
+    def counted(rows: np.ndarray | slice) -> Empirical:
+        part = log._replace(**{name: getattr(log, name)[rows] for name in Log._fields[:4]})
+        return _counted(part, c[rows], gamma[rows], begins[rows], spec.skeleton, widened(asked), varying)
+
+    def answers_of(model: Empirical) -> ActionValues:
+        table = action_values(model, model.values)
+        return lambda observations: table[observations]
+
+    known = counted(slice(None))
     known = replace(known, asked=known.asked._replace(pi=known.converged_policies()), closed=False)
     _check_endings(known, asked)
     states = spec.skeleton.states
@@ -163,6 +189,10 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
         experiment["effective"] = dict(zip(asked.names, share.tolist(), strict=True))
     nothing, gvfs = np.zeros((1, len(asked.names))), len(asked.names)
+    audits = None
+    if log.policy is not None:
+        answers = answers_of(known), lambda rows: answers_of(counted(~rows))
+        audits = audited_log(log, questions, Signals(c, gamma, begins), lambda s: pi[s], *answers)
     return Result(
         names=asked.names,
         weights=asked.weights,
@@ -187,6 +217,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
         seconds=np.zeros(1),
         experiment=experiment,
         models=(known,),
+        audits=audits,
         starts=np.column_stack([start, np.full(gvfs, np.nan)])[None],
     )
 
@@ -195,11 +226,17 @@ def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike)
     if any(isinstance(q.policy, OwnPolicy) for q in expand(questions)):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     c, gamma = _signals(log, Reader(questions))
-    begins = np.ones(len(c), bool)
-    begins[1:] = log.terminated[:-1] | (log.observation[1:] != log.next_observation[:-1]).any(axis=1)
+    return answered_from_box(log, questions, Signals(c, gamma, _begins(log)), where)
+
+
+def _begins(log: Checked) -> np.ndarray:
+    """Whether an episode begins with a row, bool [n]: unless it continues from the row before it, which did not end one."""
+    begins = np.ones(len(log.action), bool)
+    apart = log.observation[1:] != log.next_observation[:-1]
+    begins[1:] = log.terminated[:-1] | (apart if apart.ndim == 1 else apart.any(axis=1))
     if "truncated" in log.info:
         begins[1:] |= np.asarray(log.info["truncated"][:-1], bool)
-    return answered_from_box(log, questions, c, gamma, begins, where)
+    return begins
 
 
 def _signals(log: Checked, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
@@ -214,8 +251,10 @@ def _signals(log: Checked, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
     return c, gamma * ~log.terminated[:, None]
 
 
-def _counted(log: Checked, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
-    """The log's outcomes, counted."""
+def _counted(
+    log: Checked, c: np.ndarray, gamma: np.ndarray, begins: np.ndarray, skeleton: MDP, asked: Stacked, varying: bool
+) -> Empirical:
+    """The log's outcomes, counted; begins: whether an episode begins with a row."""
     ends = log.terminated
     key = (log.observation * skeleton.actions + log.action) * (skeleton.states + 1) + np.where(
         ends, skeleton.states, log.next_observation
@@ -227,8 +266,6 @@ def _counted(log: Checked, c: np.ndarray, gamma: np.ndarray, skeleton: MDP, aske
     met.evidence.counts[:, 0] = counts
     for total, amount in ((met.evidence.sums, c), (met.evidence.squares, c**2), (met.discounts, gamma)):
         np.add.at(total, which, amount)
-    begins = np.ones(len(key), bool)  # a row begins an episode unless it continues from the row before it
-    begins[1:] = ends[:-1] | (log.observation[1:] != log.next_observation[:-1])
     np.add.at(met.evidence.starts, log.observation[begins], 1)
     reached = np.stack([log.observation, log.next_observation], axis=1).ravel()
     states, first = np.unique(reached, return_index=True)

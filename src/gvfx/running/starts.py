@@ -11,7 +11,7 @@ from gvfx.evidence.audits import over_seeds, quantile
 from gvfx.running.predictor import Predictor
 from gvfx.types import Described
 
-NOT_AUDITED = "audit: this run was not audited; run it with audit=0.15."
+NOT_AUDITED = "audit: this run was not audited; run it with audit=0.15, or give a log the column 'policy'."
 NOT_KEPT = "value: this run did not keep the starts of its episodes; run it with where='start'."
 
 
@@ -138,5 +138,5 @@ def start_lines(values: dict[str, Value], checks: dict[str, Check] | None = None
     """Lines of a summary about the start, one per question, with what audits found."""
     width = max(map(len, values))
     truths = {name: "" if np.isnan(v.truth) else f", truth {v.truth:.4g}" for name, v in values.items()}
-    found = {name: "" if checks is None else f", {checks[name]}" for name in values}
+    found = {name: f", {checks[name]}" if checks is not None and checks[name].rollouts else "" for name in values}
     return [f"{name:<{width}}  value at the start {v}{truths[name]}{found[name]}" for name, v in values.items()]
