@@ -12,6 +12,7 @@ import gvfx
 from gvfx.benchmarks.audit_logs import cases, log_of, logs
 from gvfx.running.log_audits import Signals, audited_log, folds
 from gvfx.running.logs import as_log
+from gvfx.running.starts import values_at_start
 
 GAMMA = 0.9
 PI = np.array([0.3, 0.7])
@@ -104,7 +105,9 @@ def test_the_result_has_the_audited_value_and_says_so(tmp_path):
     result = gvfx.evaluate_log(log, asked(), save=tmp_path / "log")
     value, check = result.value(), result.audit()
     assert result.audits.shape == (1, 2, 6)
-    assert (value["right"].value, value["right"].low) == (check["right"].value, check["right"].low)
+    assert value["right"][:3] == gvfx.evaluate_log(log, asked(), audit=False).value()["right"][:3]  # a finite one of its own
+    unsure = values_at_start(result.names, result.starts * [1, np.inf, 1], result.predictor, audits=result.audits, own=True)
+    assert (unsure["right"].value, unsure["right"].low) == (check["right"].value, check["right"].low)
     assert check["right"].rollouts == 20 and check["both"].rollouts == 0
     off = gvfx.evaluate_log(log, asked(), audit=False)
     assert off.audits is None and value["both"][:3] == off.value()["both"][:3]

@@ -151,9 +151,11 @@ class Result:
 
         The start is the distribution of first states: the world's own where it is known, else that of the episodes of the run,
         whose chance the interval includes.  Low and high are infinite where `intervals` would be, NaN for learners without
-        intervals; networks have a spread instead.  In a run with audits, value and interval are those of the audits.
+        intervals; networks have a spread instead.  In a run with audits, value and interval are those of the audits; in a
+        log of states only where they are infinite otherwise.
         """
-        return values_at_start(self.names, self.starts, self.predictor, level, self.audits)
+        own = "audit" not in self.experiment and self.error_bars == "asymptotic"
+        return values_at_start(self.names, self.starts, self.predictor, level, self.audits, own)
 
     def audit(self, level: float = 0.95) -> dict[str, Check]:
         """What the run's audits say about every question's value at the start: by how much the answer is off, with an interval

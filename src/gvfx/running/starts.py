@@ -91,10 +91,11 @@ def values_at_start(
     predictor: Predictor,
     level: float = 0.95,
     audits: np.ndarray | None = None,
+    own: bool = False,
 ) -> dict[str, Value]:
     """The value of every question from starts [seed, gvf, 3]: value, standard error and truth of each seed.
 
-    audits [seed, gvf, 6]: where there are some, value and interval are theirs.
+    audits [seed, gvf, 6]: where there are some, value and interval are theirs; with `own`, only where there is no finite other.
     """
     check_level(level)
     if starts is None:
@@ -109,6 +110,8 @@ def values_at_start(
     out = {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}
     if audits is not None:
         for name, check in checks_at_start(names, starts, audits, level).items():
+            if own and np.isfinite(out[name].half):
+                continue
             if np.isfinite(check.half):
                 out[name] = out[name]._replace(value=check.value, low=check.low, high=check.high)
             elif np.isnan(out[name].low):  # no other ground
