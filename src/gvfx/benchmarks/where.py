@@ -93,9 +93,9 @@ def coverage(case: Case, behaviour: Behaviour, where: WhereLike, steps: int, run
         progress=False,
     )
     assert r.starts is not None
-    value, error, truth = np.moveaxis(r.starts, 2, 0)
+    value, error, truth, below, above = np.moveaxis(r.starts, 2, 0)
     finite = np.isfinite(error)
-    inside = (np.abs(value - truth) <= NORMAL * error)[finite]
+    inside = ((truth >= value - NORMAL * below) & (truth <= value + NORMAL * above))[finite]
     return float(inside.mean()) if inside.size else float("nan"), float(finite.mean())
 
 

@@ -187,7 +187,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
         seconds=np.zeros(1),
         experiment=experiment,
         models=(known,),
-        starts=np.column_stack([start, np.full(gvfs, np.nan)])[None],
+        starts=start[None],
     )
 
 
