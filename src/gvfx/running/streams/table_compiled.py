@@ -168,7 +168,5 @@ class CompiledTable(Stream):
         return {
             "truth": truth,
             "model": known if certain else None,
-            "start": start_values(
-                known, None if certain else run.learner.values(self.learning, known), truth @ run.world.start
-            ),
+            "start": start_values(known, None if certain else run.learner.values(self.learning, known), truth @ run.world.start),
         }
