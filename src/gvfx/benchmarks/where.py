@@ -156,13 +156,13 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     rows = []
     for word in ("start", f"cell {CELL}"):
         own = [x for name, x in found.items() if name.endswith(word)]
-        middle, bound = (float(np.median([x[k] for x in own])) for k in (2, 4))
-        note = f"by visits; no behaviour has less than {bound:.3g}x in the median"
+        middle, possible = float(np.median([x.by_visits for x in own])), float(np.median([1 / x.all_states for x in own]))
+        note = f"by visits; no behaviour has less than {possible:.3g}x in the median"
         rows.append(at_most(f"{word}, median of {len(own)} cases: error over that of all states", middle, BAR, "x", note))
     worst = max(x.own for x in found.values())
     rows.append(at_most("largest error over what is possible", worst, 1.5, "x", "by visits, over the certified bound"))
     least, most = (f"{100 * x:.0f}%" for x in (min(shares), max(shares)))
-    kept = LEAST_HELD <= min(shares) and max(shares) <= MOST_HELD
+    kept = min(shares) >= LEAST_HELD and max(shares) <= MOST_HELD
     rows.append(
         Row("coverage at the start, lowest and highest", f"{least}, {most}", "93% to 97%", kept, "FrozenLake, table above")
     )

@@ -12,7 +12,9 @@ with k the noise of a target over the variance between the true means of a state
 over states.  Where actions differ much in units of the noise, k is small and nothing is drawn anywhere.
 
 Because the answers are linear in the targets of a state's actions, this is the answer of another policy, which moves the weight
-of hardly tried actions to those that are better known: $\tilde\pi(b|s) = Z_b\,\pi(b|s) + \frac{Z_b}{\sum Z}\sum_a (1-Z_a)\,\pi(a|s)$.
+of hardly tried actions to those that are better known:
+
+$$\tilde\pi(b|s) = Z_b\,\pi(b|s) + \frac{Z_b}{\sum_a Z_a}\,\sum_a (1-Z_a)\,\pi(a|s).$$
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def start_errors(data: Empirical, p: Parts, sure: bool = False) -> np.ndarray:
 
 
 def _deviation_and_shift(data: Empirical, p: Parts) -> tuple[np.ndarray, np.ndarray]:
-    """The standard deviation of the value at the start (Eq. D6), and what regression to the mean adds to the value, [gvf] each."""
+    """The standard deviation of the value at the start (Eq. D6), and what regression to the mean adds to it, [gvf] each."""
     other, counts = regressed(data, p.noise), data.visits
     noise, doubt = shared_noise(other)
     found, spread = np.empty((2, noise.shape[2]))
