@@ -8,8 +8,12 @@ from helpers.runs import compiled_evidence
 from helpers.worlds import half_in_the_top_row, random_mdp, random_question, small_world, two_questions
 
 import gvfx
+from gvfx.behaviours.optimal import NEAR_PRIOR
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.determinism import determinism
 from gvfx.evidence.smoothing import Smoothed
+from gvfx.questions.where import EVERYWHERE, START
+from gvfx.theory.importance import importance
 
 
 def plain_smoothing(model, within, between, chance):
@@ -144,3 +148,20 @@ def test_random_worlds_without_horizon(seed):
 def test_complaints(options, field):
     with pytest.raises(gvfx.InputError, match=f"^{field}: "):
         gvfx.OptimalDesign(**options)
+
+
+def test_where_errors_count_ways_have_few_prior_visits():
+    """With `where` importance is that of the model with `NEAR_PRIOR` visits, and of the one with `prior` without."""
+    world, questions = small_world(), two_questions()
+    asked, at = compiled_evidence(world, questions, steps=600)
+    design = gvfx.OptimalDesign(floor=1e-12)
+    found = {}
+    for where in (EVERYWHERE, START):
+        model = Empirical(world, asked._replace(where=where), at.evidence)
+        sure = determinism(model)
+        known, few = (Smoothed(model, prior, 1 - sure.sure, 1 - sure.share) for prior in (design.prior, NEAR_PRIOR))
+        ways = known.model if where == EVERYWHERE else few.model
+        expected = importance(ways, known.pi, known.gamma, known.noise, known.weights, known.where) * known.chance
+        found[where] = design.needs(model)[1]
+        np.testing.assert_allclose(found[where], expected, rtol=1e-9, atol=1e-9 * expected.max())
+    assert not np.allclose(found[EVERYWHERE], found[START])

@@ -11,6 +11,8 @@ from helpers.worlds import random_mdp, random_question, small_world, two_armed_b
 
 import gvfx
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.noise import shared_noise
+from gvfx.evidence.selection import regressed
 from gvfx.evidence.starts import start_values
 from gvfx.evidence.uncertainty import parts_of, standard_errors
 from gvfx.questions.where import START
@@ -26,33 +28,41 @@ def random_runs(seed, seeds):
     return run(world, [random_question(rng, world) for _ in range(2)], seeds=seeds)
 
 
-def test_one_start_has_the_error_of_its_state():
+def test_one_start_has_the_error_of_its_state_and_what_regression_to_the_mean_changes():
     (model,) = run(*two_armed_bandit()).models
-    np.testing.assert_allclose(start_values(model), [[model.values[0, 0], standard_errors(model)[0, 0]]])
+    value, error, truth, below, above = start_values(model)[0]
+    shift = (regressed(model, parts_of(model).noise).values - model.values)[0, 0]
+    assert value == model.values[0, 0] and np.isnan(truth)
+    assert error**2 == pytest.approx(standard_errors(model)[0, 0] ** 2 + shift**2)
+    own = standard_errors(model)[0, 0]  # the noise of a Gaussian does not change with its mean: both sides are the same but for
+    assert sorted([below, above]) == pytest.approx(sorted([own, np.hypot(own, shift)]), rel=1e-6)  # the shift
 
 
 def test_the_variance_of_a_mean_by_loops():
     """Reaches of all starts are added before they are squared, for the noise and for what is not known about it."""
     (model,) = random_runs(0, 1).models
     p, d, n = parts_of(model), model.world.start, model.visits
+    other = regressed(model, p.noise)
+    noise, more = shared_noise(other)
     for i in range(2):
         P = np.zeros((5, 5))
         for s in range(5):
             for a in range(2):
                 for k, arrived in enumerate(p.model.next[s, a]):
                     gamma = 0.0 if model.world.terminal[arrived] else float(p.gamma[0, i])
-                    P[s, arrived] += p.pi[s, a, i] * gamma * p.model.prob[s, a, k]
+                    P[s, arrived] += other.policy(i)[s, a] * gamma * p.model.prob[s, a, k]
         F = np.linalg.inv(np.eye(5) - P)
+        shift = d @ (other.values[i] - model.values[i])
         variance = doubt = 0.0
         for s in range(5):
             reach = sum(d[s0] * F[s0, s] for s0 in range(5))
             for a in range(2):
                 if n[s, a]:
-                    variance += (reach * p.pi[s, a, i]) ** 2 * p.noise[s, a, i] / n[s, a]
-                    doubt += (reach * p.pi[s, a, i]) ** 4 * p.doubt[s, a, i] / n[s, a] ** 2
-        value, error = start_values(model)[i]
+                    variance += (reach * p.pi[s, a, i]) ** 2 * noise[s, a, i] / n[s, a]
+                    doubt += (reach * p.pi[s, a, i]) ** 4 * more[s, a, i] / n[s, a] ** 2
+        value, error = start_values(model)[i, :2]
         assert value == pytest.approx(d @ model.values[i])
-        assert error**2 == pytest.approx(variance + doubt / (4 * variance))
+        assert error**2 == pytest.approx(variance + doubt / (4 * variance) + shift**2)
         assert error < np.sqrt(d @ standard_errors(model)[i] ** 2)  # errors of different starts cancel in part
 
 
@@ -61,7 +71,8 @@ def test_intervals_of_start_values_cover_the_truth():
     covered = []
     for seed in range(5):
         starts = random_runs(seed, 40).starts
-        covered.append(np.abs(starts[:, :, 0] - starts[:, :, 2]) < 1.96 * starts[:, :, 1])
+        value, _, truth, below, above = np.moveaxis(starts, 2, 0)
+        covered.append((truth > value - 1.96 * below) & (truth < value + 1.96 * above))
     assert 0.917 < np.mean(covered) < 0.983
 
 

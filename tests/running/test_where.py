@@ -32,7 +32,9 @@ def test_the_error_is_that_of_the_start_value():
     for i, name in enumerate(result.names):
         own = result.starts[:, i]
         assert value[name].value == pytest.approx(own[:, 0].mean()) and value[name].truth == pytest.approx(own[0, 2])
-        assert value[name].half == pytest.approx(1.96 * np.sqrt((own[:, 1] ** 2).sum()) / 2, rel=1e-4)
+        below, above = 1.96 * np.sqrt((own[:, 3:] ** 2).sum(axis=0)) / 2
+        assert value[name].low == pytest.approx(value[name].value - below, rel=1e-4)
+        assert value[name].high == pytest.approx(value[name].value + above, rel=1e-4)
     assert result.value(0.5)["gvf1"].half == pytest.approx(0.344134 * result.value()["gvf1"].half, rel=1e-3)
     with pytest.raises(gvfx.InputError, match="level:"):
         result.value(95)

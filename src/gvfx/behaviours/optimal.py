@@ -9,7 +9,9 @@ follows it.  Three things protect against estimates from few visits:
   so that a single visit does not look noise-free and an untried action is worth trying.  A pair whose rare outcomes have not
   occurred yet looks certain, is visited less, and stays wrong: the more a plan trusts single pairs, and the more often it is
   renewed, the more the answers are biased (Nie et al. 2018, on adaptively sampled means).  Hence a large `prior` and few
-  plans;
+  plans.
+  With `where` the ways of the target policies from there have only `NEAR_PRIOR` such visits (their noise has `prior`): policies
+  that wander at random in every state seem to need the whole world, which those asked about a part of it do not;
 - no pair's importance is taken to be less than a share `floor` of a typical one: before any cumulant has been seen, this
   spreads the visits evenly over all reachable pairs;
 - a share `random` of the actions stays random.
@@ -41,11 +43,13 @@ from gvfx.evidence.determinism import determinism
 from gvfx.evidence.smoothing import Smoothed
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
+from gvfx.questions.where import EVERYWHERE
 from gvfx.schedules import growing
 from gvfx.theory.importance import importance
 from gvfx.theory.optimum import remaining_design
 from gvfx.worlds.mdp import MDP
 
+NEAR_PRIOR = 5.0  # prior visits of the ways that target policies take from where errors count
 CELL_GROWTH, CELL_PRIOR, CELL_SEARCH = 1.5, 10.0, 0.0  # the defaults on cells
 
 
@@ -141,7 +145,10 @@ class OptimalDesign(Behaviour[PlannedState]):
         noise = known.noise
         if isinstance(model, CellModel) and model.noise_of_pairs is not None:
             noise = model.noise_of_pairs
-        need = importance(known.model, known.pi, known.gamma, noise, known.weights, known.where)
+        ways = known.model
+        if model.asked.where != EVERYWHERE and not isinstance(model, CellModel):
+            ways = known.joined_by(min(self.prior, NEAR_PRIOR))
+        need = importance(ways, known.pi, known.gamma, noise, known.weights, known.where)
         going = known.model.going
         typical = np.sqrt(need[going]).mean() ** 2 if going.any() else 0.0
         return known, np.maximum(need, self.floor * typical if typical > 0 else 1.0) * known.chance

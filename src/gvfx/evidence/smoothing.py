@@ -181,6 +181,10 @@ class Smoothed:
         noise = (own + within * self._average(own)) / (n + within)
         return noise + between * apart / (n + between) + n * between / (n + between) ** 2 * (mean - centre) ** 2
 
+    def joined_by(self, prior: float) -> Model:
+        """The model with another number of prior visits."""
+        return self.model._replace(prob=self._transitions(prior * self.chance))
+
     def routes(self) -> Model:
         """The model with every pair's visits filled up to the prior number, instead of added to: for ways that are well known."""
         missing = np.maximum(self._prior - self.visits, LEAST_CHANCE) * self.chance

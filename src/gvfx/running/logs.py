@@ -218,7 +218,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
         experiment=experiment,
         models=(known,),
         audits=audits,
-        starts=np.column_stack([start, np.full(gvfs, np.nan)])[None],
+        starts=start[None],
     )
 
 

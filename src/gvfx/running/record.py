@@ -87,7 +87,7 @@ class Part:
     seconds: float = 0.0
     network: Any = None  # networks in an environment: the Q network at the end (`gvfx.running.predictor`)
     model: Empirical | None = None  # the evidence at the end, if the run kept it
-    start: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 3] value at the start, standard error, truth (not stored)
+    start: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 3 or 5] see `values_at_start` (not stored)
     differences: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, gvf] standard errors of differences (not stored)
     audit: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 6] as `gvfx.evidence.audits.Audit` (not stored)
     stopped: int = 0  # steps done, with a stopping rule; 0 without

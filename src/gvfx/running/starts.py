@@ -93,20 +93,22 @@ def values_at_start(
     audits: np.ndarray | None = None,
     own: bool = False,
 ) -> dict[str, Value]:
-    """The value of every question from starts [seed, gvf, 3]: value, standard error and truth of each seed.
+    """The value of every question from starts [seed, gvf, 3 or 5]: value, standard error and truth of each seed.
 
+    With 5 columns the last are the standard errors towards lower and higher values, where the two sides differ.
     audits [seed, gvf, 6]: where there are some, value and interval are theirs; with `own`, only where there is no finite other.
     """
     check_level(level)
     if starts is None:
         raise InputError(NOT_KEPT)
-    value, _, truth = np.moveaxis(starts.mean(axis=0), 1, 0)
-    error = np.sqrt((starts[:, :, 1] ** 2).sum(axis=0)) / len(starts)
+    value, truth = starts[:, :, 0].mean(axis=0), starts[:, :, 2].mean(axis=0)
+    sides = starts[:, :, [3, 4]] if starts.shape[2] > 3 else starts[:, :, [1, 1]]
+    errors = np.sqrt((sides**2).sum(axis=0)) / len(starts)
     spread = np.full(len(value), np.nan)
     if predictor.error_bars == "spread":
-        error, spread = spread, np.sqrt((starts[:, :, 1] ** 2).mean(axis=0))
-    half = predictor.quantile((1 - level) / 2) * error
-    columns = zip(value, value - half, value + half, truth, spread, strict=True)
+        errors, spread = np.full(errors.shape, np.nan), np.sqrt((starts[:, :, 1] ** 2).mean(axis=0))
+    below, above = predictor.quantile((1 - level) / 2) * errors.T
+    columns = zip(value, value - below, value + above, truth, spread, strict=True)
     out = {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}
     if audits is not None:
         for name, check in checks_at_start(names, starts, audits, level).items():

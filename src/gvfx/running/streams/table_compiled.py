@@ -165,9 +165,8 @@ class CompiledTable(Stream):
         run, known = self.run, self.known
         certain = run.learner.needs_evidence
         truth = run.truth.values(self.at.level)
-        start = start_values(known, None if certain else run.learner.values(self.learning, known))
         return {
             "truth": truth,
             "model": known if certain else None,
-            "start": np.column_stack([start, truth @ run.world.start]),
+            "start": start_values(known, None if certain else run.learner.values(self.learning, known), truth @ run.world.start),
         }

@@ -386,8 +386,8 @@ class SteppedTable(AuditedStream):
         run, known = self.run, self.known
         out: dict[str, Any] = {"model": known if run.learner.needs_evidence else None, **self.audit_outcome()}
         if run.counted and known.evidence.starts.any():
-            start = start_values(known, None if run.learner.needs_evidence else run.learner.values(self.agent.learner, known))
-            out["start"] = np.column_stack([start, np.full(len(start), np.nan)])
+            own = None if run.learner.needs_evidence else run.learner.values(self.agent.learner, known)
+            out["start"] = start_values(known, own)
         return out
 
     def resumed(self) -> str:
