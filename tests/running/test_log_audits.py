@@ -106,7 +106,9 @@ def test_the_result_has_the_audited_value_and_says_so(tmp_path):
     value, check = result.value(), result.audit()
     assert result.audits.shape == (1, 2, 6)
     assert value["right"][:3] == gvfx.evaluate_log(log, asked(), audit=False).value()["right"][:3]  # a finite one of its own
-    unsure = values_at_start(result.names, result.starts * [1, np.inf, 1, np.inf, np.inf], result.predictor, audits=result.audits, own=True)
+    unsure = values_at_start(
+        result.names, result.starts * [1, np.inf, 1, np.inf, np.inf], result.predictor, audits=result.audits, own=True
+    )
     assert (unsure["right"].value, unsure["right"].low) == (check["right"].value, check["right"].low)
     assert check["right"].rollouts == 20 and check["both"].rollouts == 0
     off = gvfx.evaluate_log(log, asked(), audit=False)
