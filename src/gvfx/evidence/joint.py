@@ -15,8 +15,9 @@ As in `starts`, the chance of the starts is added (of the difference), and a var
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -26,6 +27,7 @@ from gvfx.evidence.noise import WIDEST
 from gvfx.evidence.starts import reaches, start_errors
 from gvfx.evidence.uncertainty import Parts, parts_of
 from gvfx.evidence.unseen import STOP_BELOW
+from gvfx.evidence.unshown import stakes
 from gvfx.questions.where import START
 from gvfx.theory.importance import per_visit
 
@@ -41,8 +43,14 @@ class Joint:
     errors: np.ndarray  # [gvf, gvf] of differences; of the values themselves on the diagonal
     unsure: np.ndarray  # bool [gvf]: whether a value has no interval, because of what was never tried or seen
     open: np.ndarray  # bool [gvf]: whether a run may not stop for that reason
-    stake: np.ndarray  # [gvf] how much the unseen may change a value
+    stake: np.ndarray  # [gvf] how much states never seen may change a value
     freedom: float = 0.0  # degrees of freedom of the errors; 0: Gaussian
+    unshown: Callable[[], np.ndarray] | None = None  # gives [gvf] how much outcomes never shown may change it (`unshown`)
+
+    @cached_property
+    def stakes(self) -> np.ndarray:
+        """How much states never seen and outcomes never shown may change a value, [gvf]; takes a while."""
+        return self.stake if self.unshown is None else np.maximum(self.stake, self.unshown())
 
     def quantile(self, tail: float) -> float:
         """The number of standard errors that is exceeded with probability `tail`."""
@@ -75,6 +83,7 @@ def joint_of(data: Empirical, groups: Groups) -> Joint:
         unsure=np.isinf(own),
         open=untried | (p.unseen.over(d) > STOP_BELOW),
         stake=p.unseen.stake @ d.weights,
+        unshown=lambda: stakes(data, d.weights),
     )
 
 
