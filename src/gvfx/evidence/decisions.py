@@ -131,7 +131,7 @@ class Decision:
 
         looks: number of earlier looks that count.
         """
-        z, gaps = self._quantile(joint, looks), np.zeros(0)
+        z, gaps = self._quantiles(joint, looks), np.zeros(0)
         for stake in (lambda: joint.stake, lambda: joint.stakes):
             gaps = np.concatenate([self._gaps(joint, contest, z, stake()) for contest in self.contests])
             if gaps.max() >= 0:  # open, whatever outcomes were never shown
@@ -143,7 +143,7 @@ class Decision:
 
         Settled by the standard of a first look; if that leaves nothing, what is missing most counts.
         """
-        z, out = self._quantile(joint, 0), np.zeros(len(joint.values))
+        z, out = self._quantiles(joint, 0), np.zeros(len(joint.values))
         gaps = [self._gaps(joint, contest, z, joint.stake) for contest in self.contests]
         least = min(0.0, max(own.max() for own in gaps))
         for contest, own in zip(self.contests, gaps, strict=True):
@@ -155,13 +155,14 @@ class Decision:
 
     def verdicts(self, joint: Joint, looks: int) -> tuple[Verdict, ...]:
         """What a look finds, per signal; `looks` as in `bound`."""
-        z = self._quantile(joint, looks)
+        z = self._quantiles(joint, looks)
         return tuple(self._verdict(joint, contest, z) for contest in self.contests)
 
-    def _quantile(self, joint: Joint, looks: int) -> float:
-        return joint.quantile((1 - self.rule.confidence) / ((looks + 1) * (looks + 2)) / self.comparisons)
+    def _quantiles(self, joint: Joint, looks: int) -> np.ndarray:
+        """How many standard errors count at a look, [gvf, gvf]."""
+        return joint.quantiles((1 - self.rule.confidence) / ((looks + 1) * (looks + 2)) / self.comparisons)
 
-    def _gaps(self, joint: Joint, contest: Contest, z: float, stake: np.ndarray) -> np.ndarray:
+    def _gaps(self, joint: Joint, contest: Contest, z: np.ndarray, stake: np.ndarray) -> np.ndarray:
         """How much is missing for a decision about each policy, [member]; minus infinity for the leader."""
         low, high, margin = *self._bounds(joint, contest, z, stake), self.rule.margin
         if self.rule.threshold is None:
@@ -169,22 +170,22 @@ class Decision:
         aside = np.minimum(high, -low)  # below 0 if it is on one side of the threshold
         return np.minimum(aside, np.maximum(high, -low) - margin) if margin > 0 else aside
 
-    def _bounds(self, joint: Joint, contest: Contest, z: float, stake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _bounds(self, joint: Joint, contest: Contest, z: np.ndarray, stake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of each policy's value minus the leader's (or the threshold), [member]; minus infinity for the leader."""
         at = np.array(contest.members)
         values, open_ = joint.values[at], joint.open[at]
         if self.rule.threshold is not None:
-            away, half = values - self.rule.threshold, z * joint.errors[at, at] + stake[at]
+            away, half = values - self.rule.threshold, z[at, at] * joint.errors[at, at] + stake[at]
             half = np.where(open_, np.inf, half)
             return away - half, away + half
         leader = int(values.argmax())
-        half = z * joint.errors[at[leader], at] + np.maximum(stake[at], stake[at[leader]])
+        half = z[at[leader], at] * joint.errors[at[leader], at] + np.maximum(stake[at], stake[at[leader]])
         half = np.where(open_ | open_[leader], np.inf, half)
         low, high = values - values[leader] - half, values - values[leader] + half
         low[leader] = high[leader] = -np.inf
         return low, high
 
-    def _verdict(self, joint: Joint, contest: Contest, z: float) -> Verdict:
+    def _verdict(self, joint: Joint, contest: Contest, z: np.ndarray) -> Verdict:
         low, high = self._bounds(joint, contest, z, joint.stakes)
         settled = self._gaps(joint, contest, z, joint.stakes) < 0
         shared: dict[str, Any] = {"signal": contest.signal, "margin": self.rule.margin, "threshold": self.rule.threshold}
