@@ -12,7 +12,6 @@ from gvfx.benchmarks.common.policy_cases import cases, threshold
 from gvfx.evidence.joint import joint_of
 from gvfx.evidence.unshown import chances, extreme, stakes
 
-
 SOON_SURE = (1326, 1330, 1332, 1338, 1342)  # seeds of runs in which no reward comes soon
 
 

@@ -11,6 +11,7 @@ Run it with `gvfx bench compare`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class Differences(NamedTuple):
 
     covered: float
     width: float
-    count: int
+    number: int
 
 
 class Ended(NamedTuple):
@@ -55,7 +56,7 @@ def differences(case: Case, behaviour: gvfx.Behaviour, seeds: range, steps: int)
     own, separate = errors[:, k, m], np.hypot(errors[:, k, k], errors[:, m, m])
     sure = np.isfinite(own)
     covered = (np.abs(away) < 1.96 * own)[sure].mean()
-    return Differences(float(covered), float(np.median((own / separate)[sure])), int(sure.sum()))
+    return Differences(float(covered), float(np.median(own[sure] / separate[sure])), int(sure.sum()))
 
 
 def _run(
@@ -148,7 +149,7 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     return rows
 
 
-def _differences(console, seeds, say) -> list[Row]:  # type: ignore[no-untyped-def]
+def _differences(console: Console, seeds: range, say: Callable[[str], None]) -> list[Row]:
     table = Table(
         "world", "behaviour", "steps", "coverage", "width over separate intervals", title=f"differences, {len(seeds)} seeds"
     )
@@ -177,9 +178,11 @@ def _differences(console, seeds, say) -> list[Row]:  # type: ignore[no-untyped-d
     ]
 
 
-def _separate(console, seeds, say) -> list[Row]:  # type: ignore[no-untyped-def]
+def _separate(console: Console, seeds: range, say: Callable[[str], None]) -> list[Row]:
     steps = TIMES[0]
-    table = Table("world", "width", "error", title=f"one run over two separate runs of half its {steps:,} steps, {len(seeds)} seeds")
+    table = Table(
+        "world", "width", "error", title=f"one run over two separate runs of half its {steps:,} steps, {len(seeds)} seeds"
+    )
     widths = []
     for case in cases():
         say(f"{case.name}, separate runs")
@@ -191,7 +194,7 @@ def _separate(console, seeds, say) -> list[Row]:  # type: ignore[no-untyped-def]
     return [at_most("differences: width over two separate runs of half the steps", max(widths), 0.8, "x", note)]
 
 
-def _decisions(console, seeds, say) -> list[Row]:  # type: ignore[no-untyped-def]
+def _decisions(console: Console, seeds: range, say: Callable[[str], None]) -> list[Row]:
     heads = ("world", "wrong", "open", "median steps", "of rollouts", "ratio", "rollouts: wrong", "rollouts: form")
     table = Table(*heads, title=f"the best policy, decided at 95 %, {len(seeds)} seeds")
     ratios, wrong, total = [], 0, 0
@@ -211,7 +214,7 @@ def _decisions(console, seeds, say) -> list[Row]:  # type: ignore[no-untyped-def
     ]
 
 
-def _others(console, seeds, say) -> list[Row]:  # type: ignore[no-untyped-def]
+def _others(console: Console, seeds: range, say: Callable[[str], None]) -> list[Row]:
     table = Table("world", "question", "wrong", "open", "median steps", title=f"ties and thresholds, {len(seeds)} seeds")
     rows = []
     for name, decide in (("a tie, with a margin", ties), ("a threshold", sides)):

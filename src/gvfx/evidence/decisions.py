@@ -131,11 +131,10 @@ class Decision:
 
         looks: number of earlier looks that count.
         """
-        z, gaps = self._quantiles(joint, looks), np.zeros(0)
-        for stake in (lambda: joint.stake, lambda: joint.stakes):
-            gaps = np.concatenate([self._gaps(joint, contest, z, stake()) for contest in self.contests])
-            if gaps.max() >= 0:  # open, whatever outcomes were never shown
-                break
+        z = self._quantiles(joint, looks)
+        gaps = self._all_gaps(joint, z, joint.stake)
+        if gaps.max() < 0:  # otherwise it is open, whatever outcomes were never shown
+            gaps = self._all_gaps(joint, z, joint.stakes)
         return float(gaps.max()), not np.isposinf(gaps).any()
 
     def weights(self, joint: Joint) -> np.ndarray:
@@ -161,6 +160,10 @@ class Decision:
     def _quantiles(self, joint: Joint, looks: int) -> np.ndarray:
         """How many standard errors count at a look, [gvf, gvf]."""
         return joint.quantiles((1 - self.rule.confidence) / ((looks + 1) * (looks + 2)) / self.comparisons)
+
+    def _all_gaps(self, joint: Joint, z: np.ndarray, stake: np.ndarray) -> np.ndarray:
+        """The gaps of all contests, [comparison]."""
+        return np.concatenate([self._gaps(joint, contest, z, stake) for contest in self.contests])
 
     def _gaps(self, joint: Joint, contest: Contest, z: np.ndarray, stake: np.ndarray) -> np.ndarray:
         """How much is missing for a decision about each policy, [member]; minus infinity for the leader."""

@@ -53,7 +53,7 @@ def extreme(data: Empirical, mass: np.ndarray, i: int, sign: float) -> np.ndarra
     paid, gamma = data.means[data.evidence.row.ravel()[seen.outcome], i], np.minimum(data.discounts(i), 1 - ENDLESS)
     usual = ((1 - mass) * pi).ravel()[seen.pair] * seen.prob
     rest = np.where(data.tried, pi * mass, 0.0).sum(axis=1)
-    shape, value, chosen = (world.states, world.states), data.values[i], np.zeros(0)
+    shape, value, chosen = (world.states, world.states), data.values[i], np.zeros(0, np.intp)
     for _ in range(ROUNDS):
         target = sign * (paid + gamma * value[arrived])
         best = np.full(world.states, -np.inf)

@@ -71,13 +71,15 @@ def _random() -> Case:
 def tied(case: Case) -> tuple[Case, float]:
     """Two different policies of a case with equal values, and a margin: half of the difference between its best and worst.
 
-    They are the second-best policy and that mixture of the best and the worst whose value equals it.
+    They are the second-best policy and that mixture of the best and another one whose value equals it; the other one is the
+    worst, with its actions exchanged in every second state.
     """
     truth, world = case.truth, case.world
     order = np.argsort(-truth)
     best, second, worst = (case.questions[i] for i in order[[0, 1, -1]])
     shape = (world.states, world.actions)
-    tables = [np.broadcast_to(q.policy.table(*shape), shape) for q in (best, worst)]
+    tables = [np.array(np.broadcast_to(q.policy.table(*shape), shape)) for q in (best, worst)]
+    tables[1][::2] = np.roll(tables[1][::2], 1, axis=1)
 
     def mixed(share: float) -> gvfx.GVF:
         return gvfx.GVF(share * tables[0] + (1 - share) * tables[1], best.cumulant, best.discount, name="mixed")

@@ -2,8 +2,9 @@
 
 Every policy still in the race is rolled out equally often.  Each time the episodes have grown by a factor a look compares the
 mean returns; looks share the probability of an error as `gvfx.decided` does, and beaten policies are not rolled out any more.
-Intervals are normal ones, in favour of the rollouts: those of a t test are wider, and those of an empirical Bernstein bound, whose
-first term alone is sqrt(2 log(3 / p) / n) standard deviations where a normal interval has less than sqrt(2 log(1 / p) / n).
+Intervals are normal ones, in favour of the rollouts: those of a t test are wider, and so are those of an empirical Bernstein
+bound, whose first term alone is sqrt(2 log(3 / p) / n) standard deviations where a normal interval has less than
+sqrt(2 log(1 / p) / n).
 
 Returns: "discounted", an episode ends with the world or when what follows counts less than `CUT`; or "stopped", it goes on with
 probability gamma after each step and rewards are added up undiscounted.  Both have the same mean; which of them needs fewer
