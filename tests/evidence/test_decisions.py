@@ -44,6 +44,22 @@ def test_the_best_is_decided_when_all_others_are_surely_worse():
     assert rule().bound(joint([1, 0.5, 0], freedom=4), 0)[0] == pytest.approx(t - 0.5)
 
 
+def test_every_difference_has_its_own_freedom():
+    values, free = joint([1, 0.5, 0.0]), np.full((3, 3), 0.0)
+    free[0, 1] = free[1, 0] = 3
+    mixed = dataclasses.replace(values, freedom=free)
+    bounds = [-0.5 + quantile(0.0125, 3) * 0.1 * 2**0.5, -1 + quantile(0.0125) * 0.1 * 2**0.5]
+    assert rule().bound(mixed, 0)[0] == pytest.approx(max(bounds)) and bounds[0] > bounds[1]
+
+
+def test_outcomes_never_shown_keep_it_open():
+    """They are asked about only where everything else is decided."""
+    sure, asked = joint([5, 0, 0]), []
+    later = dataclasses.replace(sure, unshown=lambda: asked.append(1) or np.full(3, 4.9))
+    assert rule().bound(later, 0)[0] > 0 and rule().verdicts(later, 0)[0].open == ("b", "c") and len(asked) == 1
+    assert rule().bound(dataclasses.replace(joint([5, 5, 0]), unshown=lambda: 1 / 0), 0)[0] > 0
+
+
 def test_words():
     said = {
         "reward: a is the best, above b and c": (rule(), [2, 0, 1]),
@@ -170,6 +186,23 @@ def test_thresholds():
     assert result.experiment["decided"] == [["tablecumulant: a is above 0.5, b is below 0.5"]] * 4
     alone = decide(*(part if k == 0 else part[:1] for k, part in enumerate(bandit(1.0, 0.0))), gvfx.decided(threshold=0.5))
     assert alone.experiment["decided"][0][0].endswith("a is above 0.5") and "until: " in alone.summary()
+
+
+def test_linear_features_decide_or_say_why_not():
+    """CartPole: a policy that leans against the fall lives longer than chance, beyond doubt; a tie stays open."""
+
+    def leaning(share):
+        return lambda observation: [1 - share, share] if observation[2] > 0 else [share, 1 - share]
+
+    asked = {"leaning": leaning(0.95), "chance": leaning(0.5), "also chance": leaning(0.5)}
+    questions = [gvfx.GVF(pi, gvfx.Reward(), 0.95, name=name) for name, pi in asked.items()]
+    options = {"learner": gvfx.LinearCertaintyEquivalence(), "steps": 4000, "evaluate_every": 4000}
+    easy = decide("CartPole-v1", questions[:2], gvfx.decided(), **options)
+    assert easy.reached.all() and easy.stopped[0] < 4000
+    assert easy.experiment["decided"] == [["reward: leaning is the best, above chance"]]
+    with pytest.warns(UserWarning, match="^until: 1 of 1 runs ended before a decision"):
+        hard = gvfx.evaluate("CartPole-v1", questions[1:], until=gvfx.decided(), **options | {"steps": 1000})
+    assert not hard.reached.any() and "not decided" in hard.experiment["decided"][0][0]
 
 
 def test_a_rare_reward_keeps_it_open():

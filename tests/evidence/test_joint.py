@@ -8,7 +8,7 @@ from helpers.environments import Sound, lake_log
 from helpers.worlds import random_mdp, random_policy
 
 import gvfx
-from gvfx.evidence.joint import correlations, joint_of, quantile
+from gvfx.evidence.joint import correlations, joint_of, joint_of_audits, quantile, quantiles, unpaired
 from gvfx.evidence.uncertainty import bootstrap, parts_of
 
 
@@ -124,3 +124,15 @@ def test_what_was_never_tried_leaves_differences_open():
 
 def test_quantiles():
     assert quantile(0.025) == pytest.approx(1.959964) and quantile(0.025, 4) == pytest.approx(2.776445)
+    np.testing.assert_allclose(quantiles(0.025, np.array([[0, 4], [1e9, 0]])), [[1.96, 2.776], [1.96, 1.96]], atol=1e-3)
+
+
+def test_audited_values_together():
+    """Two equal errors have the sum of their freedoms; what has no error yet is open."""
+    errors, freedom = unpaired(np.array([0.3, 0.4, 0.3, np.inf]), np.array([6.0, 9.0, 6.0, 1.0]))
+    assert errors[0, 1] == pytest.approx(0.5) and errors[1, 1] == 0.4 and freedom[0, 2] == pytest.approx(12)
+    assert freedom[0, 1] == pytest.approx(0.25**2 / (0.09**2 / 6 + 0.16**2 / 9)) and freedom[0, 3] == 1
+    joint = joint_of_audits(np.array([1.0, 2.0, 3.0, np.nan]), errors, freedom)
+    np.testing.assert_array_equal(joint.open, [False, False, False, True])
+    assert np.isinf(joint.known[0, 3]) and np.isfinite(joint.values).all()
+    assert joint.quantiles(0.025)[0, 2] == pytest.approx(quantile(0.025, 12))

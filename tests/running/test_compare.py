@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from helpers.environments import Sound, Vectors, Walk, lake_log
 from helpers.worlds import small_world
 
 import gvfx
+from gvfx.evidence.joint import quantile
 from gvfx.report.answers import page_of
 from gvfx.running.comparing import _draws, _ranks
 
@@ -114,6 +116,40 @@ def test_learners_without_intervals_do_not_compare():
         with pytest.raises(gvfx.InputError, match="^compare: this learner has no intervals"):
             each.compare()
         assert all(s.id != "compare" for s in page_of(each, Path("no")).sections)
+
+
+def audited_result(errors=None):
+    """Three seeds of a made-up run on networks with audits: values 3, 2 and 1, each with an error of 0.1 per seed."""
+    pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=name) for name, p in (("a", 0.2), ("b", 0.5), ("c", 0.8))]
+    steps = gvfx.evaluate(Sound(), pair, gvfx.Uniform(), gvfx.ExpectedSarsa(0.2), steps=200, where="start", seeds=3)
+    rows = [[value, 0.1, 9.0, 10, 100, 0] for value in (3.0, 2.0, 1.0)]
+    return dataclasses.replace(steps, audits=np.array([rows] * 3), audit_differences=errors)
+
+
+def test_audits_are_compared_where_there_is_no_other_ground():
+    """Errors of the mean of three seeds; independent values without paired ones, Welch's and Satterthwaite's freedom."""
+    found = audited_result().compare()
+    d = found.difference("a", "b")
+    half = quantile(0.025, 3 * 18) * 0.1 * (2 / 3) ** 0.5
+    assert d.difference == pytest.approx(1) and (d.high - d.low) / 2 == pytest.approx(half)
+    assert (found.ranking[0].high - 3) == pytest.approx(quantile(0.025, 27) * 0.1 / 3**0.5)
+    assert found.ranking[0].ranks[0] > 0.99 and "± is half of a 0.95 interval" in str(found)
+
+
+def test_paired_audits_have_errors_of_their_own(tmp_path):
+    paired = np.zeros((3, 3, 3, 2))
+    paired[..., 0], paired[..., 1] = 0.03, 4.0
+    paired[:, range(3), range(3)] = 0.1, 9.0
+    result = audited_result(paired)
+    result.save(tmp_path / "paired.gvfx")
+    for each in (result, gvfx.load(tmp_path / "paired.gvfx")):
+        d = each.compare().difference("c", "a")
+        assert (d.high - d.low) / 2 == pytest.approx(quantile(0.025, 12) * 0.03 / 3**0.5) and d.difference == pytest.approx(-2)
+        wide = each.compare(simultaneous=True).difference("c", "a")
+        assert wide.high - wide.low > d.high - d.low
+    paired[1, 0, 0, 0] = paired[1, 0, 1:, 0] = paired[1, 1:, 0, 0] = np.inf
+    some = audited_result(paired).compare()
+    assert np.isinf(some.difference("a", "b").high) and np.isfinite(some.difference("b", "c").high)
 
 
 def test_environments_and_logs():

@@ -10,7 +10,8 @@ shares its probability equally among them.  For the best of K policies K - 1 one
 can only be wrong if the truly best policy seems worse than it is, beside another one; in a tie with a margin too.
 
 **What was never seen** keeps a decision open as it does with `error_below`: while a policy still in question depends on something
-never tried, or may meet the unseen too often, and by the stake of the unseen (`unseen`), which is added to every bound.
+never tried, or may meet the unseen too often, and by the stake of the unseen (`unseen`) and of outcomes that pairs have not shown
+yet (`unshown`), the larger of which is added to every bound.
 """
 
 from __future__ import annotations
@@ -130,8 +131,10 @@ class Decision:
 
         looks: number of earlier looks that count.
         """
-        z = self._quantile(joint, looks)
-        gaps = np.concatenate([self._gaps(joint, contest, z) for contest in self.contests])
+        z = self._quantiles(joint, looks)
+        gaps = self._all_gaps(joint, z, joint.stake)
+        if gaps.max() < 0:  # otherwise it is open, whatever outcomes were never shown
+            gaps = self._all_gaps(joint, z, joint.stakes)
         return float(gaps.max()), not np.isposinf(gaps).any()
 
     def weights(self, joint: Joint) -> np.ndarray:
@@ -139,8 +142,8 @@ class Decision:
 
         Settled by the standard of a first look; if that leaves nothing, what is missing most counts.
         """
-        z, out = self._quantile(joint, 0), np.zeros(len(joint.values))
-        gaps = [self._gaps(joint, contest, z) for contest in self.contests]
+        z, out = self._quantiles(joint, 0), np.zeros(len(joint.values))
+        gaps = [self._gaps(joint, contest, z, joint.stake) for contest in self.contests]
         least = min(0.0, max(own.max() for own in gaps))
         for contest, own in zip(self.contests, gaps, strict=True):
             at, racing = np.array(contest.members), own >= least
@@ -151,38 +154,43 @@ class Decision:
 
     def verdicts(self, joint: Joint, looks: int) -> tuple[Verdict, ...]:
         """What a look finds, per signal; `looks` as in `bound`."""
-        z = self._quantile(joint, looks)
+        z = self._quantiles(joint, looks)
         return tuple(self._verdict(joint, contest, z) for contest in self.contests)
 
-    def _quantile(self, joint: Joint, looks: int) -> float:
-        return joint.quantile((1 - self.rule.confidence) / ((looks + 1) * (looks + 2)) / self.comparisons)
+    def _quantiles(self, joint: Joint, looks: int) -> np.ndarray:
+        """How many standard errors count at a look, [gvf, gvf]."""
+        return joint.quantiles((1 - self.rule.confidence) / ((looks + 1) * (looks + 2)) / self.comparisons)
 
-    def _gaps(self, joint: Joint, contest: Contest, z: float) -> np.ndarray:
+    def _all_gaps(self, joint: Joint, z: np.ndarray, stake: np.ndarray) -> np.ndarray:
+        """The gaps of all contests, [comparison]."""
+        return np.concatenate([self._gaps(joint, contest, z, stake) for contest in self.contests])
+
+    def _gaps(self, joint: Joint, contest: Contest, z: np.ndarray, stake: np.ndarray) -> np.ndarray:
         """How much is missing for a decision about each policy, [member]; minus infinity for the leader."""
-        low, high, margin = *self._bounds(joint, contest, z), self.rule.margin
+        low, high, margin = *self._bounds(joint, contest, z, stake), self.rule.margin
         if self.rule.threshold is None:
             return high - margin
         aside = np.minimum(high, -low)  # below 0 if it is on one side of the threshold
         return np.minimum(aside, np.maximum(high, -low) - margin) if margin > 0 else aside
 
-    def _bounds(self, joint: Joint, contest: Contest, z: float) -> tuple[np.ndarray, np.ndarray]:
+    def _bounds(self, joint: Joint, contest: Contest, z: np.ndarray, stake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of each policy's value minus the leader's (or the threshold), [member]; minus infinity for the leader."""
         at = np.array(contest.members)
         values, open_ = joint.values[at], joint.open[at]
         if self.rule.threshold is not None:
-            away, half = values - self.rule.threshold, z * joint.errors[at, at] + joint.stake[at]
+            away, half = values - self.rule.threshold, z[at, at] * joint.errors[at, at] + stake[at]
             half = np.where(open_, np.inf, half)
             return away - half, away + half
         leader = int(values.argmax())
-        half = z * joint.errors[at[leader], at] + np.maximum(joint.stake[at], joint.stake[at[leader]])
+        half = z[at[leader], at] * joint.errors[at[leader], at] + np.maximum(stake[at], stake[at[leader]])
         half = np.where(open_ | open_[leader], np.inf, half)
         low, high = values - values[leader] - half, values - values[leader] + half
         low[leader] = high[leader] = -np.inf
         return low, high
 
-    def _verdict(self, joint: Joint, contest: Contest, z: float) -> Verdict:
-        low, high = self._bounds(joint, contest, z)
-        settled = self._gaps(joint, contest, z) < 0
+    def _verdict(self, joint: Joint, contest: Contest, z: np.ndarray) -> Verdict:
+        low, high = self._bounds(joint, contest, z, joint.stakes)
+        settled = self._gaps(joint, contest, z, joint.stakes) < 0
         shared: dict[str, Any] = {"signal": contest.signal, "margin": self.rule.margin, "threshold": self.rule.threshold}
 
         def named(mask: np.ndarray) -> tuple[str, ...]:

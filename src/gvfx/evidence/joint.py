@@ -15,8 +15,9 @@ As in `starts`, the chance of the starts is added (of the difference), and a var
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -26,6 +27,7 @@ from gvfx.evidence.noise import WIDEST
 from gvfx.evidence.starts import reaches, start_errors
 from gvfx.evidence.uncertainty import Parts, parts_of
 from gvfx.evidence.unseen import STOP_BELOW
+from gvfx.evidence.unshown import stakes
 from gvfx.questions.where import START
 from gvfx.theory.importance import per_visit
 
@@ -41,12 +43,18 @@ class Joint:
     errors: np.ndarray  # [gvf, gvf] of differences; of the values themselves on the diagonal
     unsure: np.ndarray  # bool [gvf]: whether a value has no interval, because of what was never tried or seen
     open: np.ndarray  # bool [gvf]: whether a run may not stop for that reason
-    stake: np.ndarray  # [gvf] how much the unseen may change a value
-    freedom: float = 0.0  # degrees of freedom of the errors; 0: Gaussian
+    stake: np.ndarray  # [gvf] how much states never seen may change a value
+    freedom: float | np.ndarray = 0.0  # degrees of freedom of the errors, of all or [gvf, gvf]; 0: Gaussian
+    unshown: Callable[[], np.ndarray] | None = None  # gives [gvf] how much outcomes never shown may change it (`unshown`)
 
-    def quantile(self, tail: float) -> float:
-        """The number of standard errors that is exceeded with probability `tail`."""
-        return quantile(tail, self.freedom)
+    @cached_property
+    def stakes(self) -> np.ndarray:
+        """How much states never seen and outcomes never shown may change a value, [gvf]; takes a while."""
+        return self.stake if self.unshown is None else np.maximum(self.stake, self.unshown())
+
+    def quantiles(self, tail: float) -> np.ndarray:
+        """The number of standard errors of each difference that is exceeded with probability `tail`, [gvf, gvf]."""
+        return np.broadcast_to(quantiles(tail, np.asarray(self.freedom)), self.errors.shape)
 
     @property
     def known(self) -> np.ndarray:
@@ -56,7 +64,36 @@ class Joint:
 
 def quantile(tail: float, freedom: float = 0.0) -> float:
     """The quantile of Student's t, or of the normal distribution without degrees of freedom, that is exceeded with `tail`."""
-    return -float(scipy.special.stdtrit(freedom, tail) if freedom else scipy.special.ndtri(tail))
+    return float(quantiles(tail, np.asarray(freedom)))
+
+
+def quantiles(tail: float, freedom: np.ndarray) -> np.ndarray:
+    """As `quantile`, for degrees of freedom [...]."""
+    student = scipy.special.stdtrit(np.where(freedom > 0, freedom, 1.0), tail)
+    return -np.where(freedom > 0, student, scipy.special.ndtri(tail))
+
+
+def unpaired(error: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and freedom of differences between independent values, [gvf, gvf] each, from their own, [gvf] each.
+
+    On the diagonal are their own.  The freedom is Welch's and Satterthwaite's.
+    """
+    square = error**2
+    both = square[:, None] + square
+    with np.errstate(divide="ignore", invalid="ignore"):
+        joint = both**2 / (square[:, None] ** 2 / freedom[:, None] + square**2 / freedom)
+    joint = np.where(np.isfinite(joint), joint, np.minimum(freedom[:, None], freedom))
+    own = np.eye(len(error), dtype=bool)
+    return np.where(own, error, np.sqrt(both)), np.where(own, freedom, joint)
+
+
+def joint_of_audits(values: np.ndarray, errors: np.ndarray, freedom: np.ndarray) -> Joint:
+    """Audited values at the start [gvf], standard errors of their differences and their freedom, [gvf, gvf] each.
+
+    On the diagonals are those of the values.  What has no error yet keeps a decision open.
+    """
+    unsure = ~(np.isfinite(values) & np.isfinite(np.diagonal(errors)))
+    return Joint(np.where(unsure, 0.0, values), errors, unsure, unsure, np.zeros(len(values)), freedom)
 
 
 def joint_of(data: Empirical, groups: Groups) -> Joint:
@@ -75,6 +112,7 @@ def joint_of(data: Empirical, groups: Groups) -> Joint:
         unsure=np.isinf(own),
         open=untried | (p.unseen.over(d) > STOP_BELOW),
         stake=p.unseen.stake @ d.weights,
+        unshown=lambda: stakes(data, d.weights),
     )
 
 

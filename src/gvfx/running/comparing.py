@@ -17,7 +17,7 @@ import scipy
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.joint import joint_of, quantile
+from gvfx.evidence.joint import joint_of, quantile, quantiles, unpaired
 from gvfx.evidence.uncertainty import refusal
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
 from gvfx.running.predictor import Predictor
@@ -26,7 +26,7 @@ from gvfx.types import Described
 DRAWS = 20_000
 NO_INTERVALS = (
     "compare: this learner has no intervals of start values, so none of differences; use gvfx.CertaintyEquivalence() on tables, "
-    "or gvfx.LinearCertaintyEquivalence()."
+    "gvfx.LinearCertaintyEquivalence(), or audits (audit=0.15)."
 )
 
 
@@ -43,6 +43,10 @@ class Held(Protocol):
     def starts(self) -> np.ndarray | None: ...
     @property
     def differences(self) -> np.ndarray | None: ...
+    @property
+    def audits(self) -> np.ndarray | None: ...
+    @property
+    def audit_differences(self) -> np.ndarray | None: ...
     @property
     def predictor(self) -> Predictor: ...
 
@@ -161,35 +165,63 @@ def difference_errors(result: Held) -> np.ndarray | None:
     return np.stack([joint_of(model, groups).known for model in result.models])
 
 
+class Ground(NamedTuple):
+    """What a comparison rests on: values at the start, the errors of their differences, and the degrees of freedom of those."""
+
+    value: np.ndarray  # [gvf] mean over seeds
+    error: np.ndarray  # [gvf, gvf] of that mean; of the values themselves on the diagonal
+    freedom: np.ndarray  # [gvf, gvf]; 0: Gaussian
+    truth: np.ndarray  # [gvf]
+
+
+def ground_of(result: Held) -> Ground:
+    """The standard errors of the learner where it has some, or else those of audits; InputError without either."""
+    if result.starts is None:
+        raise InputError(NO_INTERVALS)
+    value, truth = result.starts.mean(axis=0)[:, [0, 2]].T
+    errors = difference_errors(result)
+    if errors is not None:
+        error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
+        return Ground(value, error, np.full(error.shape, float(result.predictor.freedom)), truth)
+    if result.audits is None:
+        raise InputError(NO_INTERVALS)
+    each = result.audit_differences
+    if each is None:
+        each = np.stack([np.stack(unpaired(own[:, 1], own[:, 2]), axis=-1) for own in result.audits])
+    square, audited = each[..., 0] ** 2, result.audits[:, :, 0].mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = square.sum(axis=0) ** 2 / (square**2 / each[..., 1]).sum(axis=0)  # Welch-Satterthwaite
+    freedom = np.where(np.isfinite(freedom), freedom, np.maximum(each[..., 1].min(axis=0), 1.0))
+    error, known = np.sqrt(square.sum(axis=0)) / len(each), np.isfinite(audited)
+    error = np.where(known[:, None] & known, error, np.inf)
+    return Ground(np.where(known, audited, value), error, freedom, truth)
+
+
 def compared(result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
     """The comparison of a result; the arguments are those of `Result.compare`."""
     if not 0 < level < 1:
         raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
     contests = asked_of(result).chosen(policies, signal)
-    errors = difference_errors(result)
-    if errors is None or result.starts is None:
-        raise InputError(NO_INTERVALS)
-    error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
-    value, truth = result.starts.mean(axis=0)[:, [0, 2]].T
-    freedom = float(result.predictor.freedom)
+    value, error, freedom, truth = ground_of(result)
     tail = (1 - level) / (len(contests) if simultaneous else 1)
     differences: list[Difference] = []
     ranking: list[Ranked] = []
     for contest in contests:
         at = np.array(contest.members)
-        own = error[np.ix_(at, at)]
-        draws = _draws(own, freedom)
-        z = quantile(tail / 2, freedom)
-        wide = _largest(draws, own, 1 - tail) if simultaneous and draws is not None and len(at) > 2 else z
+        own, free = error[np.ix_(at, at)], freedom[np.ix_(at, at)]
+        draws = _draws(own, float(free.min()))
+        wide = quantiles(tail / 2, free)
+        if simultaneous and draws is not None and len(at) > 2:
+            wide = np.full(own.shape, _largest(draws, own, 1 - tail))
         order = np.argsort(-value[at], kind="stable")
         ranks = _ranks(value[at], draws)
         for rank, k in enumerate(order):
-            i, half = at[k], quantile((1 - level) / 2, freedom) * own[k, k]
+            i, half = at[k], quantile((1 - level) / 2, free[k, k]) * own[k, k]
             place = (contest.signal, contest.policies[k], result.names[i], rank + 1)
             ranking.append(Ranked(*place, value[i], value[i] - half, value[i] + half, tuple(ranks[k].tolist()), truth[i]))
         for a, k in enumerate(order):
             for m in order[a + 1 :]:
-                differences.append(_difference(contest, k, m, value[at], own[k, m], wide, freedom, truth[at]))
+                differences.append(_difference(contest, k, m, value[at], own[k, m], wide[k, m], free[k, m], truth[at]))
     return Comparison(tuple(differences), tuple(ranking), level, simultaneous)
 
 

@@ -17,6 +17,7 @@ from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged
+from gvfx.evidence.joint import Groups, Joint, joint_of_audits, unpaired
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.limits import Range
 from gvfx.learners.networks import replay as memory
@@ -294,6 +295,12 @@ class SteppedNetworks(AuditedStream):
         found = self.audits.found(self)
         value, error = found.value[:, None], found.error[:, None]
         return until.from_errors(value, error, self.run.weights, float(found.freedom.min()), looks)
+
+    def joint(self, groups: Groups) -> Joint:
+        """The audited values at the start, with the errors of their differences."""
+        assert self.audits is not None
+        found = self.audits.found(self)
+        return joint_of_audits(found.value, *unpaired(found.error, found.freedom))
 
     def resumed(self) -> str:
         return NEW_EPISODE
