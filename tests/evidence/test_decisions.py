@@ -194,7 +194,7 @@ def test_linear_features_decide_or_say_why_not():
     def leaning(share):
         return lambda observation: [1 - share, share] if observation[2] > 0 else [share, 1 - share]
 
-    asked = {"leaning": leaning(0.95), "chance": leaning(0.5), "also chance": leaning(0.5)}
+    asked = {"leaning": leaning(0.95), "chance": leaning(0.5), "also chance": leaning(0.5001)}
     questions = [gvfx.GVF(pi, gvfx.Reward(), 0.95, name=name) for name, pi in asked.items()]
     options = {"learner": gvfx.LinearCertaintyEquivalence(), "steps": 4000, "evaluate_every": 4000}
     easy = decide("CartPole-v1", questions[:2], gvfx.decided(), **options)

@@ -133,7 +133,7 @@ def test_audits_are_compared_where_there_is_no_other_ground():
     half = quantile(0.025, 3 * 18) * 0.1 * (2 / 3) ** 0.5
     assert d.difference == pytest.approx(1) and (d.high - d.low) / 2 == pytest.approx(half)
     assert (found.ranking[0].high - 3) == pytest.approx(quantile(0.025, 27) * 0.1 / 3**0.5)
-    assert found.ranking[0].ranks[0] > 0.99 and "± is half of a 0.95 interval" in str(found)
+    assert found.ranking[0].ranks[0] > 0.99 and "each interval of a difference holds with 95 %" in str(found)
 
 
 def test_paired_audits_have_errors_of_their_own(tmp_path):

@@ -21,6 +21,7 @@ from gvfx.evidence.joint import joint_of, quantile, quantiles, unpaired
 from gvfx.evidence.uncertainty import refusal
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
 from gvfx.running.predictor import Predictor
+from gvfx.running.starts import Value
 from gvfx.types import Described
 
 DRAWS = 20_000
@@ -47,6 +48,7 @@ class Held(Protocol):
     def audits(self) -> np.ndarray | None: ...
     @property
     def audit_differences(self) -> np.ndarray | None: ...
+    def value(self, level: float = 0.95) -> dict[str, Value]: ...
     @property
     def predictor(self) -> Predictor: ...
 
@@ -203,6 +205,7 @@ def compared(result: Held, policies: Sequence[str] | None, signal: str | None, l
         raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
     contests = asked_of(result).chosen(policies, signal)
     value, error, freedom, truth = ground_of(result)
+    shown = result.value(level)
     tail = (1 - level) / (len(contests) if simultaneous else 1)
     differences: list[Difference] = []
     ranking: list[Ranked] = []
@@ -217,8 +220,11 @@ def compared(result: Held, policies: Sequence[str] | None, signal: str | None, l
         ranks = _ranks(value[at], draws)
         for rank, k in enumerate(order):
             i, half = at[k], quantile((1 - level) / 2, free[k, k]) * own[k, k]
+            low, high, alone = value[i] - half, value[i] + half, shown[result.names[i]]
+            if alone.value == value[i] and np.isfinite(half):  # the two sides of its own interval may differ
+                low, high = alone.low, alone.high
             place = (contest.signal, contest.policies[k], result.names[i], rank + 1)
-            ranking.append(Ranked(*place, value[i], value[i] - half, value[i] + half, tuple(ranks[k].tolist()), truth[i]))
+            ranking.append(Ranked(*place, value[i], low, high, tuple(ranks[k].tolist()), truth[i]))
         for a, k in enumerate(order):
             for m in order[a + 1 :]:
                 differences.append(_difference(contest, k, m, value[at], own[k, m], wide[k, m], free[k, m], truth[at]))
