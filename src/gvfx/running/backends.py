@@ -98,7 +98,9 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
+    stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
+    stepped.audits_early = until is not None
+    return stepped
 
 
 def _method(

@@ -67,9 +67,9 @@ class SingleStepper:
         agent.fresh[0] = True
         self.seen_now = [observation]
 
-    def reset(self, agent: Any) -> None:
-        """Begin a new episode now."""
-        self._reset(agent, {})
+    def reset(self, agent: Any, seed: int | None = None) -> None:
+        """Begin a new episode now, with the environment's chance from a seed if it is given."""
+        self._reset(agent, {} if seed is None else {"seed": seed})
 
     def observe_resets(self, n: int) -> list[Any]:
         """The first observations of n episodes that are not continued; the caller resets afterwards."""

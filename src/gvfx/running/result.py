@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
-STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits")  # kept by some runs: what a rule found, the start
+STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits", "audit_differences")  # of some runs
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
@@ -70,6 +70,7 @@ class Result:
     starts: np.ndarray | None = None  # [seed, gvf, 3] value at the start, its standard error, and the truth; NaN if not known
     differences: np.ndarray | None = None  # [seed, gvf, gvf] standard errors of differences at the start (`evidence.joint`)
     audits: np.ndarray | None = None  # [seed, gvf, 6] what audits say about the start (`gvfx.evidence.audits.Audit`)
+    audit_differences: np.ndarray | None = None  # [seed, gvf, gvf, 2] standard errors of audited differences, and their freedom
     predictor: Predictor = field(default_factory=TablePredictor)  # predicts at observations
 
     @property

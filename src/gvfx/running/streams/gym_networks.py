@@ -111,7 +111,7 @@ class SteppedNetworks(AuditedStream):
         self.begun: deque[np.ndarray] = deque(maxlen=STARTS)  # [o] observations in which episodes began
         if run.audit:
             after = run.learner.learning_starts
-            self.audits = Audits(run.audit, run.plan.steps, run.targets.member, self.reader.discounts, seed, after)
+            self.audits = Audits(run, run.targets.member, self.reader.discounts, seed, after)
 
     def start(self) -> None:
         self.over[:] = self.t > 0  # continued from a checkpoint: the episodes before it are over
@@ -132,7 +132,7 @@ class SteppedNetworks(AuditedStream):
 
     def forward(self, to: int) -> None:
         step, lanes, learn = self.stepper.step, self.lanes, self.learn
-        audits = self.audits if self.audits is not None and self.audits.policy is not None else None
+        audits = self.audits if self.audits is not None and self.audits.under_way else None
         while self.t < to:
             self.act()
             if audits is not None:
@@ -247,7 +247,7 @@ class SteppedNetworks(AuditedStream):
             return np.concatenate(self.early)
         rows = self.stored()
         part = self.run.columns.observation
-        rows[:, part] = rows[:, part] * self.scales.spread + self.scales.centre
+        rows[:, part] = self.scales.unscaled(rows[:, part])
         return np.concatenate([rows, self.rows[: self.pending]])
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
