@@ -73,7 +73,9 @@ def test_frozen_networks_are_the_networks():
         wanted = network.values(points, np.broadcast_to(pi[:, stream.run.targets.member], (6, 2, 3)))[0]
         np.testing.assert_allclose(values.T[own], wanted[own], atol=0.02 * np.ptp(wanted))
         assert taken.shape == (6, 3)
-    assert (frozen.surprise > 0).all() and (frozen.common <= 1).all()
+    assert (frozen.surprise > 0).all()
+    second, fourth = frozen.implied([(points[0], pi)] * 2, [0, 1])
+    assert second.shape == (2, 3) and (fourth >= 0.999 * second**2).all()
 
 
 def test_box_actions_are_audited():

@@ -15,8 +15,9 @@ from gvfx.running.plan import Plan
 
 
 def test_blocks_double_and_end_with_the_run():
-    assert blocks(8000, 0.1, 1500) == [(1800, 200), (3800, 200), (7600, 400)]
-    assert blocks(500, 0.2, 1000) == [(400, 100)]
+    assert blocks(8000, 0.1, 1500) == [(2000, 200), (4000, 200), (8000, 400)]
+    assert blocks(8000, 0.1, 1500, early=False) == [(8000, 800)]
+    assert blocks(500, 0.2, 1000) == [(500, 100)]
 
 
 @pytest.mark.parametrize("rows", [False, True], ids=["tables", "linear"])
@@ -26,6 +27,8 @@ def test_a_run_with_audits(rows):
     found, values = result.audit(), result.value()
     assert {name: found[name].rollouts for name in ("left", "near")}["left"] == found["near"].rollouts > 5
     assert 0.5 * 600 < found["right"].steps + found["left"].steps < 1.3 * 600
+    errors = result.audit_differences[0, :, :, 0]
+    assert errors[0, 0] == result.audits[0, 0, 1] and (errors[~np.eye(3, dtype=bool)] > 0).all()
     for name, v in values.items():
         assert (v.value, v.low, v.high) == (found[name].value, found[name].low, found[name].high)
         assert abs(v.value - TRUTH[name]) < 3 * v.half < 5.0
@@ -68,12 +71,12 @@ def test_a_checkpoint_keeps_the_audits():
     """Scores so far are the same to the byte, and the rest of the block that was under way is planned again."""
     one, two = stream(), stream()
     one.start()
-    one.advance(2800)  # within the last block
+    one.advance(2600)  # within the block
     assert one.audits.frozen is not None
     two.restore(one.state())
     for a, b in zip(one.audits.scores(), two.audits.scores(), strict=True):
         assert a.tobytes() == b.tobytes() and a.dtype == b.dtype
-    left = len(one.audits.queue) + (one.audits.policy is not None)
+    left = len(one.audits.queue) + len(one.audits.under_way)
     assert len(two.audits.queue) == left > 0
     two.start()
     two.advance(3000)

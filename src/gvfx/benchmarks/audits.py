@@ -25,6 +25,7 @@ from gvfx.benchmarks.common.plain_rollouts import plain
 from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.evidence.audits import quantile
 from gvfx.questions.policies import PolicyLike
+from gvfx.running.method import network_learner
 from gvfx.worlds.stepped import SteppedMDP
 
 FIRST_SEED = 7000
@@ -55,7 +56,9 @@ def cases() -> list[Case]:
     lake = gvfx.from_gymnasium(gymnasium.make("FrozenLake-v1"))
     cart, lottery = _cartpole(), _lottery()
     return [
-        Case("CartPole, networks", lambda: gymnasium.make("CartPole-v1"), cart, gvfx.Deep, 8_000, 100),
+        Case(
+            "CartPole, networks", lambda: gymnasium.make("CartPole-v1"), cart, lambda: network_learner(cart, 10_000), 10_000, 90
+        ),
         Case("CartPole, linear features", lambda: gymnasium.make("CartPole-v1"), cart, lambda: None, 4_000, 40),
         Case("Pendulum, Box actions", lambda: gymnasium.make("Pendulum-v1"), _pendulum(), lambda: None, 8_000, 50),
         Case("FrozenLake, tables", lambda: gymnasium.make("FrozenLake-v1"), _lake(), lambda: None, 10_000, 200, 20, lake),
@@ -174,7 +177,10 @@ def measured(case: Case, seeds: range, episodes: int, rollouts: tuple[int, int])
     half = t * own
     inside = np.abs(value - truth) <= t * np.hypot(own, error)
     policies = len({id(q.policy) for q in case.questions})
-    ways = [plain(case.make(), case.questions, n, way).half_widths(case.steps, policies) for n, way in zip(rollouts, (1, 0), strict=True)]
+    ways = [
+        plain(case.make(), case.questions, n, way).half_widths(case.steps, policies)
+        for n, way in zip(rollouts, (1, 0), strict=True)
+    ]
     return Found(
         inside,
         finite,

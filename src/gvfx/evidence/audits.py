@@ -20,7 +20,7 @@ the block's first rollout, so the weighted mean stays unbiased, whatever the sco
 **The chance of stopping** has a known mean: $X = \sum_t (1[\text{went on}] - \bar\gamma)$, over the steps after which a rollout
 could go on and weighted like Eq. A1, has mean 0.  Its product with a slope is subtracted from each score; it takes away what
 answers that are off by the same amount everywhere add to their spread.  A rollout's slope is the regression of the *other*
-rollouts' scores on their X, so that it is independent of its own X and the mean stays exactly unbiased.
+rollouts' scores on their X (shrunk a little), so that it is independent of its own X and the mean stays exactly unbiased.
 
 **Rare events.**  If a few transitions carry most of the squared temporal-difference errors, rollouts may not have met any of
 them, and their spread says nothing.  Earlier data say what was to be expected at the states that the rollouts passed: the sum
@@ -41,7 +41,8 @@ import numpy as np
 import scipy.special
 
 ENOUGH = 8  # rollouts in a block from which the slope on X is subtracted
-FEW = 20.0  # expected number of rare events below which the spread of scores is not trusted alone
+RIDGE = 3.0  # rollouts without a slope, by which slopes are shrunk
+FEW = 100.0  # expected number of rare events below which the spread of scores is not trusted alone
 UPPER = 0.975  # the level of a Poisson mean's upper limit
 
 
@@ -245,6 +246,7 @@ def _less_stopping(score: np.ndarray, control: np.ndarray) -> tuple[np.ndarray, 
     x, y = control - control.mean(), score - score.mean()
     part = n / (n - 1.0)
     square, product = x @ x - part * x**2, x @ y - part * x * y  # sums of squares and products without each rollout
+    square += RIDGE * (control @ control - control**2) / (n - 1)
     if not (square > 1e-12 * (x @ x)).all():
         return score, n - 1.0
     return score - product / square * control, n - 2.0

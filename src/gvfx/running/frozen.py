@@ -66,8 +66,10 @@ def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.nda
     times = known.evidence.counts.ravel()[seen.outcome].astype(float)
     sums, often = np.zeros((2, q[:, :, 0].size, q.shape[2])), np.zeros(q[:, :, 0].size)
     np.add.at(often, seen.pair, times)
-    for k, power in enumerate((2, 4)):
-        np.add.at(sums[k], seen.pair, times[:, None] * errors**power)
+    noise = known.spreads[row]  # one transition may carry all of an outcome's
+    second, fourth = errors**2 + noise, errors**4 + 6 * errors**2 * noise + times[:, None] * noise**2
+    for total, power in zip(sums, (second, fourth), strict=True):
+        np.add.at(total, seen.pair, times[:, None] * power)
     means = (sums / np.maximum(often, 1.0)[:, None]).reshape(2, *q.shape)
     return FrozenTable(q[:states], policies, sums[0].sum(axis=0) / max(1.0, times.sum()), means[:, :states])
 

@@ -9,10 +9,7 @@ from gvfx.worlds.mdp import MDP
 
 
 class SteppedMDP(gymnasium.Env[np.int64, np.int64]):
-    """An MDP as an environment: the observation is the state's number, the reward that of the world (0 if it has none).
-
-    `info["outcome"]` is the number of the outcome among those of the state and action.
-    """
+    """An MDP as an environment: the observation is the state's number, the reward that of the world (0 if it has none)."""
 
     def __init__(self, world: MDP) -> None:
         self.world = world
@@ -27,7 +24,7 @@ class SteppedMDP(gymnasium.Env[np.int64, np.int64]):
 
     def _draw(self, edges: list[float]) -> int:
         if not self.uniform:
-            self.uniform = self.np_random.random(256).tolist()
+            self.uniform = self.np_random.random(4096).tolist()
         u = self.uniform.pop() * edges[-1]
         for k, edge in enumerate(edges):
             if u < edge:
@@ -47,4 +44,4 @@ class SteppedMDP(gymnasium.Env[np.int64, np.int64]):
         self.at, self.age = self.next[s][a][k], self.age + 1
         ended = self.terminal[self.at]
         cut = not ended and self.world.horizon is not None and self.age >= self.world.horizon
-        return self.at, self.reward[s][a][k], ended, cut, {"outcome": k}  # type: ignore[return-value]
+        return self.at, self.reward[s][a][k], ended, cut, {}  # type: ignore[return-value]
