@@ -7,6 +7,7 @@ import pytest
 from helpers.reference import audit_score
 
 from gvfx.evidence.audits import Scores, audited, differences_over_seeds, over_seeds, poisson_upper, quantile, rollout_score
+from gvfx.running.auditing import planned
 
 
 def random_world(rng, states=4, actions=2):
@@ -46,9 +47,10 @@ def scores(start, gain, **more):
         "steps": np.ones(n, np.int64),
         "cut": np.zeros(n, bool),
         "pair": np.arange(n),
+        "stop": np.full(n, 0.5),
+        "planned": np.zeros(n, np.int64),
         "start": np.reshape(start, (n, 1)),
         "gain": np.reshape(gain, (n, 1)),
-        "control": np.zeros((n, 1)),
         "squares": np.zeros((n, 1)),
         "implied": np.zeros((n, 1)),
         "implied_fourth": np.zeros((n, 1)),
@@ -79,11 +81,9 @@ def test_wrong_answers_have_unbiased_scores():
     rng = np.random.default_rng(1)
     P, c, pi, gamma = random_world(rng)
     q = 5 + 3 * rng.normal(size=(4, 2, 2))
-    start, gain, control = np.moveaxis([rollout_score(*rollout(rng, P, c, pi, gamma, q))[:3] for _ in range(4000)], 1, 0)
+    start, gain = np.moveaxis([rollout_score(*rollout(rng, P, c, pi, gamma, q))[:2] for _ in range(4000)], 1, 0)
     both = start + gain
     for i in range(2):
-        assert abs(control[:, i].mean()) < 4 * control[:, i].std() / np.sqrt(len(control))
-        assert control[:, i].std() > 0.1
         error = both[:, i].std() / np.sqrt(len(both))
         assert abs(both[:, i].mean() - true_value(P, c, pi, gamma, i)) < 4 * error
         assert abs(pi[0] @ q[0, :, i] - true_value(P, c, pi, gamma, i)) > 8 * error
@@ -135,33 +135,43 @@ def test_blocks_are_weighted_by_what_was_known_before_them():
     assert found.error[0] ** 2 == pytest.approx(share**2 @ [2.0 / 2, 1.0 / 3])
 
 
+def stopped(n, seed):
+    """The numbers v of n rollouts, and their steps if every one goes on with probability 0.9."""
+    stop = np.array([rollout.stop for rollout in planned(np.array([n]), [seed])])
+    return stop, np.ceil(np.log(stop) / np.log(0.9))
+
+
 def test_answers_off_by_a_constant_cost_little():
-    """A world without an end that pays 1, answered with 0: a score is the number of steps, and with the chance of stopping
-    subtracted nearly every one of them is 1 / (1 - 0.9)."""
-    rng, rows = np.random.default_rng(5), []
-    for _ in range(100):
-        n = int(rng.geometric(0.1))
-        zero = np.zeros((n + 1, 1))
-        rows.append(rollout_score(zero, zero[1:], zero[1:] + 1, zero[1:] + 0.9, np.full(n, 0.9))[:3])
-    start, gain, control = np.moveaxis(rows, 1, 0)
-    found = audited(scores(start, gain, control=control))
-    assert gain.std() > 3
-    assert found.error[0] < 0.05 * gain.std() / np.sqrt(100)
-    assert abs(found.value[0] - 10) < 3 * found.error[0]
+    """A world without an end that pays 1, answered with 0: a score is the number of steps, whose chance strata take away."""
+    stop, steps = stopped(100, 5)
+    found = audited(scores(np.zeros(100), steps, stop=stop, planned=np.full(100, 100)))
+    assert steps.std() > 8
+    assert found.error[0] < 0.05 * steps.std() / np.sqrt(100)
+    assert abs(found.value[0] - 10) < 4 * found.error[0]
     assert found.freedom[0] == 98
+    part = audited(scores(np.zeros(100), steps, stop=stop, planned=np.full(100, 101)))  # one is missing
+    assert part.error[0] == pytest.approx(steps.std(ddof=1) / 10) and part.value[0] == pytest.approx(steps.mean())
 
 
-def test_the_chance_of_stopping_leaves_no_bias():
-    """Eight rollouts whose scores are skewed and bend with X: 40,000 blocks have the true mean within four standard errors, and a
-    regression on all eight is off by more than that."""
-    rng, off = np.random.default_rng(6), []
-    for _ in range(40_000):
-        x = rng.exponential(size=8) - 1
-        y = (x**2 - 1)[:, None]
-        plain = y[:, 0] - ((x - x.mean()) @ y[:, 0]) / ((x - x.mean()) @ (x - x.mean())) * x
-        off.append((audited(scores(np.zeros(8), y, control=x[:, None])).value[0], plain.mean()))
-    own, other = np.mean(off, axis=0) / (np.std(off, axis=0) / 200)
-    assert abs(own) < 4 < abs(other)
+def test_stops_are_spread_evenly_and_leave_no_bias():
+    """20 rollouts whose scores bend with their steps and have noise: every stop lies in its own stratum, 4,000 blocks have the
+    true mean within four standard errors, and at least 92 % of their intervals hold it."""
+    rng, values, hits, steps = np.random.default_rng(6), [], 0, np.arange(1, 2000)
+    truth = (0.1 * steps**1.5 * 0.9 ** (steps - 1) * 0.1).sum()
+    for seed in range(4000):
+        stop, many = stopped(20, seed)
+        found = audited(scores(np.zeros(20), 0.1 * many**1.5 + rng.normal(size=20), stop=stop, planned=np.full(20, 20)))
+        values.append(found.value[0])
+        hits += holds(found, truth)
+    assert sorted(np.ceil(20 * stop).astype(int)) == [*range(1, 21)]
+    assert abs(np.mean(values) - truth) < 4 * np.std(values) / np.sqrt(4000)
+    assert 0.92 < hits / 4000 < 0.99
+
+
+def test_policies_take_turns_with_the_same_stops():
+    found = planned(np.array([3, 3]), [7])
+    assert [(r.policy, r.number, r.of) for r in found] == [(p, k, 3) for k in range(3) for p in range(2)]
+    assert [r.stop for r in found[::2]] == [r.stop for r in found[1::2]]
 
 
 def test_a_single_rollout_says_nothing():
@@ -220,9 +230,10 @@ def paired(rng, pairs, both):
         steps=np.ones(n, np.int64),
         cut=np.zeros(n, bool),
         pair=np.tile(np.arange(pairs), 2),
+        stop=np.full(n, 0.5),
+        planned=np.zeros(n, np.int64),
         start=zero,
         gain=gain,
-        control=zero,
         squares=zero,
         implied=zero,
         implied_fourth=zero,

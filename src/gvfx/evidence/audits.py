@@ -17,10 +17,13 @@ $$\hat v = \frac{1}{n+m} \sum_{j \le n+m} \hat V(s_0^j) + \frac1n \sum_{j \le n}
 Blocks are weighted by n over the mean squared temporal-difference error of their answers on earlier data.  Both are known before
 the block's first rollout, so the weighted mean stays unbiased, whatever the scores.
 
-**The chance of stopping** has a known mean: $X = \sum_t (1[\text{went on}] - \bar\gamma)$, over the steps after which a rollout
-could go on and weighted like Eq. A1, has mean 0.  Its product with a slope is subtracted from each score; it takes away what
-answers that are off by the same amount everywhere add to their spread.  A rollout's slope is the regression of the *other*
-rollouts' scores on their X (shrunk a little), so that it is independent of its own X and the mean stays exactly unbiased.
+**The chance of stopping** is spread evenly: a rollout stops as soon as the product of the probabilities of going on falls below
+its number v, uniform on (0, 1), and the n rollouts of a policy in a block have one v in each of n equal strata, in random order.
+Each of them has the right chance, so that the mean stays unbiased.  What $-\log v$ differs from its mean in the stratum is
+subtracted from the score, times the slope of the *other* rollouts' scores, which is independent of it: no bias either.  So what
+is linear in $-\log v$, such as the effect of answers that are off everywhere alike, is no part of the variance of the
+mean, and is left out of its estimate by regression on the means of the strata.  With fewer than `ENOUGH` rollouts, and in a block
+that the end of the run left incomplete, nothing is subtracted or left out.
 
 **Rare events.**  If a few transitions carry most of the squared temporal-difference errors, rollouts may not have met any of
 them, and their spread says nothing.  Earlier data say what was to be expected at the states that the rollouts passed: the sum
@@ -40,8 +43,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.special
 
-ENOUGH = 8  # rollouts in a block from which the slope on X is subtracted
-RIDGE = 3.0  # rollouts without a slope, by which slopes are shrunk
+ENOUGH = 20  # rollouts in a block from which what is linear in -log v is subtracted
+RIDGE = 1.0  # rollouts without a slope, by which slopes are shrunk
 FEW = 100.0  # expected number of rare events below which the spread of scores is not trusted alone
 UPPER = 0.975  # the level of a Poisson mean's upper limit
 
@@ -53,9 +56,10 @@ class Scores(NamedTuple):
     steps: np.ndarray  # int64 [rollout]
     cut: np.ndarray  # bool [rollout]: ended by a time limit or by the end of the run
     pair: np.ndarray  # int64 [rollout]: those of different policies with the same number in a block have the same draws
+    stop: np.ndarray  # [rollout] v, the number that decided when it stopped
+    planned: np.ndarray  # int64 [rollout] rollouts of its policy that were planned in the block
     start: np.ndarray  # [rollout, gvf] V(s_0)
     gain: np.ndarray  # [rollout, gvf] Y - V(s_0)
-    control: np.ndarray  # [rollout, gvf] X
     squares: np.ndarray  # [rollout, gvf] sum of the squared terms of the gain
     implied: np.ndarray  # [rollout, gvf] what earlier data imply for it
     implied_fourth: np.ndarray  # [rollout, gvf] and for the sum of fourth powers
@@ -73,9 +77,10 @@ class Scores(NamedTuple):
             steps=whole,
             cut=np.zeros(0, bool),
             pair=whole,
+            stop=np.zeros(0),
+            planned=whole,
             start=each,
             gain=each,
-            control=each,
             squares=each,
             implied=each,
             implied_fourth=each,
@@ -112,7 +117,6 @@ class Scored(NamedTuple):
 
     start: np.ndarray
     gain: np.ndarray
-    control: np.ndarray
     squares: np.ndarray
     implied: np.ndarray
     implied_fourth: np.ndarray
@@ -124,7 +128,6 @@ def rollout_score(
     cumulants: np.ndarray,
     discounts: np.ndarray,
     going_on: np.ndarray,
-    went_on: bool = False,
     implied: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Scored:
     """The score of a rollout.
@@ -133,16 +136,14 @@ def rollout_score(
     taken:     frozen Q of the actions taken, [step, gvf].
     cumulants, discounts: [step, gvf]; the discount is 0 on termination.
     going_on:  the probability with which the rollout went on after each step, [step].
-    went_on:   whether it would have gone on after the last one too.
     implied:   mean squared temporal-difference errors, and mean fourth powers, of earlier data at its states, [step, gvf] each.
     """
     ratio = np.divide(discounts, going_on[:, None], out=np.zeros_like(discounts), where=going_on[:, None] > 0)
     weight = np.cumprod(np.vstack([np.ones((1, values.shape[1])), ratio]), axis=0)
     terms = weight[:-1] * (cumulants + discounts * values[1:] - taken)
-    on = np.append(np.ones(len(taken) - 1), float(went_on)) - going_on
-    control, (second, fourth) = (weight[1:] * on[:, None]).sum(axis=0), implied or np.zeros((2, *terms.shape))
+    second, fourth = implied or np.zeros((2, *terms.shape))
     earlier = (weight[:-1] ** 2 * second).sum(axis=0), (weight[:-1] ** 4 * fourth).sum(axis=0)
-    return Scored(values[0], terms.sum(axis=0), control, (terms**2).sum(axis=0), *earlier)  # Eq. A1
+    return Scored(values[0], terms.sum(axis=0), (terms**2).sum(axis=0), *earlier)  # Eq. A1
 
 
 class _Block(NamedTuple):
@@ -213,23 +214,27 @@ def _block(scores: Scores, b: int) -> _Block:
     """All questions in block b."""
     gvfs, rows, m = scores.start.shape[1], scores.block == b, int(scores.resets[b])
     places = int(scores.pair[rows].max(initial=-1)) + 1
-    z = np.full((places, gvfs), np.nan)  # [pair, gvf] scores less the chance of stopping
+    z, left = np.full((2, places, gvfs), np.nan)  # [pair, gvf] scores, and what strata leave of their differences from the mean
     floor, freedom = np.zeros(gvfs), np.zeros(gvfs)
     n = (~np.isnan(scores.gain[rows])).sum(axis=0)
     share = np.divide(n, n + m, out=np.ones(gvfs), where=n > 0)
     for i in range(gvfs):
         own = rows & ~np.isnan(scores.gain[:, i])
-        score, freedom[i] = _less_stopping(share[i] * scores.start[own, i] + scores.gain[own, i], scores.control[own, i])
-        z[scores.pair[own], i] = score
+        complete = n[i] >= ENOUGH and (scores.planned[own] == n[i]).all()
+        score, off, freedom[i] = _less_stopping(
+            share[i] * scores.start[own, i] + scores.gain[own, i], scores.stop[own] if complete else None
+        )
+        z[scores.pair[own], i], left[scores.pair[own], i] = score, off
         floor[i] = _rare(scores, own, i)
         if n[i] > 1:
             floor[i] += share[i] ** 2 * scores.start[own, i].var(ddof=1) * (floor[i] > 0)
     here = ~np.isnan(z)
     mean = np.divide(np.nansum(z, axis=0), n, out=np.zeros(gvfs), where=n > 0)
-    off = np.where(here, z - mean, 0.0)
+    off = np.where(here, left, 0.0)
     both = here.T.astype(float) @ here
     with np.errstate(divide="ignore", invalid="ignore"):
-        covariance = np.where(both > 1, off.T @ off / (both - 1) * both / (n[:, None] * n), 0.0)
+        least = np.minimum(freedom[:, None] - n[:, None], freedom - n) + both  # n - 1 or n - 2, of the rollouts of both
+        covariance = np.where(least > 0, off.T @ off / least * both / (n[:, None] * n), 0.0)
         np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), np.where(n > 1, floor / n, 0.0)))
     rest, resets = 1 - share, np.zeros((gvfs, gvfs))
     if m > 1:
@@ -238,18 +243,23 @@ def _block(scores: Scores, b: int) -> _Block:
     return _Block(mean, n, freedom, covariance, resets, m - 1.0)
 
 
-def _less_stopping(score: np.ndarray, control: np.ndarray) -> tuple[np.ndarray, float]:
-    """Scores less X times the slope of all *other* rollouts, [rollout] each, and the freedom of their variance."""
+def _less_stopping(score: np.ndarray, stop: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """Scores less the chance within strata, what strata leave of their differences from the mean, [rollout] each, and the freedom
+    of the variance of the latter.
+
+    stop: v, [rollout], one in each stratum; None: nothing is subtracted.
+    """
     n = len(score)
-    if n < ENOUGH:
-        return score, n - 1.0
-    x, y = control - control.mean(), score - score.mean()
-    part = n / (n - 1.0)
-    square, product = x @ x - part * x**2, x @ y - part * x * y  # sums of squares and products without each rollout
-    square += RIDGE * (control @ control - control**2) / (n - 1)
-    if not (square > 1e-12 * (x @ x)).all():
-        return score, n - 1.0
-    return score - product / square * control, n - 2.0
+    if stop is None:
+        return score, score - score.mean() if n else score, n - 1.0
+    x, edges = -np.log(stop), np.arange(n + 1) / n
+    steps = scipy.special.xlogy(edges, edges)
+    middle = (1 - n * (steps[1:] - steps[:-1]))[np.ceil(stop * n).astype(int) - 1]  # the mean of -log v in each stratum
+    away, y, part = x - x.mean(), score - score.mean(), n / (n - 1.0)
+    slope = (away @ y - part * away * y) / (away @ away - part * away**2 + RIDGE)  # of all *other* rollouts
+    score = score - slope * (x - middle)
+    off, level = score - score.mean(), middle - middle.mean()
+    return score, off - (level @ off) / (level @ level) * level, n - 2.0
 
 
 def _rare(scores: Scores, own: np.ndarray, i: int) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -123,14 +123,33 @@ class AuditedStream(Stream, ABC):
         return {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
 
 
+class Planned(NamedTuple):
+    """A rollout to come."""
+
+    policy: int
+    number: int  # among the policy's rollouts in the block
+    of: int  # their number
+    stop: float  # the product of the probabilities of going on below which it stops
+
+
+def planned(each: np.ndarray, seed: list[int]) -> list[Planned]:
+    """So many rollouts of every policy, each [policy]; the policies take turns, and the stops of a policy are spread evenly."""
+    out = []
+    for p, n in enumerate(each.tolist()):
+        rng = np.random.default_rng(seed)  # the same for all policies
+        stops = (rng.permutation(n) + 1 - rng.random(n)) / n
+        out += [(k, p, Planned(p, k, n, float(v))) for k, v in enumerate(stops)]
+    return [rollout for *_, rollout in sorted(out)]
+
+
 class Rollout:
     """One rollout under way: whose policy it follows, its random draws, and what it met."""
 
-    def __init__(self, policy: int, pair: int, seed: list[int]) -> None:
-        """pair: its number among the policy's rollouts in a block; seed: of its draws."""
-        self.policy, self.pair, self.seed = policy, pair, seed
+    def __init__(self, planned: Planned, pair: int, seed: list[int]) -> None:
+        """pair: its number in the block, which others with the same draws have too; seed: of its draws."""
+        self.planned, self.policy, self.pair, self.seed = planned, planned.policy, pair, seed
         self.chance = np.random.default_rng([*seed, 1])  # of actions
-        self.stopping = np.random.default_rng([*seed, 2])
+        self.survival = 1.0  # the product of the probabilities of going on
         self.seen: list[Any] = []
         self.actions: list[Any] = []
         self.cumulants: list[np.ndarray] = []
@@ -154,14 +173,16 @@ class Rollout:
         self.cumulants.append(at.c[lane].copy())
         self.discounts.append(at.gamma[lane] * at.alive[lane])
         self.going_on.append(going_on)
-        return bool(self.stopping.random() < going_on)
+        self.survival *= going_on
+        return self.survival > self.planned.stop
 
-    def row(self, frozen: Frozen, block: int, arrived: Any, own: np.ndarray, on: bool, cut: bool) -> tuple[Any, ...]:
-        """Its row of `Scores` if it ends here; on: whether chance would have let it go on."""
+    def row(self, frozen: Frozen, block: int, arrived: Any, own: np.ndarray, cut: bool) -> tuple[Any, ...]:
+        """Its row of `Scores` if it ends here."""
         values, taken = frozen.at(self.policy, [*self.seen, arrived], self.actions, np.random.default_rng([*self.seed, 3]))
         met = np.array(self.cumulants), np.array(self.discounts), np.array(self.going_on)
-        found = rollout_score(values, taken, *met, went_on=on, implied=frozen.implied(self.seen, self.actions))
-        return block, len(self.actions), cut, self.pair, *(np.where(own, each, np.nan) for each in found)
+        found = rollout_score(values, taken, *met, implied=frozen.implied(self.seen, self.actions))
+        known = block, len(self.actions), cut, self.pair, self.planned.stop, self.planned.of
+        return *known, *(np.where(own, each, np.nan) for each in found)
 
 
 class Audits:
@@ -185,7 +206,7 @@ class Audits:
         self.rollouts: list[tuple[Any, ...]] = []  # rows of `Scores`, of which every rollout has one
         self.resets: list[tuple[Any, ...]] = []  # of every block: the other fields of `Scores`
         self.lengths = np.zeros((self.policies, 2))  # steps and number of rollouts
-        self.queue: list[tuple[int, int]] = []  # policies and numbers of the block's further rollouts
+        self.queue: list[Planned] = []  # the block's further rollouts
         self.frozen: Frozen | None = None  # None between blocks
         self.under_way: dict[int, Rollout] = {}  # by lane
 
@@ -230,7 +251,7 @@ class Audits:
         self.carried = 0 if last else max(0, budget - int(each @ lengths / FULL))
         self.passed, self.due = self.passed + 1, -1
         self.until = stream.t + int(LONGEST * (end - stream.t))
-        self.queue = [(p, k) for k, p in sorted((k, p) for p, n in enumerate(each.tolist()) for k in range(n))]
+        self.queue = planned(each, [self.seed, TAG, len(self.resets), 2])
         self._observe_starts(stream, each, lengths, budget)
 
     def _freeze(self, stream: AuditedStream) -> None:
@@ -270,7 +291,7 @@ class Audits:
                 at, own = stream.written, self.own[rollout.policy]
                 on = rollout.went(at, lane, own)
                 if at.ended[lane] or not on:
-                    self._over(stream, lane, on)
+                    self._over(stream, lane, cut=bool(on and at.alive[lane] > 0))
             if stream.t >= self.until:
                 self.queue = []
             if not self.queue and not self.under_way:
@@ -278,11 +299,11 @@ class Audits:
 
     def _start(self, stream: AuditedStream, lane: int) -> None:
         """Begin a rollout in a lane; a plain environment is reset."""
-        policy, number = self.queue.pop(0)
+        coming = self.queue.pop(0)
         single = isinstance(stream.stepper, SingleStepper)
         block = len(self.resets) - 1
-        pair = number if single else len(self.rollouts) + len(self.under_way)  # draws are shared in plain environments
-        rollout = Rollout(policy, pair, [self.seed, TAG, block, pair])
+        pair = coming.number if single else len(self.rollouts) + len(self.under_way)  # draws are shared in plain environments
+        rollout = Rollout(coming, pair, [self.seed, TAG, block, pair])
         if isinstance(stream.stepper, SingleStepper):
             if not stream.written.fresh[0]:
                 stream.break_off()
@@ -294,12 +315,12 @@ class Audits:
         for lane, rollout in self.under_way.items():
             rollout.follow(stream, lane)
 
-    def _over(self, stream: AuditedStream, lane: int, on: bool) -> None:
+    def _over(self, stream: AuditedStream, lane: int, cut: bool) -> None:
         """Score the rollout of a lane, which is over."""
         rollout = self.under_way.pop(lane)
         assert self.frozen is not None
-        own, cut = self.own[rollout.policy], bool(on and stream.written.alive[lane] > 0)
-        self.rollouts.append(rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), own, on, cut))
+        row = rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), self.own[rollout.policy], cut)
+        self.rollouts.append(row)
         self.lengths[rollout.policy] += len(rollout.actions), 1
 
     def _observe_starts(self, stream: AuditedStream, each: np.ndarray, lengths: np.ndarray, most: int) -> None:
@@ -344,7 +365,7 @@ class Audits:
     def found(self, stream: AuditedStream) -> Audit:
         """What the audits say now; a rollout that is under way counts as one that a time limit cut."""
         more = [
-            rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), self.own[rollout.policy], True, True)
+            rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), self.own[rollout.policy], True)
             for lane, rollout in self.under_way.items()
             if rollout.actions and self.frozen is not None
         ]
@@ -354,8 +375,8 @@ class Audits:
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that later audits depend on; rollouts that are under way begin again."""
-        queue = [*((r.policy, r.pair) for r in self.under_way.values()), *self.queue]
-        own = {"queue": np.array(queue, np.int64).reshape(-1, 2), "lengths": self.lengths}
+        left = [rollout.policy for rollout in (*(r.planned for r in self.under_way.values()), *self.queue)]
+        own = {"left": np.bincount(left, minlength=self.policies), "lengths": self.lengths}
         own["counts"] = np.array([self.passed, self.until, self.due, self.carried])
         return own | self.scores()._asdict()
 
@@ -363,6 +384,7 @@ class Audits:
         """Continue from what `state` gave."""
         columns, many = [arrays[name].copy() for name in Scores._fields], len(PER_ROLLOUT)
         self.rollouts, self.resets = list(zip(*columns[:many], strict=True)), list(zip(*columns[many:], strict=True))
-        self.queue, self.lengths = [(int(p), int(k)) for p, k in arrays["queue"]], arrays["lengths"].copy()
+        self.queue = planned(arrays["left"], [self.seed, TAG, len(self.resets), 2])
+        self.lengths = arrays["lengths"].copy()
         self.passed, self.until, self.due, self.carried = (int(n) for n in arrays["counts"])
         self.frozen, self.under_way = None, {}

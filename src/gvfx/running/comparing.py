@@ -20,13 +20,14 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.joint import joint_of, quantile
 from gvfx.evidence.uncertainty import refusal
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
+from gvfx.running.audited_differences import audited_differences
 from gvfx.running.predictor import Predictor
 from gvfx.types import Described
 
 DRAWS = 20_000
 NO_INTERVALS = (
     "compare: this learner has no intervals of start values, so none of differences; use gvfx.CertaintyEquivalence() on tables, "
-    "or gvfx.LinearCertaintyEquivalence()."
+    "gvfx.LinearCertaintyEquivalence(), or audits (audit=0.15)."
 )
 
 
@@ -165,18 +166,21 @@ def compared(result: Held, policies: Sequence[str] | None, signal: str | None, l
     if not 0 < level < 1:
         raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
     contests = asked_of(result).chosen(policies, signal)
-    errors = difference_errors(result)
-    if errors is None or result.starts is None:
+    errors, audits = difference_errors(result), audited_differences(result)
+    if (errors is None and audits is None) or result.starts is None:
         raise InputError(NO_INTERVALS)
-    error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
     value, truth = result.starts.mean(axis=0)[:, [0, 2]].T
-    freedom = float(result.predictor.freedom)
+    if errors is not None:
+        error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
+    elif audits is not None:  # of learners without intervals
+        value, error = audits.value, audits.error
     tail = (1 - level) / (len(contests) if simultaneous else 1)
     differences: list[Difference] = []
     ranking: list[Ranked] = []
     for contest in contests:
         at = np.array(contest.members)
         own = error[np.ix_(at, at)]
+        freedom = float(result.predictor.freedom) if errors is not None or audits is None else audits.freedom_of(at)
         draws = _draws(own, freedom)
         z = quantile(tail / 2, freedom)
         wide = _largest(draws, own, 1 - tail) if simultaneous and draws is not None and len(at) > 2 else z

@@ -208,7 +208,7 @@ def _why_reset(error: Exception) -> str:
     """The description of an error in a reset."""
     if isinstance(error, ValueError | TypeError) and ("unpack" in str(error) or "'seed'" in str(error)):
         return "reset(seed=...) did not return (observation, info), as Gymnasium requires; wrap or update an old Gym environment."
-    return f"reset raised {type(error).__name__}: {error}"
+    return f"reset raised {type(error).__name__}: {error}; if it needs options, give it a wrapper that gives its options."
 
 
 def _why(error: Exception) -> str:
