@@ -6,8 +6,8 @@ were fixed before it, and $\hat V(s) = \sum_a \pi(a|s) \hat Q(s,a)$, its score i
 $$Y = \hat V(s_0) + \sum_t [c_t + \gamma \hat V(s_{t+1}) - \hat Q(s_t, a_t)]. \quad (A1)$$
 
 The sum telescopes: $E[Y] = V(d_0)$ for *any* $\hat Q$.  The better the answers, the less $Y$ varies; what is left is the chance
-of the environment's own outcomes.  Several discounts share a rollout: it goes on with the largest one, $\bar\gamma$, and the
-terms of question i count $\prod_{k<t} \gamma_i / \bar\gamma$.
+of the environment's own outcomes.  A rollout may go on with a probability $\bar\gamma$ of at least $\gamma$, such as the largest
+of several discounts: the terms of question i then count $\prod_{k<t} \gamma_i / \bar\gamma$.
 
 **Blocks.**  Answers change during a run, so rollouts come in blocks with the same answers.  A block of n rollouts and m further
 resets has the unbiased mean

@@ -28,6 +28,7 @@ SHARE = 0.15  # of the steps, where intervals have no other ground
 FIRST = 1000  # steps after which the first block ends, at the earliest
 FEWEST = 4  # rollouts of each policy for which a block has room
 FULL = 0.9  # of a block's steps that its rollouts are planned to take
+REACH = 1.5  # times the horizon of the largest discount is the expected length of a rollout in an episode without an end
 LONGEST = 2.0  # times its planned steps, after which a block begins no further rollout
 SAMPLE = 32  # further resets from which their number is chosen
 RESETS = 4.0  # times smaller than the chance of the rollouts is that of the starts, after further resets
@@ -169,7 +170,7 @@ class Rollout:
 
     def went(self, at: Any, lane: int, own: np.ndarray) -> bool:
         """Keep a step that was taken; whether chance lets the rollout go on.  own [gvf]: its policy's questions."""
-        going_on = float(at.gamma[lane][own].max())
+        going_on = 1 - (1 - float(at.gamma[lane][own].max())) / REACH
         self.cumulants.append(at.c[lane].copy())
         self.discounts.append(at.gamma[lane] * at.alive[lane])
         self.going_on.append(going_on)
@@ -195,7 +196,7 @@ class Audits:
         self.seed, self.gvfs, self.policies = seed, len(member), int(member.max()) + 1
         self.own = [member == p for p in range(self.policies)]  # [policy] bool [gvf]
         with np.errstate(divide="ignore"):
-            longest = np.array([1 / (1 - np.float64(discounts[own].max())) for own in self.own])
+            longest = np.array([REACH / (1 - np.float64(discounts[own].max())) for own in self.own])
         self.longest = longest  # [policy] the expected steps of a rollout in an episode without an end
         room = FEWEST * longest[np.isfinite(longest)].sum()
         self.blocks = blocks(steps, share, max(FIRST, 2 * after, room / share), run.audits_early)

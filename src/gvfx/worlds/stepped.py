@@ -15,9 +15,10 @@ class SteppedMDP(gymnasium.Env[np.int64, np.int64]):
         self.world = world
         self.observation_space = gymnasium.spaces.Discrete(world.states)
         self.action_space = gymnasium.spaces.Discrete(world.actions)
-        reward = np.zeros(world.next.shape) if world.reward is None else np.broadcast_to(world.reward, world.next.shape)
+        reward = np.zeros(world.next.shape)
+        reward += 0.0 if world.reward is None else world.reward
         self.next: list[list[list[int]]] = world.next.tolist()
-        self.reward: list[list[list[float]]] = reward.tolist()
+        self.reward: list[list[list[float]]] = reward.tolist()  # type: ignore[assignment]
         self.edges = world.prob.cumsum(axis=2).tolist()
         self.terminal, self.starts = world.terminal.tolist(), world.start.cumsum().tolist()
         self.uniform: list[float] = []
