@@ -13,12 +13,14 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.evidence.audits import PER_ROLLOUT, Audit, Scores, audited, rollout_score
+from gvfx.evidence.audits import PER_ROLLOUT, Audit, Scores, audited
+from gvfx.questions.reader import Reader
+from gvfx.running.audit_rollouts import REACH, Planned, Rollout, going_on, planned
 from gvfx.running.checkpoint import prefixed, unprefixed
 from gvfx.running.drive import Backend, Stream
 from gvfx.running.frozen import Frozen
@@ -28,7 +30,6 @@ SHARE = 0.15  # of the steps, where intervals have no other ground
 FIRST = 1000  # steps after which the first block ends, at the earliest
 FEWEST = 4  # rollouts of each policy for which a block has room
 FULL = 0.9  # of a block's steps that its rollouts are planned to take
-REACH = 1.5  # times the horizon of the largest discount is the expected length of a rollout in an episode without an end
 LONGEST = 2.0  # times its planned steps, after which a block begins no further rollout
 SAMPLE = 32  # further resets from which their number is chosen
 RESETS = 4.0  # times smaller than the chance of the rollouts is that of the starts, after further resets
@@ -124,79 +125,19 @@ class AuditedStream(Stream, ABC):
         return {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
 
 
-class Planned(NamedTuple):
-    """A rollout to come."""
-
-    policy: int
-    number: int  # among the policy's rollouts in the block
-    of: int  # their number
-    stop: float  # the product of the probabilities of going on below which it stops
-
-
-def planned(each: np.ndarray, seed: list[int]) -> list[Planned]:
-    """So many rollouts of every policy, each [policy]; the policies take turns, and the stops of a policy are spread evenly."""
-    out = []
-    for p, n in enumerate(each.tolist()):
-        rng = np.random.default_rng(seed)  # the same for all policies
-        stops = (rng.permutation(n) + 1 - rng.random(n)) / n
-        out += [(k, p, Planned(p, k, n, float(v))) for k, v in enumerate(stops)]
-    return [rollout for *_, rollout in sorted(out)]
-
-
-class Rollout:
-    """One rollout under way: whose policy it follows, its random draws, and what it met."""
-
-    def __init__(self, planned: Planned, pair: int, seed: list[int]) -> None:
-        """pair: its number in the block, which others with the same draws have too; seed: of its draws."""
-        self.planned, self.policy, self.pair, self.seed = planned, planned.policy, pair, seed
-        self.chance = np.random.default_rng([*seed, 1])  # of actions
-        self.survival = 1.0  # the product of the probabilities of going on
-        self.seen: list[Any] = []
-        self.actions: list[Any] = []
-        self.cumulants: list[np.ndarray] = []
-        self.discounts: list[np.ndarray] = []
-        self.going_on: list[float] = []
-
-    @property
-    def reset_seed(self) -> int:
-        """The seed of the environment's reset."""
-        return int(np.random.SeedSequence([*self.seed, 0]).generate_state(1)[0] >> 1)
-
-    def follow(self, stream: AuditedStream, lane: int) -> None:
-        """Have its policy choose the action."""
-        seen, action = stream.take(lane, self.policy, self.chance)
-        self.seen.append(seen)
-        self.actions.append(action)
-
-    def went(self, at: Any, lane: int, own: np.ndarray) -> bool:
-        """Keep a step that was taken; whether chance lets the rollout go on.  own [gvf]: its policy's questions."""
-        going_on = 1 - (1 - float(at.gamma[lane][own].max())) / REACH
-        self.cumulants.append(at.c[lane].copy())
-        self.discounts.append(at.gamma[lane] * at.alive[lane])
-        self.going_on.append(going_on)
-        self.survival *= going_on
-        return self.survival > self.planned.stop
-
-    def row(self, frozen: Frozen, block: int, arrived: Any, own: np.ndarray, cut: bool) -> tuple[Any, ...]:
-        """Its row of `Scores` if it ends here."""
-        values, taken = frozen.at(self.policy, [*self.seen, arrived], self.actions, np.random.default_rng([*self.seed, 3]))
-        met = np.array(self.cumulants), np.array(self.discounts), np.array(self.going_on)
-        found = rollout_score(values, taken, *met, implied=frozen.implied(self.seen, self.actions))
-        known = block, len(self.actions), cut, self.pair, self.planned.stop, self.planned.of
-        return *known, *(np.where(own, each, np.nan) for each in found)
-
-
 class Audits:
     """The audits of one seed."""
 
-    def __init__(self, run: Backend, member: np.ndarray, discounts: np.ndarray, seed: int, after: int = 0) -> None:
-        """member [gvf]: each question's policy among the distinct ones; discounts [gvf]: the largest possible; after: the steps
-        before which there are no answers."""
+    def __init__(self, run: Backend, member: np.ndarray, reader: Reader, seed: int, after: int = 0) -> None:
+        """member [gvf]: each question's policy among the distinct ones; after: the steps before which there are no answers."""
+        discounts = reader.discounts  # 1 where they change
         share, steps = run.audit, run.plan.steps
         self.seed, self.gvfs, self.policies = seed, len(member), int(member.max()) + 1
         self.own = [member == p for p in range(self.policies)]  # [policy] bool [gvf]
         with np.errstate(divide="ignore"):
             longest = np.array([REACH / (1 - np.float64(discounts[own].max())) for own in self.own])
+        constant = not any(callable(q.discount) for q in reader.questions)
+        self.fixed = [going_on(discounts[own]) if constant else None for own in self.own]  # the probability of going on
         self.longest = longest  # [policy] the expected steps of a rollout in an episode without an end
         room = FEWEST * longest[np.isfinite(longest)].sum()
         self.blocks = blocks(steps, share, max(FIRST, 2 * after, room / share), run.audits_early)
@@ -288,9 +229,10 @@ class Audits:
                 if lane not in self.under_way and self.queue:
                     self._start(stream, lane)
             stream.forward(stream.t + 1)
+            at = stream.written
             for lane, rollout in list(self.under_way.items()):
-                at, own = stream.written, self.own[rollout.policy]
-                on = rollout.went(at, lane, own)
+                fixed = self.fixed[rollout.policy]
+                on = rollout.went(at, lane, going_on(at.gamma[lane][self.own[rollout.policy]]) if fixed is None else fixed)
                 if at.ended[lane] or not on:
                     self._over(stream, lane, cut=bool(on and at.alive[lane] > 0))
             if stream.t >= self.until:
@@ -314,7 +256,7 @@ class Audits:
     def follow(self, stream: AuditedStream) -> None:
         """Have the policies of the rollouts under way choose their lanes' actions."""
         for lane, rollout in self.under_way.items():
-            rollout.follow(stream, lane)
+            rollout.chose(*stream.take(lane, rollout.policy, rollout.chance))
 
     def _over(self, stream: AuditedStream, lane: int, cut: bool) -> None:
         """Score the rollout of a lane, which is over."""

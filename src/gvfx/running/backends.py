@@ -109,7 +109,7 @@ def open_backend(
 def stepped_world(world: Any, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
     """A world of gvfx as an environment that can be stepped and reset, for audits, and its questions there."""
     if isinstance(world, MDP):
-        return SteppedMDP(world), questions
+        return SteppedMDP(world, 64), questions
     if isinstance(world, ContinuousGrid):
         signals = grid_questions(world, questions)[2].tolist()
         return ContinuousGridEnv(world), [

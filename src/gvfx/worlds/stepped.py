@@ -11,8 +11,9 @@ from gvfx.worlds.mdp import MDP
 class SteppedMDP(gymnasium.Env[np.int64, np.int64]):
     """An MDP as an environment: the observation is the state's number, the reward that of the world (0 if it has none)."""
 
-    def __init__(self, world: MDP) -> None:
-        self.world = world
+    def __init__(self, world: MDP, chunk: int = 4096) -> None:
+        """chunk: random numbers that are drawn together; few if resets with a seed are frequent."""
+        self.world, self.chunk = world, chunk
         self.observation_space = gymnasium.spaces.Discrete(world.states)
         self.action_space = gymnasium.spaces.Discrete(world.actions)
         reward = np.zeros(world.next.shape)
@@ -26,7 +27,7 @@ class SteppedMDP(gymnasium.Env[np.int64, np.int64]):
 
     def _draw(self, edges: list[float]) -> int:
         if not self.uniform:
-            self.uniform = self.np_random.random(4096).tolist()
+            self.uniform = self.np_random.random(self.chunk).tolist()
         u = self.uniform.pop() * edges[-1]
         for k, edge in enumerate(edges):
             if u < edge:

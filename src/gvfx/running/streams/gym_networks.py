@@ -111,7 +111,7 @@ class SteppedNetworks(AuditedStream):
         self.begun: deque[np.ndarray] = deque(maxlen=STARTS)  # [o] observations in which episodes began
         if run.audit:
             after = run.learner.learning_starts
-            self.audits = Audits(run, run.targets.member, self.reader.discounts, seed, after)
+            self.audits = Audits(run, run.targets.member, self.reader, seed, after)
 
     def start(self) -> None:
         self.over[:] = self.t > 0  # continued from a checkpoint: the episodes before it are over

@@ -128,7 +128,7 @@ class SteppedLinear(LinearStream, AuditedStream):
         self.done = 0  # episodes
         self._expected: tuple[int, np.ndarray] | None = None
         if run.audit:
-            self.audits = Audits(run, run.targets.member, self.reader.discounts, seed)
+            self.audits = Audits(run, run.targets.member, self.reader, seed)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint

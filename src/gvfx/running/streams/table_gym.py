@@ -240,7 +240,7 @@ class SteppedTable(AuditedStream):
         self._known: Empirical | None = None
         self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
         if run.targets is not None:
-            self.audits = Audits(run, run.targets.member, self.reader.discounts, seed)
+            self.audits = Audits(run, run.targets.member, self.reader, seed)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
