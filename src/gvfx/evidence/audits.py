@@ -58,6 +58,7 @@ class Scores(NamedTuple):
     pair: np.ndarray  # int64 [rollout]: those of different policies with the same number in a block have the same draws
     stop: np.ndarray  # [rollout] v, the number that decided when it stopped
     planned: np.ndarray  # int64 [rollout] rollouts of its policy that were planned in the block
+    last: np.ndarray  # [rollout, gvf] `gvfx.evidence.bounded.last_cumulants`; NaN where a cut leaves it unknown
     start: np.ndarray  # [rollout, gvf] V(s_0)
     gain: np.ndarray  # [rollout, gvf] Y - V(s_0)
     squares: np.ndarray  # [rollout, gvf] sum of the squared terms of the gain
@@ -79,6 +80,7 @@ class Scores(NamedTuple):
             pair=whole,
             stop=np.zeros(0),
             planned=whole,
+            last=each,
             start=each,
             gain=each,
             squares=each,

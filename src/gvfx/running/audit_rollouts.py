@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.evidence.audits import rollout_score
+from gvfx.evidence.bounded import last_cumulants
 from gvfx.running.frozen import Frozen
 
 REACH = 1.5  # times the horizon of the largest discount is the expected length of a rollout in an episode without an end
@@ -63,13 +64,16 @@ class Rollout:
         self.survival *= going_on
         return self.survival > self.planned.stop
 
-    def row(self, frozen: Frozen, block: int, arrived: Any, own: np.ndarray, cut: bool) -> tuple[Any, ...]:
-        """Its row of `Scores` if it ends here."""
+    def row(
+        self, frozen: Frozen, block: int, arrived: Any, own: np.ndarray, gamma: np.ndarray, cut: bool, terminated: bool
+    ) -> tuple[Any, ...]:
+        """Its row of `Scores` if it ends here; gamma [gvf]."""
         values, taken = frozen.at(self.policy, [*self.seen, arrived], self.actions, np.random.default_rng([*self.seed, 3]))
         met = np.array(self.cumulants), np.array(self.discounts), np.array(self.going_on)
         found = rollout_score(values, taken, *met, implied=frozen.implied(self.seen, self.actions))
+        last = last_cumulants(met[0], gamma, self.planned.stop, terminated)
         known = block, len(self.actions), cut, self.pair, self.planned.stop, self.planned.of
-        return *known, *(np.where(own, each, np.nan) for each in found)
+        return *known, *(np.where(own, each, np.nan) for each in (last, *found))
 
 
 def going_on(discounts: np.ndarray) -> float:

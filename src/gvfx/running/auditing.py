@@ -19,6 +19,8 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.audits import PER_ROLLOUT, Audit, Scores, audited
+from gvfx.evidence.bounded import LEVELS, value_bounds
+from gvfx.questions import audit as options
 from gvfx.questions.reader import Reader
 from gvfx.running.audit_rollouts import REACH, Planned, Rollout, going_on, planned
 from gvfx.running.checkpoint import prefixed, unprefixed
@@ -41,6 +43,8 @@ TAG = zlib.crc32(b"audit")  # of the random draws
 
 def checked_share(audit: object, default: float = 0.0) -> float:
     """The share of the steps that audits take; None is the default."""
+    if isinstance(audit, options.Audit):
+        audit = audit.share
     if audit is None:
         return default
     if isinstance(audit, bool) or not isinstance(audit, int | float | np.number) or not 0 <= float(audit) < 1:
@@ -122,7 +126,9 @@ class AuditedStream(Stream, ABC):
         if not self.audits:
             return {}
         found = self.audits.found(self)
-        return {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
+        out = {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
+        bounds = {"audit_bounds": np.stack([self.audits.bounds(self, level) for level in LEVELS], axis=1)}
+        return out | (bounds if np.isfinite(self.audits.ranges).any() else {})
 
 
 class Audits:
@@ -136,6 +142,7 @@ class Audits:
         self.own = [member == p for p in range(self.policies)]  # [policy] bool [gvf]
         with np.errstate(divide="ignore"):
             longest = np.array([REACH / (1 - np.float64(discounts[own].max())) for own in self.own])
+        self.gamma, self.ranges = discounts, run.audit_ranges
         constant = not any(callable(q.discount) for q in reader.questions)
         self.fixed = [going_on(discounts[own]) if constant else None for own in self.own]  # the probability of going on
         self.longest = longest  # [policy] the expected steps of a rollout in an episode without an end
@@ -261,9 +268,7 @@ class Audits:
     def _over(self, stream: AuditedStream, lane: int, cut: bool) -> None:
         """Score the rollout of a lane, which is over."""
         rollout = self.under_way.pop(lane)
-        assert self.frozen is not None
-        row = rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), self.own[rollout.policy], cut)
-        self.rollouts.append(row)
+        self.rollouts.append(self._row(stream, lane, rollout, cut))
         self.lengths[rollout.policy] += len(rollout.actions), 1
 
     def _observe_starts(self, stream: AuditedStream, each: np.ndarray, lengths: np.ndarray, most: int) -> None:
@@ -305,14 +310,28 @@ class Audits:
             np.array(column, empty.dtype).reshape(-1, *empty.shape[1:]) for column, empty in zip(columns, none, strict=True)
         ))  # fmt: skip
 
+    def _row(self, stream: AuditedStream, lane: int, rollout: Rollout, cut: bool) -> tuple[Any, ...]:
+        """The row of `Scores` of a rollout that ends here."""
+        assert self.frozen is not None
+        own, terminated = self.own[rollout.policy], not stream.written.alive[lane]
+        return rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), own, self.gamma, cut, terminated)
+
+    def so_far(self, stream: AuditedStream) -> Scores:
+        """All scores now; a rollout that is under way counts as one that a time limit cut."""
+        begun = [(lane, rollout) for lane, rollout in self.under_way.items() if rollout.actions]
+        return self.scores([self._row(stream, lane, rollout, True) for lane, rollout in begun])
+
     def found(self, stream: AuditedStream) -> Audit:
-        """What the audits say now; a rollout that is under way counts as one that a time limit cut."""
-        more = [
-            rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), self.own[rollout.policy], True)
-            for lane, rollout in self.under_way.items()
-            if rollout.actions and self.frozen is not None
-        ]
-        return audited(self.scores(more))
+        """What the audits say now."""
+        return audited(self.so_far(stream))
+
+    def bounds(self, stream: AuditedStream, level: float) -> np.ndarray:
+        """Intervals that hold with any number of rollouts, [gvf, 2]; NaN for questions without a range."""
+        scores, out = self.so_far(stream), np.full((self.gvfs, 2), np.nan)
+        for i, (least, most) in enumerate(self.ranges.tolist() if self.ranges.size else ()):
+            if np.isfinite(least):
+                out[i] = value_bounds(scores.last[~np.isnan(scores.gain[:, i]), i], float(self.gamma[i]), least, most, level)
+        return out
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
+from gvfx.questions.audit import Audit
 from gvfx.questions.gvf import GVF, expand, question_names, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.signals import Info, SignalFailed
@@ -72,7 +73,7 @@ def open_backend(
     until: ErrorBelow | Decision | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
-    audit: float | None = 0.0,
+    audit: float | Audit | None = 0.0,
 ) -> Backend:
     """The backend for a world; a method that does not fit is refused before anything is compiled."""
     share = checked_share(audit)
@@ -103,6 +104,8 @@ def open_backend(
         return CriticsLockstep(world, questions, behaviour, learner, plan)
     stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
     stepped.audits_early = until is not None
+    if isinstance(audit, Audit):
+        stepped.audit_ranges = audit.on(questions)
     return stepped
 
 
@@ -153,7 +156,7 @@ def _stepped(
     until: ErrorBelow | Decision | None,
     calibrate: bool,
     where: WhereLike,
-    audit: float | None,
+    audit: float | Audit | None,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -199,7 +202,7 @@ def _stepped(
 
 
 def _audit_share(
-    env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | None, steps: int
+    env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | Audit | None, steps: int
 ) -> float:
     """The share of steps for audits; by default where intervals have no other ground, if the run is long enough."""
     reason = ""
@@ -208,7 +211,8 @@ def _audit_share(
     elif isinstance(behaviour, BehaviourPolicySearch):
         reason = NO_AUDIT.format("BehaviourPolicySearch, which learns from its own actions,", "give 0, or another behaviour")
     default = 0.0
-    if audit is None and not reason and kind in ("networks", "box_actions"):
+    unset = audit is None or (isinstance(audit, Audit) and audit.share is None)
+    if unset and not reason and kind in ("networks", "box_actions"):
         asked = expand(questions)
         order = list(dict.fromkeys(q.policy for q in asked))
         discounts = np.array([1.0 if callable(q.discount) else float(q.discount) for q in asked])

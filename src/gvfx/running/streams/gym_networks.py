@@ -292,6 +292,9 @@ class SteppedNetworks(AuditedStream):
         """As `ErrorBelow.bound`, from the audits of the value at the start."""
         assert self.audits is not None
         found = self.audits.found(self)
+        if np.isfinite(self.audits.ranges).all() and self.audits.ranges.size:
+            within = self.audits.bounds(self, until.level(looks, len(self.run.names)))
+            return until.from_bounds(found.value, np.abs(within - found.value[:, None]).max(axis=1), self.run.weights)
         value, error = found.value[:, None], found.error[:, None]
         return until.from_errors(value, error, self.run.weights, float(found.freedom.min()), looks)
 
