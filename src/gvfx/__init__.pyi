@@ -36,6 +36,7 @@ from gvfx.learners.networks.deep import Deep as Deep
 from gvfx.learners.networks.twin_critics import TwinCritics as TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
 from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
+from gvfx.questions.audit import Audit as Audit
 from gvfx.questions.cumulants import Constant as Constant
 from gvfx.questions.cumulants import Cumulant as Cumulant
 from gvfx.questions.cumulants import Distractor as Distractor

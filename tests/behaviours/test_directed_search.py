@@ -11,11 +11,12 @@ from helpers.worlds import random_case, small_world, two_questions
 
 import gvfx
 from gvfx.behaviours import search_state as ds
-from gvfx.benchmarks.common.hard_worlds import Stepped, current, lock
+from gvfx.benchmarks.common.hard_worlds import current, lock
 from gvfx.evidence.counts import Empirical
 from gvfx.questions.gvf import stack
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Plan
+from gvfx.worlds.stepped import SteppedMDP
 
 DESIGN = gvfx.OptimalDesign()
 SURE = gvfx.CertaintyEquivalence()
@@ -82,7 +83,7 @@ def ends_at_once():
 def test_a_start_from_which_nothing_is_reached(make, stepped):
     world = make()
     questions = [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.5)]
-    result = gvfx.evaluate(Stepped(world) if stepped else world, questions, gvfx.OptimalDesign(first=50), SURE, steps=2000)
+    result = gvfx.evaluate(SteppedMDP(world) if stepped else world, questions, gvfx.OptimalDesign(first=50), SURE, steps=2000)
     visits = result.visits[0]
     assert visits[0].sum() == 2000 and visits[0].min() > 500 and visits[1:].sum() == 0
     assert result.values[0, 0, 0] == pytest.approx(0.5 if make is ends_at_once else 1.0, abs=0.01)
@@ -201,7 +202,7 @@ def test_results_show_the_plan(wrap):
 def test_a_search_begun_again_from_counts_knows_the_same():
     """As cells need it when their rows change: against the search that saw the transitions one by one."""
     world, questions = lock(6)
-    stream, _ = stopped_stream(Stepped(world), questions, gvfx.OptimalDesign(first=100), 900, 0)
+    stream, _ = stopped_stream(SteppedMDP(world), questions, gvfx.OptimalDesign(first=100), 900, 0)
     told, model = stream.agent.behaviour.search, stream.known
     search = ds.begin_search(0.8, stream.run.tables, stream.run.asked.pi)
     ds.recount(search, model)

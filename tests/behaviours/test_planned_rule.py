@@ -13,10 +13,11 @@ from helpers.worlds import random_case, small_world, two_questions
 
 import gvfx
 from gvfx.behaviours import search_state as ds
-from gvfx.benchmarks.common.hard_worlds import Stepped, current, lock, traps
+from gvfx.benchmarks.common.hard_worlds import current, lock, traps
 from gvfx.questions.gvf import stack
 from gvfx.rng import BEHAVIOUR
 from gvfx.schedules import Fixed
+from gvfx.worlds.stepped import SteppedMDP
 
 
 def absorbing():
@@ -129,7 +130,7 @@ class Told(gym.Wrapper):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Stepped(current(10)[0]), lambda: Veiled(gym.make("FrozenLake-v1"))], ids=["current", "FrozenLake"]
+    "make", [lambda: SteppedMDP(current(10)[0]), lambda: Veiled(gym.make("FrozenLake-v1"))], ids=["current", "FrozenLake"]
 )
 def test_the_search_in_an_environment_equals_plain_python(make):
     env = Told(make())

@@ -11,17 +11,18 @@ from helpers.worlds import small_world, two_questions
 
 import gvfx
 from gvfx.benchmarks import unseen as bench
-from gvfx.benchmarks.common.hard_worlds import HARD, Stepped, corridor
+from gvfx.benchmarks.common.hard_worlds import HARD, corridor
 from gvfx.benchmarks.common.recording import OwnVariance, Recording, own_errors
 from gvfx.benchmarks.common.small_grid import small_grid
 from gvfx.evidence import counts, unseen
 from gvfx.running import planning
+from gvfx.worlds.stepped import SteppedMDP
 
 
 @pytest.mark.parametrize("stepped", [False, True])
 def test_a_rule_that_watches_stops_where_the_rule_does(stepped):
     world, questions = corridor(5) if stepped else (small_world(), two_questions())
-    source = Stepped(world) if stepped else world
+    source = SteppedMDP(world) if stepped else world
     truth = gvfx.exact.values(world, questions)
     rules = [gvfx.error_below(x) for x in ((0.02, 0.002) if stepped else (0.5, 0.05))]
     watch = Recording(1.0, rules=rules, truth=truth)
@@ -36,7 +37,7 @@ def test_a_rule_that_watches_stops_where_the_rule_does(stepped):
 
 def test_own_variances_know_nothing_of_the_unseen():
     world, questions = HARD["current of 20"]()
-    r = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000)
+    r = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000)
     (data,) = r.models
     acted = data.world.live
     assert np.isfinite(own_errors(data)[:, acted]).any() and np.isinf(r.snapshots[-1].standard_errors[0][:, acted[:-1]]).all()

@@ -12,10 +12,11 @@ from helpers.runs import compiled_evidence
 from helpers.worlds import chain, half_in_the_top_row, small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import Stepped, corridor, current, traps
+from gvfx.benchmarks.common.hard_worlds import corridor, current, traps
 from gvfx.evidence import unseen
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.unseen import Unseen, discovery
+from gvfx.worlds.stepped import SteppedMDP
 
 
 def plain_curve(outcomes, tries):
@@ -135,7 +136,7 @@ def test_nothing_is_left_to_find_once_every_state_was_reached():
 def test_a_log_may_be_of_a_larger_world():
     """The same counts as a run and as a log: a run knows how many states its world has, a log does not."""
     world, questions = current(6)
-    data = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=3000).models[0]
+    data = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=3000).models[0]
     told = np.repeat(np.argwhere(data.counts), data.counts[data.counts > 0], axis=0)
     log = gvfx.Log(told[:, 0], told[:, 1], data.world.next[tuple(told.T)], np.zeros(len(told), bool), reward=np.ones(len(told)))
     found = Unseen(gvfx.evaluate_log(log, questions).models[0])
@@ -172,7 +173,7 @@ def test_a_small_chance_of_something_large_is_at_stake():
 def test_terminal_observations_count_as_reached():
     """A corridor whose end was reached has no state left to find; the end is not its newest state."""
     world, questions = corridor(5)
-    data = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000).models[0]
+    data = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000).models[0]
     found = Unseen(data)
     assert data.evidence.found[5] > data.evidence.found[:5].max() and found.complete
     assert found.entered[:5].all() and not found.entered[5:].any()
@@ -202,7 +203,7 @@ def test_first_arrivals_are_known_to_both_loops_and_to_logs(steps):
     world, questions = current(6)
     told = []
 
-    class Told(Stepped):
+    class Told(SteppedMDP):
         def step(self, action):
             before = self.at
             out = super().step(action)
@@ -237,9 +238,9 @@ def test_a_chain_against_a_current_is_not_answered_early():
     world, questions = current(20, 0.4, 0.05)
     for seed in range(2):
         with pytest.warns(UserWarning, match="ended before their error was known"):
-            result = gvfx.evaluate(Stepped(world), questions, steps=3000, seed=seed, until=gvfx.error_below(0.01))
+            result = gvfx.evaluate(SteppedMDP(world), questions, steps=3000, seed=seed, until=gvfx.error_below(0.01))
         assert result.stopped[0] == 3000
         with pytest.warns(UserWarning, match="never"):
             behaviour = gvfx.OptimalDesign(search=0.0)
-            result = gvfx.evaluate(Stepped(world), questions, behaviour, steps=3000, seed=seed, until=gvfx.error_below(0.01))
+            result = gvfx.evaluate(SteppedMDP(world), questions, behaviour, steps=3000, seed=seed, until=gvfx.error_below(0.01))
         assert result.stopped[0] == 3000 and np.isinf(result.intervals(0)).all()

@@ -73,7 +73,9 @@ def test_frozen_networks_are_the_networks():
         wanted = network.values(points, np.broadcast_to(pi[:, stream.run.targets.member], (6, 2, 3)))[0]
         np.testing.assert_allclose(values.T[own], wanted[own], atol=0.02 * np.ptp(wanted))
         assert taken.shape == (6, 3)
-    assert (frozen.surprise > 0).all() and (frozen.common <= 1).all()
+    assert (frozen.surprise > 0).all()
+    second, fourth = frozen.implied([(points[0], pi)] * 2, [0, 1])
+    assert second.shape == (2, 3) and (fourth >= 0.999 * second**2).all()
 
 
 def test_box_actions_are_audited():
@@ -96,3 +98,16 @@ def test_frozen_critics_are_the_critics():
     around = np.broadcast_to(points[:, None], (2, 4000, 1))
     wanted = stream.network().at(around, drawn)
     np.testing.assert_allclose(values, wanted.mean(axis=1), atol=5 * wanted.std() / np.sqrt(32))
+
+
+def test_audited_networks_are_compared():
+    """Differences between two policies have the audited values, and the errors of paired rollouts."""
+    policies = {"right": [0.3, 0.7], "left": [0.8, 0.2]}
+    questions = [gvfx.GVF(pi, gvfx.Reward(), 0.9, name=name) for name, pi in policies.items()]
+    result = gvfx.evaluate(Ring(rows=True), questions, gvfx.Uniform(), SMALL, steps=1500, seed=0, audit=0.3)
+    found, checks = result.compare(), result.audit()
+    apart = found.difference("right", "left")
+    assert apart.difference == pytest.approx(checks["right"].value - checks["left"].value)
+    error = result.audit_differences[0, 0, 1, 0]
+    assert 1.9 * error < (apart.high - apart.low) / 2 < 4 * error
+    assert apart.low < TRUTH["right"] - TRUTH["left"] < apart.high

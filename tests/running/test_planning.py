@@ -8,10 +8,11 @@ from helpers.worlds import random_mdp, random_question, two_armed_bandit
 
 import gvfx
 from gvfx import design
-from gvfx.benchmarks.common.hard_worlds import Stepped, current
+from gvfx.benchmarks.common.hard_worlds import current
 from gvfx.experiments.settings.grid import questions as grid_questions
 from gvfx.running.planning import OPTIMUM
 from gvfx.worlds.continuous_grid import paper_grid
+from gvfx.worlds.stepped import SteppedMDP
 
 SCALED = 1000 * np.arange(18.0).reshape(6, 3)  # cumulants a thousand times larger than the other question's
 
@@ -55,7 +56,7 @@ def test_a_pilot_that_missed_what_the_answers_rest_on_is_refused(case):
         gvfx.plan(*case, 0.05, pilot=3, draws=2)
     world, questions = current(20, 0.4, 0.05)
     with pytest.raises(gvfx.InputError, match=r"^pilot: 300 steps are too few"):
-        gvfx.plan(Stepped(world), questions, 0.05, pilot=300, draws=2)
+        gvfx.plan(SteppedMDP(world), questions, 0.05, pilot=300, draws=2)
 
 
 def test_a_plan_for_the_bound_is_where_the_rule_stops(case):

@@ -8,7 +8,8 @@ import pytest
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import Stepped, corridor, current
+from gvfx.benchmarks.common.hard_worlds import corridor, current
+from gvfx.worlds.stepped import SteppedMDP
 
 CE = gvfx.CertaintyEquivalence()
 
@@ -27,19 +28,19 @@ def test_a_rule_that_was_met_says_when_and_with_which_bound(tmp_path):
 def test_a_rule_that_was_not_met_says_what_is_missing():
     world, questions = current(20, 0.4, 0.05)
     with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*(may rest on states|never tried|cumulant other than 0)"):
-        r = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), CE, steps=400, until=gvfx.error_below(0.01))
+        r = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), CE, steps=400, until=gvfx.error_below(0.01))
     assert not r.reached.any() and np.isinf(r.bounds).all() and r.unseen.max() > 0.03
     assert "until: an error below 0.01 was not reached within 400 steps (the error cannot be bounded yet)" in r.summary()
 
 
 def test_nothing_was_tried_there():
     world, questions = current(20, 0.4, 0.05)
-    r = gvfx.evaluate(Stepped(world), questions, gvfx.Uniform(), CE, steps=200)
+    r = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), CE, steps=200)
     assert r.visits[0, 19].sum() == 0 and np.isnan(r.predict(19)).all() and np.isinf(r.intervals(19)).all()
     assert np.isfinite(r.predict(0)).all() and np.isfinite(r.values).all()
 
 
-class NoEnd(Stepped):
+class NoEnd(SteppedMDP):
     """The corridor without its end: it goes back to the start instead."""
 
     def step(self, action):
@@ -53,7 +54,7 @@ class NoEnd(Stepped):
 def test_a_discount_of_one_is_answered_or_explained(steps):
     world, questions = corridor(5)
     whole = [gvfx.GVF(q.policy, q.cumulant, 1.0, name=q.name) for q in questions]
-    for source in (world, Stepped(world)):
+    for source in (world, SteppedMDP(world)):
         r = gvfx.evaluate(source, whole, gvfx.Uniform(), CE, steps=steps)
         if steps == 2000:  # the mean return: the end is always reached, and pays 1
             assert r.predict(0) == pytest.approx([1, 1]) and np.isfinite(r.intervals(0)).all()
@@ -70,7 +71,7 @@ def test_plans_before_an_end_was_seen(behaviour):
     world, (question, _) = corridor(40)
     whole = gvfx.GVF(question.policy, question.cumulant, 1.0, name="goal")
     with pytest.warns(UserWarning, match="^discount: goal adds up without an end"):
-        result = gvfx.evaluate(Stepped(world), [whole], behaviour, CE, steps=60)
+        result = gvfx.evaluate(SteppedMDP(world), [whole], behaviour, CE, steps=60)
     assert np.isinf(result.intervals(0)).all()
 
 

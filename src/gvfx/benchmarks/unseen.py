@@ -20,12 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import HARD, UNDETECTABLE, Asked, Stepped, jackpots
+from gvfx.benchmarks.common.hard_worlds import HARD, UNDETECTABLE, Asked, jackpots
 from gvfx.benchmarks.common.recording import OwnVariance, Recording, own_errors
 from gvfx.benchmarks.common.rows import Row, as_table, at_most
 from gvfx.benchmarks.common.small_grid import BARS, PUBLISHED, relative_errors
 from gvfx.benchmarks.random_mdps import random_world
 from gvfx.evidence.uncertainty import ErrorBelow, standard_errors
+from gvfx.worlds.stepped import SteppedMDP
 from gvfx.worlds.toy_text import from_gymnasium
 
 FIRST_SEED = 5000
@@ -91,7 +92,7 @@ class Outcome:
 def forms(asked: Asked) -> Iterator[tuple[str, Any]]:
     """A world as an MDP and as an environment that does not show its table."""
     yield "MDP", asked[0]
-    yield "Gymnasium", Stepped(asked[0])
+    yield "Gymnasium", SteppedMDP(asked[0])
 
 
 def measured(source: Any, asked: Asked, runs: int, times: tuple[int, ...], compare: bool = False) -> Outcome:
@@ -110,7 +111,7 @@ def measured(source: Any, asked: Asked, runs: int, times: tuple[int, ...], compa
     cover, finite, newly, width = [], [], [], np.nan
     for k, snapshot in enumerate(r.snapshots):
         acted = snapshot.visits.sum(axis=2) > 0  # [seed, state]
-        where = acted if isinstance(source, Stepped) else np.broadcast_to(world.live, acted.shape)
+        where = acted if isinstance(source, SteppedMDP) else np.broadcast_to(world.live, acted.shape)
         counted = np.broadcast_to(where[:, None], snapshot.values.shape)
         errors, missed = np.asarray(snapshot.standard_errors), np.abs(snapshot.values - truth)
         sure = np.isfinite(errors) & counted

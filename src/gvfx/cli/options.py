@@ -36,6 +36,10 @@ Where = Annotated[
         metavar="start|STATES",
     ),
 ]
+Audit = Annotated[
+    float | None,
+    typer.Option("--audit", help="Share of the steps that check the values at the start by rollouts (docs/audits.md), as 0.2."),
+]
 Until = Annotated[
     str | None,
     typer.Option(

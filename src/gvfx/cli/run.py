@@ -63,6 +63,7 @@ def run(
     workers: options.Workers = None,
     until: options.Until = None,
     where: options.Where = None,
+    audit: options.Audit = None,
 ) -> None:
     """Run one behaviour and one learner on a setting of the paper."""
     from gvfx.cli.results import result_table
@@ -92,14 +93,17 @@ def run(
             checkpoint=checkpoint,
             until=options.until_given(until),
             where=options.where_given(where),
+            audit=audit,
         )
     console = make_console()
     console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
     console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
-    console.print(result_table(result, chosen.world))
+    if result.audits is None or (result.mse == result.mse).any():  # an audited world is stepped without its true values
+        console.print(result_table(result, chosen.world))
     if where is not None:
         console.print(f"MSE: where errors count, {result.experiment['where']}")
-        for line in start_lines(result.value()):
+    if where is not None or result.audits is not None:
+        for line in start_lines(result.value(), None if result.audits is None else result.audit()):
             console.print(line, highlight=False)
     if result.stopped is not None and result.reached is not None and "decided" in result.experiment:
         for line in decided_lines(result.experiment["decided"], result.stopped, result.reached):  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ were fixed before it, and $\hat V(s) = \sum_a \pi(a|s) \hat Q(s,a)$, its score i
 $$Y = \hat V(s_0) + \sum_t [c_t + \gamma \hat V(s_{t+1}) - \hat Q(s_t, a_t)]. \quad (A1)$$
 
 The sum telescopes: $E[Y] = V(d_0)$ for *any* $\hat Q$.  The better the answers, the less $Y$ varies; what is left is the chance
-of the environment's own outcomes.  Several discounts share a rollout: it goes on with the largest one, $\bar\gamma$, and the
-terms of question i count $\prod_{k<t} \gamma_i / \bar\gamma$.
+of the environment's own outcomes.  A rollout may go on with a probability $\bar\gamma$ of at least $\gamma$, such as the largest
+of several discounts: the terms of question i then count $\prod_{k<t} \gamma_i / \bar\gamma$.
 
 **Blocks.**  Answers change during a run, so rollouts come in blocks with the same answers.  A block of n rollouts and m further
 resets has the unbiased mean
@@ -17,13 +17,23 @@ $$\hat v = \frac{1}{n+m} \sum_{j \le n+m} \hat V(s_0^j) + \frac1n \sum_{j \le n}
 Blocks are weighted by n over the mean squared temporal-difference error of their answers on earlier data.  Both are known before
 the block's first rollout, so the weighted mean stays unbiased, whatever the scores.
 
-**The chance of stopping** has a known mean: $X = \sum_t (1[\text{went on}] - \bar\gamma)$, over the steps after which a rollout
-could go on and weighted like Eq. A1, has mean 0.  The regression of the scores on it is subtracted; it takes away what answers
-that are off by the same amount everywhere add to their spread.
+**The chance of stopping** is spread evenly: a rollout stops as soon as the product of the probabilities of going on falls below
+its number v, uniform on (0, 1), and the n rollouts of a policy in a block have one v in each of n equal strata, in random order.
+Each of them has the right chance, so that the mean stays unbiased.  What $-\log v$ differs from its mean in the stratum is
+subtracted from the score, times the slope of the *other* rollouts' scores, which is independent of it: no bias either.  So what
+is linear in $-\log v$, such as the effect of answers that are off everywhere alike, is no part of the variance of the
+mean, and is left out of its estimate by regression on the means of the strata.  With fewer than `ENOUGH` rollouts, and in a block
+that the end of the run left incomplete, nothing is subtracted or left out.
 
 **Rare events.**  If a few transitions carry most of the squared temporal-difference errors, rollouts may not have met any of
-them, and their spread says nothing.  Where fewer than `FEW` of them are expected among the steps of a block, its variance is at
-least what the errors on earlier data imply: rollouts' mean length times their mean square.
+them, and their spread says nothing.  Earlier data say what was to be expected at the states that the rollouts passed: the sum
+of squares $D$ and of fourth powers $F$ make $\lambda = D^2/F$ events of the size $F/D$.  The rollouts met $m$ of them, their
+own sum of squares over that size, and m events are compatible with a Poisson mean of up to $u(m)$, its upper limit of 97.5 %.
+Where $\lambda$ is below `FEW`, the variance of a score is at least $\min(\lambda, u(m)) F / (D n)$: where the events were met,
+this is about what the scores say themselves.
+
+**Differences** between questions have the covariance of their means: questions of one policy share its rollouts, and rollouts of
+different policies with the same number in a block have the same draws (`Scores.pair`).
 """
 
 from __future__ import annotations
@@ -33,8 +43,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.special
 
-ENOUGH = 8  # rollouts in a block from which the scores' regression on X is subtracted
-FEW = 20.0  # expected effective number of surprises below which the spread of scores is not trusted alone
+ENOUGH = 20  # rollouts in a block from which what is linear in -log v is subtracted
+RIDGE = 1.0  # rollouts without a slope, by which slopes are shrunk
+FEW = 100.0  # expected number of rare events below which the spread of scores is not trusted alone
+UPPER = 0.975  # the level of a Poisson mean's upper limit
 
 
 class Scores(NamedTuple):
@@ -43,35 +55,49 @@ class Scores(NamedTuple):
     block: np.ndarray  # int64 [rollout]
     steps: np.ndarray  # int64 [rollout]
     cut: np.ndarray  # bool [rollout]: ended by a time limit or by the end of the run
+    pair: np.ndarray  # int64 [rollout]: those of different policies with the same number in a block have the same draws
+    stop: np.ndarray  # [rollout] v, the number that decided when it stopped
+    planned: np.ndarray  # int64 [rollout] rollouts of its policy that were planned in the block
+    last: np.ndarray  # [rollout, gvf] `gvfx.evidence.bounded.last_cumulants`; NaN where a cut leaves it unknown
     start: np.ndarray  # [rollout, gvf] V(s_0)
     gain: np.ndarray  # [rollout, gvf] Y - V(s_0)
-    control: np.ndarray  # [rollout, gvf] X
+    squares: np.ndarray  # [rollout, gvf] sum of the squared terms of the gain
+    implied: np.ndarray  # [rollout, gvf] what earlier data imply for it
+    implied_fourth: np.ndarray  # [rollout, gvf] and for the sum of fourth powers
     resets: np.ndarray  # int64 [block] further resets
     reset_mean: np.ndarray  # [block, gvf] of V(s_0) over them
-    reset_variance: np.ndarray  # [block, gvf]
+    reset_covariance: np.ndarray  # [block, gvf, gvf]
     surprise: np.ndarray  # [block, gvf] mean squared temporal-difference error on earlier data
-    common: np.ndarray  # [block, gvf] the share of transitions that carry it
 
     @classmethod
     def none(cls, gvfs: int) -> Scores:
         """No scores yet."""
+        whole, each = np.zeros(0, np.int64), np.zeros((0, gvfs))
         return cls(
-            block=np.zeros(0, np.int64),
-            steps=np.zeros(0, np.int64),
+            block=whole,
+            steps=whole,
             cut=np.zeros(0, bool),
-            start=np.zeros((0, gvfs)),
-            gain=np.zeros((0, gvfs)),
-            control=np.zeros((0, gvfs)),
-            resets=np.zeros(0, np.int64),
-            reset_mean=np.zeros((0, gvfs)),
-            reset_variance=np.zeros((0, gvfs)),
-            surprise=np.zeros((0, gvfs)),
-            common=np.zeros((0, gvfs)),
+            pair=whole,
+            stop=np.zeros(0),
+            planned=whole,
+            last=each,
+            start=each,
+            gain=each,
+            squares=each,
+            implied=each,
+            implied_fourth=each,
+            resets=whole,
+            reset_mean=each,
+            reset_covariance=np.zeros((0, gvfs, gvfs)),
+            surprise=each,
         )
 
 
+PER_ROLLOUT = Scores._fields[: Scores._fields.index("resets")]
+
+
 class Audit(NamedTuple):
-    """What the audits of one run say about each question, [gvf] each."""
+    """What the audits of one run say about each question, [gvf] each, and about differences between two."""
 
     value: np.ndarray  # NaN without a block of two rollouts
     error: np.ndarray  # standard error; infinite likewise
@@ -79,11 +105,23 @@ class Audit(NamedTuple):
     rollouts: np.ndarray
     steps: np.ndarray
     cut: np.ndarray  # rollouts that ended at a time limit or at the end of the run
+    differences: np.ndarray  # [gvf, gvf] standard errors of differences
+    differences_freedom: np.ndarray  # [gvf, gvf]
 
     @property
     def columns(self) -> np.ndarray:
-        """All of it as one array, [gvf, 6]."""
-        return np.stack(self, axis=1).astype(float)
+        """What it says about each question as one array, [gvf, 6]."""
+        return np.stack(self[:6], axis=1).astype(float)
+
+
+class Scored(NamedTuple):
+    """One rollout, [gvf] each, as in `Scores`."""
+
+    start: np.ndarray
+    gain: np.ndarray
+    squares: np.ndarray
+    implied: np.ndarray
+    implied_fourth: np.ndarray
 
 
 def rollout_score(
@@ -92,91 +130,153 @@ def rollout_score(
     cumulants: np.ndarray,
     discounts: np.ndarray,
     going_on: np.ndarray,
-    went_on: bool = False,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """V(s_0), G and X of a rollout, each [gvf].
+    implied: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Scored:
+    """The score of a rollout.
 
     values:    frozen V at its states, [step + 1, gvf].
     taken:     frozen Q of the actions taken, [step, gvf].
     cumulants, discounts: [step, gvf]; the discount is 0 on termination.
     going_on:  the probability with which the rollout went on after each step, [step].
-    went_on:   whether it would have gone on after the last one too.
+    implied:   mean squared temporal-difference errors, and mean fourth powers, of earlier data at its states, [step, gvf] each.
     """
     ratio = np.divide(discounts, going_on[:, None], out=np.zeros_like(discounts), where=going_on[:, None] > 0)
     weight = np.cumprod(np.vstack([np.ones((1, values.shape[1])), ratio]), axis=0)
-    errors = cumulants + discounts * values[1:] - taken
-    on = np.append(np.ones(len(taken) - 1), float(went_on)) - going_on
-    return values[0], (weight[:-1] * errors).sum(axis=0), (weight[1:] * on[:, None]).sum(axis=0)  # Eq. A1
-
-
-def surprises(errors: np.ndarray, times: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Of temporal-difference errors [n, gvf]: the mean square, and the share of transitions that carry it, each [gvf].
-
-    times [n]: how often each occurred, if not once.
-    """
-    n = np.ones(len(errors)) if times is None else times.astype(float)
-    squares, many = errors**2, max(1.0, n.sum())
-    total, fourth = n @ squares, n @ squares**2
-    common = np.divide(total**2, fourth, out=np.full(len(total), many), where=fourth > 0) / many
-    return total / many, common
-
-
-def audited(scores: Scores) -> Audit:
-    """The value at the start of every question by its audits, with standard errors."""
-    gvfs = scores.start.shape[1]
-    out = Audit(np.full(gvfs, np.nan), np.full(gvfs, np.inf), np.ones(gvfs), *np.zeros((3, gvfs)))
-    for i in range(gvfs):
-        own = ~np.isnan(scores.gain[:, i])
-        out.rollouts[i], out.steps[i], out.cut[i] = own.sum(), scores.steps[own].sum(), scores.cut[own].sum()
-        blocks = (_block(scores, b, i, own & (scores.block == b)) for b in range(len(scores.resets)))
-        found = [block for block in blocks if block is not None]
-        if not found:
-            continue
-        value, n, expected = (np.array([getattr(block, name) for block in found]) for name in ("value", "rollouts", "expected"))
-        weight = n / expected if (expected > 0).all() else n
-        share = weight / weight.sum()
-        parts = np.array([s**2 * v for s, block in zip(share, found, strict=True) for v in block.variances])
-        freedoms = np.array([f for block in found for f in block.freedoms])
-        variance = parts.sum()
-        out.value[i], out.error[i] = share @ value, np.sqrt(variance)
-        out.freedom[i] = variance**2 / (parts**2 / freedoms).sum() if variance > 0 else freedoms.sum()  # Welch-Satterthwaite
-    return out
+    terms = weight[:-1] * (cumulants + discounts * values[1:] - taken)
+    second, fourth = implied or np.zeros((2, *terms.shape))
+    earlier = (weight[:-1] ** 2 * second).sum(axis=0), (weight[:-1] ** 4 * fourth).sum(axis=0)
+    return Scored(values[0], terms.sum(axis=0), (terms**2).sum(axis=0), *earlier)  # Eq. A1
 
 
 class _Block(NamedTuple):
-    """One question in one block: the mean, what its weight depends on, and the parts of its variance with their freedom."""
+    """One block, [gvf] each: its means and parts of their variances, from the rollouts and from further resets."""
 
-    value: float
-    rollouts: int
-    expected: float
-    variances: tuple[float, ...]
-    freedoms: tuple[float, ...]
+    value: np.ndarray
+    rollouts: np.ndarray
+    freedom: np.ndarray  # of the rollouts' variance
+    covariance: np.ndarray  # [gvf, gvf] of the means, by the rollouts
+    resets: np.ndarray  # [gvf, gvf] likewise, by the further resets
+    resets_freedom: float
 
 
-def _block(scores: Scores, b: int, i: int, rows: np.ndarray) -> _Block | None:
-    """Question i in block b, from its rollouts [rollout] bool; None with fewer than two."""
-    n, m = int(rows.sum()), int(scores.resets[b])
-    if n < 2:
-        return None
-    start, gain, steps = scores.start[rows, i], scores.gain[rows, i], scores.steps[rows]
-    share, expected = n / (n + m), float(scores.surprise[b, i])
-    own = share * start + gain
-    off = scores.control[rows, i] - scores.control[rows, i].mean()
-    spread, freedom, lever = float(off @ off), n - 1.0, 0.0
-    if n >= ENOUGH and spread > 0:
-        slope, freedom = float(off @ own) / spread, n - 2.0
-        own, lever = own - slope * scores.control[rows, i], float(scores.control[rows, i].mean()) ** 2 / spread
-        variance = float(((own - own.mean()) ** 2).sum()) / freedom
-    else:
-        variance = float(own.var(ddof=1))
-    if scores.common[b, i] * steps.sum() < FEW:  # rare events
-        variance = max(variance, float(steps.mean()) * expected + share**2 * float(start.var(ddof=1)))
-    value, variances, freedoms = float(own.mean()), [variance * (1 / n + lever)], [freedom]
+def audited(scores: Scores) -> Audit:
+    """The value at the start of every question by its audits, with standard errors, also of differences."""
+    gvfs = scores.start.shape[1]
+    own = ~np.isnan(scores.gain)
+    counted = own.sum(axis=0), own.T @ scores.steps, own.T @ scores.cut.astype(float)
+    blocks = [_block(scores, b) for b in range(len(scores.resets))]
+    n = np.array([block.rollouts * (block.rollouts > 1) for block in blocks]).reshape(-1, gvfs)  # [block, gvf]
+    expected = np.where(n > 0, scores.surprise, np.inf)
+    weight = np.where((expected > 0).all(axis=0), n / np.where(expected > 0, expected, 1.0), n)
+    found = n.sum(axis=0) > 0
+    share = np.divide(weight, weight.sum(axis=0), out=np.zeros_like(weight), where=found)
+    value = np.where(found, sum((s * block.value for s, block in zip(share, blocks, strict=True)), np.zeros(gvfs)), np.nan)
+    parts: list[np.ndarray] = []
+    freedoms: list[np.ndarray] = []
+    for s, block in zip(share, blocks, strict=True):
+        for part, freedom in _parts(block, s):
+            parts.append(part)
+            freedoms.append(freedom)
+    variance, freedom = _welch(np.array(parts).reshape(-1, gvfs, gvfs), np.array(freedoms).reshape(-1, gvfs, gvfs))
+    known = found[:, None] & found
+    errors, freedom = np.where(known, np.sqrt(variance), np.inf), np.where(known, freedom, 1.0)
+    return Audit(value, errors.diagonal().copy(), freedom.diagonal().copy(), *counted, errors, freedom)
+
+
+def _parts(block: _Block, share: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Parts of the variance of all differences [gvf, gvf], and of the values themselves on the diagonal, with their freedom."""
+    weighted, resets = (each * share[:, None] * share for each in (block.covariance, block.resets))
+    alone, away = np.diagonal(weighted), np.diagonal(resets)
+    paired = weighted != 0
+    np.fill_diagonal(paired, True)
+    joint = np.where(paired, np.maximum(alone[:, None] + alone - 2 * weighted, 0.0), 0.0)
+    np.fill_diagonal(joint, alone)
+    row = np.where(paired, 0.0, alone[:, None])
+    over = np.maximum(away[:, None] + away - 2 * resets, 0.0)
+    np.fill_diagonal(over, away)
+    least = np.minimum(block.freedom[:, None], block.freedom)
+    ones = np.ones_like(least)
+    return [
+        (joint, least),
+        (row, block.freedom[:, None] * ones),
+        (row.T, block.freedom * ones),
+        (over, block.resets_freedom * ones),
+    ]
+
+
+def _welch(parts: np.ndarray, freedoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of variances [part, ...] and its degrees of freedom, by Welch and Satterthwaite."""
+    variance, divisor = parts.sum(axis=0), (parts**2 / np.maximum(freedoms, 1.0)).sum(axis=0)
+    if not len(parts):
+        return variance, np.ones_like(variance)
+    return variance, np.where(divisor > 0, variance**2 / np.where(divisor > 0, divisor, 1.0), freedoms.max(axis=0))
+
+
+def _block(scores: Scores, b: int) -> _Block:
+    """All questions in block b."""
+    gvfs, rows, m = scores.start.shape[1], scores.block == b, int(scores.resets[b])
+    places = int(scores.pair[rows].max(initial=-1)) + 1
+    z, left = np.full((2, places, gvfs), np.nan)  # [pair, gvf] scores, and what strata leave of their differences from the mean
+    floor, freedom = np.zeros(gvfs), np.zeros(gvfs)
+    n = (~np.isnan(scores.gain[rows])).sum(axis=0)
+    share = np.divide(n, n + m, out=np.ones(gvfs), where=n > 0)
+    for i in range(gvfs):
+        own = rows & ~np.isnan(scores.gain[:, i])
+        complete = n[i] >= ENOUGH and (scores.planned[own] == n[i]).all()
+        score, off, freedom[i] = _less_stopping(
+            share[i] * scores.start[own, i] + scores.gain[own, i], scores.stop[own] if complete else None
+        )
+        z[scores.pair[own], i], left[scores.pair[own], i] = score, off
+        floor[i] = _rare(scores, own, i)
+        if n[i] > 1:
+            floor[i] += share[i] ** 2 * scores.start[own, i].var(ddof=1) * (floor[i] > 0)
+    here = ~np.isnan(z)
+    mean = np.divide(np.nansum(z, axis=0), n, out=np.zeros(gvfs), where=n > 0)
+    off = np.where(here, left, 0.0)
+    both = here.T.astype(float) @ here
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.minimum(freedom[:, None] - n[:, None], freedom - n) + both  # n - 1 or n - 2, of the rollouts of both
+        covariance = np.where(least > 0, off.T @ off / least * both / (n[:, None] * n), 0.0)
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), np.where(n > 1, floor / n, 0.0)))
+    rest, resets = 1 - share, np.zeros((gvfs, gvfs))
     if m > 1:
-        value += (1 - share) * float(scores.reset_mean[b, i])  # Eq. A2
-        variances.append((1 - share) ** 2 * float(scores.reset_variance[b, i]) / m)
-        freedoms.append(m - 1.0)
-    return _Block(value, n, expected, tuple(variances), tuple(freedoms))
+        mean = mean + rest * scores.reset_mean[b]  # Eq. A2
+        resets = rest[:, None] * rest * scores.reset_covariance[b] / m
+    return _Block(mean, n, freedom, covariance, resets, m - 1.0)
+
+
+def _less_stopping(score: np.ndarray, stop: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """Scores less the chance within strata, what strata leave of their differences from the mean, [rollout] each, and the freedom
+    of the variance of the latter.
+
+    stop: v, [rollout], one in each stratum; None: nothing is subtracted.
+    """
+    n = len(score)
+    if stop is None:
+        return score, score - score.mean() if n else score, n - 1.0
+    x, edges = -np.log(stop), np.arange(n + 1) / n
+    steps = scipy.special.xlogy(edges, edges)
+    middle = (1 - n * (steps[1:] - steps[:-1]))[np.ceil(stop * n).astype(int) - 1]  # the mean of -log v in each stratum
+    away, y, part = x - x.mean(), score - score.mean(), n / (n - 1.0)
+    slope = (away @ y - part * away * y) / (away @ away - part * away**2 + RIDGE)  # of all *other* rollouts
+    score = score - slope * (x - middle)
+    off, level = score - score.mean(), middle - middle.mean()
+    return score, off - (level @ off) / (level @ level) * level, n - 2.0
+
+
+def _rare(scores: Scores, own: np.ndarray, i: int) -> float:
+    """The least variance of question i's scores in rollouts `own` that rare events allow; 0 if events are not rare."""
+    n = int(own.sum())
+    total, fourth = scores.implied[own, i].sum(), scores.implied_fourth[own, i].sum()
+    if n < 2 or not fourth > 0 or total**2 / fourth >= FEW:
+        return 0.0
+    size = fourth / total
+    return float(min(total**2 / fourth, poisson_upper(scores.squares[own, i].sum() / size)) * size / n)
+
+
+def poisson_upper(met: float) -> float:
+    """The upper limit of a Poisson mean after so many events."""
+    return float(scipy.special.gammaincinv(met + 1, UPPER))
 
 
 def quantile(freedom: np.ndarray, level: float) -> np.ndarray:
@@ -187,8 +287,18 @@ def quantile(freedom: np.ndarray, level: float) -> np.ndarray:
 def over_seeds(audits: np.ndarray) -> np.ndarray:
     """Audits [seed, gvf, 6] of several seeds as one of their mean, [gvf, 6]; rollouts and steps are added up."""
     value, error, freedom = audits[:, :, 0].mean(axis=0), audits[:, :, 1], audits[:, :, 2]
-    variance = (error**2).sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        joint = np.where(variance > 0, variance**2 / (error**4 / freedom).sum(axis=0), freedom.sum(axis=0))
-    joint = np.where(np.isfinite(variance), joint, 1.0)
+    variance, joint = _over_seeds(error, freedom)
     return np.column_stack([value, np.sqrt(variance) / len(audits), joint, audits[:, :, 3:].sum(axis=0)])
+
+
+def differences_over_seeds(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and freedom of differences, [seed, gvf, gvf, 2], as those of the mean over seeds, [gvf, gvf] each."""
+    variance, joint = _over_seeds(differences[..., 0], differences[..., 1])
+    return np.sqrt(variance) / len(differences), joint
+
+
+def _over_seeds(error: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of the seeds' variances and its freedom, from [seed, ...]."""
+    with np.errstate(invalid="ignore"):
+        variance, joint = _welch(error**2, freedom)
+    return variance, np.where(np.isfinite(variance), joint, 1.0)

@@ -11,7 +11,7 @@ scores are one sample.
 **Starts.**  All episodes of the log have the same distribution of starts.  The mean of $\hat V(s_0)$ over the episodes of $\pi$
 is therefore moved to that over all episodes, fold by fold, by the slope of Y on $\hat V(s_0)$ (1 with few episodes).
 
-**Rare events.**  As in `gvfx.evidence.audits`: if a few transitions of the log carry most of the squared temporal-difference
+**Rare events.**  If a few transitions of the log carry most of the squared temporal-difference
 errors, and fewer than `FEW` of them are expected in the episodes of $\pi$, the variance of a score is at least what these errors
 imply, their mean square times the mean of $\sum_t w_t^2$.
 """
@@ -22,8 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gvfx.evidence.audits import ENOUGH, FEW, Audit
+from gvfx.evidence.audits import Audit
 
+ENOUGH = 8  # episodes from which the slope on V(s_0) is estimated
+FEW = 20.0  # expected effective number of surprises below which the spread of scores is not trusted alone
 ROUNDING = 1e-18  # of the sum of squares of V(s_0): starts that vary less are the same
 
 
@@ -41,10 +43,24 @@ class Episodes(NamedTuple):
     common: np.ndarray  # [gvf] the share of transitions that carry it
 
 
+def surprises(errors: np.ndarray, times: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Of temporal-difference errors [n, gvf]: the mean square, and the share of transitions that carry it, each [gvf].
+
+    times [n]: how often each occurred, if not once.
+    """
+    n = np.ones(len(errors)) if times is None else times.astype(float)
+    squares, many = errors**2, max(1.0, n.sum())
+    total, fourth = n @ squares, n @ squares**2
+    common = np.divide(total**2, fourth, out=np.full(len(total), many), where=fourth > 0) / many
+    return total / many, common
+
+
 def cross_fitted(episodes: Episodes) -> Audit:
     """The value at the start of every question by the episodes that followed its policy, with standard errors."""
     gvfs = episodes.start.shape[1]
-    out = Audit(np.full(gvfs, np.nan), np.full(gvfs, np.inf), np.ones(gvfs), *np.zeros((3, gvfs)))
+    none = np.full(gvfs, np.nan), np.full(gvfs, np.inf), np.ones(gvfs)
+    apart = np.full((gvfs, gvfs), np.inf), np.ones((gvfs, gvfs))  # differences are not scored
+    out = Audit(*none, np.zeros(gvfs), np.zeros(gvfs), np.zeros(gvfs), *apart)
     for i in range(gvfs):
         own = ~np.isnan(episodes.gain[:, i])
         out.rollouts[i], out.steps[i], out.cut[i] = own.sum(), episodes.steps[own].sum(), episodes.cut[own].sum()

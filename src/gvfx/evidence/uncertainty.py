@@ -183,6 +183,17 @@ class ErrorBelow:
         allowed = (1 - self.confidence) / ((looks + 1) * (looks + 2))
         return expected * freedom / float(scipy.special.chdtri(freedom, 1 - allowed)), True
 
+    def level(self, looks: int, comparisons: int = 1) -> float:
+        """The level of each of several intervals at a look, such that all looks hold together with the rule's confidence."""
+        return 1 - (1 - self.confidence) / ((looks + 1) * (looks + 2)) / comparisons
+
+    def from_bounds(self, values: np.ndarray, away: np.ndarray, weights: np.ndarray) -> tuple[float, bool]:
+        """As `bound`, from answers and bounds on how far they are off, [gvf] each, of intervals with `level`."""
+        scale = values**2 if self.relative else np.ones(len(values))
+        if not np.isfinite(values).all() or not (scale > 0).all():
+            return np.inf, False
+        return float(self._metric((away**2 / scale)[None], weights)[0]), True
+
     def _scale(self, data: Empirical) -> np.ndarray:
         """What each GVF's error is divided by, [gvf]."""
         return data.evaluation.squares(data.values) if self.relative else np.ones(len(data.values))

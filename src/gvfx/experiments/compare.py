@@ -44,8 +44,10 @@ def run_behaviour(
     checkpoint: Path | None = None,
     until: ErrorBelow | Decided | None = None,
     where: WhereLike = None,
+    audit: float | None = None,
 ) -> Result:
-    """Run one behaviour on one setting; learning rates default to the published ones; `until` as in `evaluate`."""
+    """Run one behaviour on one setting; learning rates default to the published ones; `until` and `audit` as in
+    `evaluate` (an audited world is stepped like an unknown environment, one seed after the other)."""
     e = setting.experiment(behaviour, preset, learner, rate_q, rate_m, steps, measurements=20)
     if evaluate_every is not None:
         e = replace(e, evaluate_every=evaluate_every)
@@ -62,7 +64,8 @@ def run_behaviour(
         until=until,
         calibrate=calibrate,
         where=where,
-        workers=workers,
+        audit=audit,
+        workers=1 if audit else workers,
         progress=None if progress is None else lambda seed, done, error: progress(behaviour, seed, done, error),
         save=save,
         checkpoint=checkpoint,

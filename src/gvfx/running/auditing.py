@@ -3,6 +3,9 @@
 A block ends each time the data have doubled, and takes the share of the steps that was asked for.  Its number of rollouts is
 fixed before the first of them, so that which ones are scored does not depend on how they go.  The stream learns from their
 transitions as from all others.
+
+A plain environment is reset for every rollout, and rollouts of different policies with the same number have the same draws.
+The lanes of a vector environment begin a rollout when an episode begins there anyway.
 """
 
 from __future__ import annotations
@@ -15,9 +18,13 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.evidence.audits import Audit, Scores, audited, rollout_score
-from gvfx.running.checkpoint import generator_state, prefixed, set_generator, unprefixed
-from gvfx.running.drive import Stream
+from gvfx.evidence.audits import PER_ROLLOUT, Audit, Scores, audited
+from gvfx.evidence.bounded import LEVELS, value_bounds
+from gvfx.questions import audit as options
+from gvfx.questions.reader import Reader
+from gvfx.running.audit_rollouts import REACH, Planned, Rollout, going_on, planned
+from gvfx.running.checkpoint import prefixed, unprefixed
+from gvfx.running.drive import Backend, Stream
 from gvfx.running.frozen import Frozen
 from gvfx.running.gym_stepper import SingleStepper, VectorStepper
 
@@ -26,11 +33,18 @@ FIRST = 1000  # steps after which the first block ends, at the earliest
 FEWEST = 4  # rollouts of each policy for which a block has room
 FULL = 0.9  # of a block's steps that its rollouts are planned to take
 LONGEST = 2.0  # times its planned steps, after which a block begins no further rollout
+SAMPLE = 32  # further resets from which their number is chosen
 RESETS = 4.0  # times smaller than the chance of the rollouts is that of the starts, after further resets
+FALLEN = 0.5  # times the last block's mean squared error: below, a block leaves its steps to the next
+LEAST = 0.5  # of an equal share of a block's steps, for any policy
+
+TAG = zlib.crc32(b"audit")  # of the random draws
 
 
 def checked_share(audit: object, default: float = 0.0) -> float:
     """The share of the steps that audits take; None is the default."""
+    if isinstance(audit, options.Audit):
+        audit = audit.share
     if audit is None:
         return default
     if isinstance(audit, bool) or not isinstance(audit, int | float | np.number) or not 0 <= float(audit) < 1:
@@ -38,16 +52,17 @@ def checked_share(audit: object, default: float = 0.0) -> float:
     return float(audit)
 
 
-def blocks(steps: int, share: float, first: float) -> list[tuple[int, int]]:
-    """The step at which each block begins, and its steps; the last one ends with the run, the others as the data double.
+def blocks(steps: int, share: float, first: float, early: bool = True) -> list[tuple[int, int]]:
+    """The step at which each block ends, and its steps; the last one ends with the run, the others as the data double.
 
     first: the step at which the first block ends, at the earliest.
+    early: False: a single block, at the end.
     """
     ends = [float(steps)]
-    while ends[-1] / 2 >= first:
+    while early and ends[-1] / 2 >= first:
         ends.append(ends[-1] / 2)
     lengths = [share * end / 2 for end in ends[:-1]] + [share * ends[-1]]  # the first is about all steps before it
-    return [(int(end - length), max(1, int(length))) for end, length in zip(reversed(ends), reversed(lengths), strict=True)]
+    return [(int(end), max(1, int(length))) for end, length in zip(reversed(ends), reversed(lengths), strict=True)]
 
 
 def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
@@ -62,7 +77,7 @@ def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
 class AuditedStream(Stream, ABC):
     """A stream that can be audited.
 
-    Its `advance` calls `Audits.advance`, and `forward` calls `Audits.follow` between choosing an action and taking it.
+    Its `advance` calls `Audits.advance`, and `forward` calls `Audits.follow` between choosing actions and taking them.
     """
 
     audits: Audits | None = None
@@ -71,18 +86,18 @@ class AuditedStream(Stream, ABC):
     @property
     @abstractmethod
     def written(self) -> Any:
-        """The arrays that the stepper writes: c, gamma, alive, ended, fresh [lane, ...]."""
+        """The arrays that the stepper writes: c, gamma, alive, ended, counts, fresh [lane, ...]."""
 
     @abstractmethod
     def forward(self, to: int) -> None:
         """Step and learn until `to` steps are done."""
 
     @abstractmethod
-    def take(self, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """Replace the chosen action by one of a target policy; what frozen answers read at the observation, and the action."""
 
     @abstractmethod
-    def arrived(self) -> Any:
+    def arrived(self, lane: int) -> Any:
         """What frozen answers read at the observation after the last step."""
 
     @abstractmethod
@@ -107,40 +122,42 @@ class AuditedStream(Stream, ABC):
             self.audits.restore(unprefixed("audits", arrays))
 
     def audit_outcome(self) -> dict[str, np.ndarray]:
-        """What the audits of the whole run say, as a field of the seed's part."""
-        return {"audit": self.audits.found(self).columns} if self.audits else {}
+        """What the audits of the whole run say, as fields of the seed's part."""
+        if not self.audits:
+            return {}
+        found = self.audits.found(self)
+        out = {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
+        bounds = {"audit_bounds": np.stack([self.audits.bounds(self, level) for level in LEVELS], axis=1)}
+        return out | (bounds if np.isfinite(self.audits.ranges).any() else {})
 
 
 class Audits:
     """The audits of one seed."""
 
-    def __init__(self, share: float, steps: int, member: np.ndarray, discounts: np.ndarray, seed: int, after: int = 0) -> None:
-        """member [gvf]: each question's policy among the distinct ones; discounts [gvf]: the largest possible; after: the steps
-        before which there are no answers."""
+    def __init__(self, run: Backend, member: np.ndarray, reader: Reader, seed: int, after: int = 0) -> None:
+        """member [gvf]: each question's policy among the distinct ones; after: the steps before which there are no answers."""
+        discounts = reader.discounts  # 1 where they change
+        share, steps = run.audit, run.plan.steps
         self.seed, self.gvfs, self.policies = seed, len(member), int(member.max()) + 1
         self.own = [member == p for p in range(self.policies)]  # [policy] bool [gvf]
-        self.rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"audit"),)))
         with np.errstate(divide="ignore"):
-            longest = np.array([1 / (1 - np.float64(discounts[own].max())) for own in self.own])
+            longest = np.array([REACH / (1 - np.float64(discounts[own].max())) for own in self.own])
+        self.gamma, self.ranges = discounts, run.audit_ranges
+        constant = not any(callable(q.discount) for q in reader.questions)
+        self.fixed = [going_on(discounts[own]) if constant else None for own in self.own]  # the probability of going on
         self.longest = longest  # [policy] the expected steps of a rollout in an episode without an end
         room = FEWEST * longest[np.isfinite(longest)].sum()
-        self.blocks = blocks(steps, share, max(FIRST, 2 * after, room / share))
+        self.blocks = blocks(steps, share, max(FIRST, 2 * after, room / share), run.audits_early)
         self.passed = 0  # blocks begun
-        self.rollouts: list[tuple[Any, ...]] = []  # rows of `Scores`: block, steps, cut, start, gain, control
-        self.resets: list[tuple[Any, ...]] = []  # of every block: resets, reset_mean, reset_variance, surprise, common
-        self.lengths = np.zeros((self.policies, 2))  # steps and number of rollouts
-        self.queue: list[int] = []  # policies of the block's further rollouts
+        self.carried = 0  # steps that earlier blocks left to the next one
+        self.due = -1  # the step at which the next block begins; -1 before that is known
         self.until = 0  # the step from which the block begins no further rollout
+        self.rollouts: list[tuple[Any, ...]] = []  # rows of `Scores`, of which every rollout has one
+        self.resets: list[tuple[Any, ...]] = []  # of every block: the other fields of `Scores`
+        self.lengths = np.zeros((self.policies, 2))  # steps and number of rollouts
+        self.queue: list[Planned] = []  # the block's further rollouts
         self.frozen: Frozen | None = None  # None between blocks
-        self.policy: int | None = None  # that of the rollout under way
-        self._forget()
-
-    def _forget(self) -> None:
-        self.seen: list[Any] = []  # of the rollout under way, as those below
-        self.actions: list[Any] = []
-        self.cumulants: list[np.ndarray] = []
-        self.discounts: list[np.ndarray] = []
-        self.going_on: list[float] = []
+        self.under_way: dict[int, Rollout] = {}  # by lane
 
     # --- stepping ----------------------------------------------------------------------------------------------------
 
@@ -148,23 +165,48 @@ class Audits:
         """Advance a stream to a step, with the blocks that are due."""
         while stream.t < to:
             if self.frozen is not None:
-                self._rollout(stream, to)
-            elif self.queue or (self.passed < len(self.blocks) and stream.t >= self.blocks[self.passed][0]):
+                self._rollouts(stream, to)
+            elif self.queue:
+                self._freeze(stream)
+            elif self.passed == len(self.blocks):
+                stream.forward(to)
+            elif self.due < 0 and stream.t >= self.blocks[self.passed][0] // 2:
+                self.due = self._due(stream)
+            elif 0 <= self.due <= stream.t:
                 self._begin(stream)
             else:
-                due = self.blocks[self.passed][0] if self.passed < len(self.blocks) else to
-                stream.forward(min(to, due))
+                stream.forward(min(to, self.due if self.due >= 0 else self.blocks[self.passed][0] // 2))
+
+    def _due(self, stream: AuditedStream) -> int:
+        """The step at which the next block begins, found when half of the steps before its end are done."""
+        end, budget = self.blocks[self.passed]
+        needed = float(budget + self.carried)
+        if isinstance(stream.stepper, VectorStepper):  # lanes wait for an episode to begin, and go back to the behaviour
+            episode = stream.t / max(1, stream.episodes()[0])
+            needed = needed * max(1.0, episode / self._lengths(stream).mean()) + len(stream.written.ended) * episode
+        return int(max(end - needed, end // 2))
 
     def _begin(self, stream: AuditedStream) -> None:
-        """Freeze the answers, and plan a block; one that a checkpoint interrupted goes on as a new one."""
+        """Plan a block and freeze the answers."""
+        end, budget = self.blocks[self.passed]
+        budget, last = budget + self.carried, self.passed == len(self.blocks) - 1
+        self._freeze(stream)
+        assert self.frozen is not None
+        lengths = self._lengths(stream)
+        each = np.maximum(2, FULL * budget * self._allocation(lengths) / lengths).astype(int)
+        earlier = self.resets[-2][3] if len(self.resets) > 1 else np.full(self.gvfs, np.inf)
+        if not last and (self.frozen.surprise < FALLEN * earlier).mean() >= 0.5:  # better answers are soon to come
+            each = np.minimum(each, FEWEST)
+        self.carried = 0 if last else max(0, budget - int(each @ lengths / FULL))
+        self.passed, self.due = self.passed + 1, -1
+        self.until = stream.t + int(LONGEST * (end - stream.t))
+        self.queue = planned(each, [self.seed, TAG, len(self.resets), 2])
+        self._observe_starts(stream, each, lengths, budget)
+
+    def _freeze(self, stream: AuditedStream) -> None:
+        """Begin a block, or the rest of one that a checkpoint interrupted."""
         self.frozen = stream.freeze()
-        if not self.queue:
-            begin, budget = self.blocks[self.passed]
-            self.passed, self.until = self.passed + 1, begin + int(LONGEST * budget)
-            each = np.maximum(2, FULL * budget / self.policies / self._lengths(stream)).astype(int)
-            self.queue = [p for _, p in sorted((k / n, p) for p, n in enumerate(each.tolist()) for k in range(n))]
-        none = np.zeros(self.gvfs)
-        self.resets.append((0, none, none, self.frozen.surprise, self.frozen.common))
+        self.resets.append((0, np.zeros(self.gvfs), np.zeros((self.gvfs, self.gvfs)), self.frozen.surprise))
 
     def _lengths(self, stream: AuditedStream) -> np.ndarray:
         """The expected steps of a rollout, [policy]."""
@@ -172,111 +214,139 @@ class Audits:
         steps, n = self.lengths.T
         return np.maximum(1.0, (steps + np.minimum(self.longest, episode)) / (n + 1))
 
-    def _rollout(self, stream: AuditedStream, to: int) -> None:
-        """Steps of a rollout until it ends, or until step `to`."""
-        if self.policy is None:
-            self.policy = self.queue.pop(0)
-            if not stream.written.fresh[0]:
-                stream.break_off()
-                stream.stepper.reset(stream.written)
-        while stream.t < to:
+    def _allocation(self, lengths: np.ndarray) -> np.ndarray:
+        """Each policy's share of a block's steps, [policy]: in proportion to the spread of a score, by earlier rollouts, over the
+        root of its steps (Neyman), but never below a part of an equal share."""
+        if not self.rollouts:
+            return np.full(self.policies, 1 / self.policies)
+        squares = np.array([row[PER_ROLLOUT.index("squares")] for row in self.rollouts])
+        spread = np.ones(self.policies)
+        for p, own in enumerate(self.own):
+            mine = squares[~np.isnan(squares[:, own]).any(axis=1)][:, own].mean(axis=0)
+            spread[p] = np.exp(np.log(np.maximum(mine, 1e-300)).mean() / 2)
+        share = spread * np.sqrt(lengths)
+        share = np.maximum(share / share.sum() if share.sum() > 0 else 1 / self.policies, LEAST / self.policies)
+        return np.asarray(share / share.sum())
+
+    def _rollouts(self, stream: AuditedStream, to: int) -> None:
+        """Steps of a block until it ends, or until step `to`."""
+        single = isinstance(stream.stepper, SingleStepper)
+        while stream.t < to and self.frozen is not None:
+            for lane in [0] if single else np.flatnonzero(stream.written.fresh).tolist():
+                if lane not in self.under_way and self.queue:
+                    self._start(stream, lane)
             stream.forward(stream.t + 1)
             at = stream.written
-            going_on = float(at.gamma[0][self.own[self.policy]].max())
-            self.cumulants.append(at.c[0].copy())
-            self.discounts.append(at.gamma[0] * at.alive[0])
-            self.going_on.append(going_on)
-            on, ended = self.rng.random() < going_on, bool(at.ended[0])
-            if ended or not on:
-                self._scored(stream.arrived(), on, cut=bool(on and at.alive[0] > 0))
-                if not self.queue or stream.t >= self.until:
-                    self._end(stream)
-                return
+            for lane, rollout in list(self.under_way.items()):
+                fixed = self.fixed[rollout.policy]
+                on = rollout.went(at, lane, going_on(at.gamma[lane][self.own[rollout.policy]]) if fixed is None else fixed)
+                if at.ended[lane] or not on:
+                    self._over(stream, lane, cut=bool(on and at.alive[lane] > 0))
+            if stream.t >= self.until:
+                self.queue = []
+            if not self.queue and not self.under_way:
+                self.frozen = None
+
+    def _start(self, stream: AuditedStream, lane: int) -> None:
+        """Begin a rollout in a lane; a plain environment is reset."""
+        coming = self.queue.pop(0)
+        single = isinstance(stream.stepper, SingleStepper)
+        block = len(self.resets) - 1
+        pair = coming.number if single else len(self.rollouts) + len(self.under_way)  # draws are shared in plain environments
+        rollout = Rollout(coming, pair, [self.seed, TAG, block, pair])
+        if isinstance(stream.stepper, SingleStepper):
+            if not stream.written.fresh[0]:
+                stream.break_off()
+            stream.stepper.reset(stream.written, rollout.reset_seed)
+        self.under_way[lane] = rollout
 
     def follow(self, stream: AuditedStream) -> None:
-        """Have the rollout's policy choose the action."""
-        assert self.policy is not None
-        seen, action = stream.take(self.policy, self.rng)
-        self.seen.append(seen)
-        self.actions.append(action)
+        """Have the policies of the rollouts under way choose their lanes' actions."""
+        for lane, rollout in self.under_way.items():
+            rollout.chose(*stream.take(lane, rollout.policy, rollout.chance))
 
-    def _end(self, stream: AuditedStream) -> None:
-        """End a block, with the further resets that its starts need."""
+    def _over(self, stream: AuditedStream, lane: int, cut: bool) -> None:
+        """Score the rollout of a lane, which is over."""
+        rollout = self.under_way.pop(lane)
+        self.rollouts.append(self._row(stream, lane, rollout, cut))
+        self.lengths[rollout.policy] += len(rollout.actions), 1
+
+    def _observe_starts(self, stream: AuditedStream, each: np.ndarray, lengths: np.ndarray, most: int) -> None:
+        """Further resets, so many that the chance of the block's starts is small beside that of its rollouts, each [policy]."""
+        if not isinstance(stream.stepper, SingleStepper):
+            return
         assert self.frozen is not None
-        resets = self._resets()
-        if resets > 1:
-            stream.break_off()
-            seen = stream.at_starts(stream.stepper.observe_resets(resets))
-            stream.stepper.reset(stream.written)
-            values = np.empty((resets, self.gvfs))
-            for p, own in enumerate(self.own):
-                values[:, own] = self.frozen.at(p, seen, None, self._fresh_rng())[0][:, own]
-            self.resets[-1] = (resets, values.mean(axis=0), values.var(axis=0, ddof=1), *self.resets[-1][3:])
-        self.queue, self.frozen = [], None
+        values = self._at_resets(stream, min(SAMPLE, most))
+        wanted = 0.0
+        for own, n, length in zip(self.own, each.tolist(), lengths.tolist(), strict=True):
+            starts, gains = values[:, own].var(axis=0, ddof=1), np.maximum(self.frozen.surprise[own] * length, 1e-300)
+            wanted = max(wanted, n * float((RESETS * starts / gains).max()))
+        if wanted > len(values):
+            values = np.concatenate([values, self._at_resets(stream, int(min(wanted, most)) - len(values))])
+        covariance = np.cov(values, rowvar=False).reshape(self.gvfs, self.gvfs)
+        self.resets[-1] = (len(values), values.mean(axis=0), covariance, self.frozen.surprise)
 
-    def _resets(self) -> int:
-        """How many further resets make the chance of the block's starts small beside that of its rollouts; at most as many as
-        the block had steps."""
-        rows = [row for row in self.rollouts if row[0] == len(self.resets) - 1]
-        steps, wanted = sum(row[1] for row in rows), 0.0
-        start, gain = (np.array([row[k] for row in rows]) for k in (3, 4))
-        for i in range(self.gvfs):
-            mine = ~np.isnan(gain[:, i])
-            if mine.sum() > 1:
-                starts, gains = start[mine, i].var(ddof=1), gain[mine, i].var(ddof=1)
-                wanted = max(wanted, mine.sum() * min(RESETS * starts / gains, steps) if gains > 0 else steps * (starts > 0))
-        return int(min(wanted, steps))
+    def _at_resets(self, stream: AuditedStream, n: int) -> np.ndarray:
+        """The frozen values at further starts, [n, gvf]; the environment is reset afterwards."""
+        assert self.frozen is not None and isinstance(stream.stepper, SingleStepper)
+        if not stream.written.fresh[0]:
+            stream.break_off()
+        seen = stream.at_starts(stream.stepper.observe_resets(n))
+        stream.stepper.reset(stream.written)
+        values = np.empty((n, self.gvfs))
+        for p, own in enumerate(self.own):
+            draws = np.random.default_rng([self.seed, TAG, len(self.resets), n])
+            values[:, own] = self.frozen.at(p, seen, None, draws)[0][:, own]
+        return values
 
     # --- scores ------------------------------------------------------------------------------------------------------
 
-    def _scored(self, arrived: Any, on: bool, cut: bool) -> None:
-        """Add the score of the rollout under way, which is over."""
-        self.rollouts.append(self._score(arrived, on, cut))
-        self.lengths[self.policy] += len(self.actions), 1
-        self.policy = None
-        self._forget()
-
-    def _score(self, arrived: Any, on: bool, cut: bool) -> tuple[Any, ...]:
-        """The score of the rollout under way, which ends here; on: whether chance would have let it go on."""
-        assert self.frozen is not None and self.policy is not None
-        values, taken = self.frozen.at(self.policy, [*self.seen, arrived], self.actions, self._fresh_rng())
-        met = np.array(self.cumulants), np.array(self.discounts), np.array(self.going_on)
-        found = rollout_score(values, taken, *met, went_on=on)
-        scored = [np.where(self.own[self.policy], each, np.nan) for each in found]
-        return len(self.resets) - 1, len(self.actions), cut, *scored
-
-    def _fresh_rng(self) -> np.random.Generator:
-        """Random draws of actions for the answers to one rollout."""
-        return np.random.default_rng([self.seed, len(self.rollouts), 0x6472])
-
-    def scores(self, last: tuple[Any, ...] | None = None) -> Scores:
-        """All scores so far, with one more rollout if it is given."""
-        rollouts = [*self.rollouts, last] if last is not None else self.rollouts
-        none = Scores.none(self.gvfs)
-        columns = [*zip(*rollouts, strict=True)] or [()] * 6, [*zip(*self.resets, strict=True)] or [()] * 5
+    def scores(self, more: list[tuple[Any, ...]] | None = None) -> Scores:
+        """All scores so far, with further rollouts if they are given."""
+        rollouts, none = [*self.rollouts, *(more or [])], Scores.none(self.gvfs)
+        columns = [*zip(*rollouts, strict=True)] or [()] * len(PER_ROLLOUT)
+        columns += [*zip(*self.resets, strict=True)] or [()] * (len(none) - len(PER_ROLLOUT))
         return Scores(*(
-            np.array(column, empty.dtype).reshape(-1, *empty.shape[1:])
-            for column, empty in zip((*columns[0], *columns[1]), none, strict=True)
+            np.array(column, empty.dtype).reshape(-1, *empty.shape[1:]) for column, empty in zip(columns, none, strict=True)
         ))  # fmt: skip
 
+    def _row(self, stream: AuditedStream, lane: int, rollout: Rollout, cut: bool) -> tuple[Any, ...]:
+        """The row of `Scores` of a rollout that ends here."""
+        assert self.frozen is not None
+        own, terminated = self.own[rollout.policy], not stream.written.alive[lane]
+        return rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), own, self.gamma, cut, terminated)
+
+    def so_far(self, stream: AuditedStream) -> Scores:
+        """All scores now; a rollout that is under way counts as one that a time limit cut."""
+        begun = [(lane, rollout) for lane, rollout in self.under_way.items() if rollout.actions]
+        return self.scores([self._row(stream, lane, rollout, True) for lane, rollout in begun])
+
     def found(self, stream: AuditedStream) -> Audit:
-        """What the audits say now; a rollout that is under way counts as one that a time limit cut."""
-        return audited(self.scores(self._score(stream.arrived(), True, True) if self.actions else None))
+        """What the audits say now."""
+        return audited(self.so_far(stream))
+
+    def bounds(self, stream: AuditedStream, level: float) -> np.ndarray:
+        """Intervals that hold with any number of rollouts, [gvf, 2]; NaN for questions without a range."""
+        scores, out = self.so_far(stream), np.full((self.gvfs, 2), np.nan)
+        for i, (least, most) in enumerate(self.ranges.tolist() if self.ranges.size else ()):
+            if np.isfinite(least):
+                out[i] = value_bounds(scores.last[~np.isnan(scores.gain[:, i]), i], float(self.gamma[i]), least, most, level)
+        return out
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that later audits depend on; a rollout that is under way begins again."""
-        queue = self.queue if self.policy is None else [self.policy, *self.queue]
-        own = {"queue": np.array(queue, np.int64), "counts": np.array([self.passed, self.until]), "lengths": self.lengths}
-        return own | self.scores()._asdict() | {"chance": generator_state(self.rng)}
+        """Everything that later audits depend on; rollouts that are under way begin again."""
+        left = [rollout.policy for rollout in (*(r.planned for r in self.under_way.values()), *self.queue)]
+        own = {"left": np.bincount(left, minlength=self.policies), "lengths": self.lengths}
+        own["counts"] = np.array([self.passed, self.until, self.due, self.carried])
+        return own | self.scores()._asdict()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `state` gave."""
-        columns = [arrays[name].copy() for name in Scores._fields]
-        self.rollouts, self.resets = list(zip(*columns[:6], strict=True)), list(zip(*columns[6:], strict=True))
-        self.queue, self.lengths = arrays["queue"].tolist(), arrays["lengths"].copy()
-        self.passed, self.until = (int(n) for n in arrays["counts"])
-        set_generator(self.rng, arrays["chance"])
-        self.frozen = self.policy = None
-        self._forget()
+        columns, many = [arrays[name].copy() for name in Scores._fields], len(PER_ROLLOUT)
+        self.rollouts, self.resets = list(zip(*columns[:many], strict=True)), list(zip(*columns[many:], strict=True))
+        self.queue = planned(arrays["left"], [self.seed, TAG, len(self.resets), 2])
+        self.lengths = arrays["lengths"].copy()
+        self.passed, self.until, self.due, self.carried = (int(n) for n in arrays["counts"])
+        self.frozen, self.under_way = None, {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -17,22 +18,25 @@ from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
-from gvfx.questions.gvf import GVF, expand, stack
+from gvfx.questions.audit import Audit
+from gvfx.questions.gvf import GVF, expand, question_names, stack
 from gvfx.questions.own import OwnPolicy
-from gvfx.questions.signals import SignalFailed
+from gvfx.questions.signals import Info, SignalFailed
 from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
 from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
+from gvfx.running.streams.grid_questions import grid_questions
 from gvfx.running.streams.linear_compiled import LinearCompiled
 from gvfx.running.streams.linear_gym import LinearGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import TableGym
-from gvfx.worlds.continuous_grid import ContinuousGrid
+from gvfx.worlds.continuous_grid import ContinuousGrid, ContinuousGridEnv
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
+from gvfx.worlds.stepped import SteppedMDP
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
 NO_AUDIT = "audit: {} cannot be audited; {}."
@@ -69,14 +73,14 @@ def open_backend(
     until: ErrorBelow | Decision | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
-    audit: float | None = 0.0,
+    audit: float | Audit | None = 0.0,
 ) -> Backend:
     """The backend for a world; a method that does not fit is refused before anything is compiled."""
     share = checked_share(audit)
     if is_environment(world):
         world = (None if share else known_world(world, questions)) or world
-    if share and not is_environment(world):
-        raise InputError(NO_AUDIT.format("a world of gvfx itself", "give 0, or a Gymnasium environment"))
+    if share:
+        world, questions = stepped_world(world, questions)
     if isinstance(world, MDP):
         behaviour, learner = _method("tables", questions, behaviour, learner, plan, until, calibrate)
         asked = stack(questions, world, "calibrated" if calibrate else None, where)
@@ -98,7 +102,26 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
+    stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
+    stepped.audits_early = until is not None
+    if isinstance(audit, Audit):
+        stepped.audit_ranges = audit.on(questions)
+    return stepped
+
+
+def stepped_world(world: Any, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
+    """A world of gvfx as an environment that can be stepped and reset, for audits, and its questions there."""
+    if isinstance(world, MDP):
+        return SteppedMDP(world, 64), questions
+    if isinstance(world, ContinuousGrid):
+        signals = grid_questions(world, questions)[2].tolist()
+        return ContinuousGridEnv(world), [
+            replace(q, cumulant=Info("cumulants", index=k), name=name)
+            for q, k, name in zip(questions, signals, question_names(questions), strict=True)
+        ]
+    if isinstance(world, Domain):
+        raise InputError(NO_AUDIT.format("a MuJoCo domain, whose worlds run in lockstep,", "give 0, or its Gymnasium twin"))
+    return world, questions
 
 
 def _method(
@@ -133,7 +156,7 @@ def _stepped(
     until: ErrorBelow | Decision | None,
     calibrate: bool,
     where: WhereLike,
-    audit: float | None,
+    audit: float | Audit | None,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -179,18 +202,17 @@ def _stepped(
 
 
 def _audit_share(
-    env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | None, steps: int
+    env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | Audit | None, steps: int
 ) -> float:
     """The share of steps for audits; by default where intervals have no other ground, if the run is long enough."""
     reason = ""
-    if hasattr(env, "num_envs"):
-        reason = NO_AUDIT.format("a vector environment", "give 0, or a plain environment")
-    elif has_own(questions):
+    if has_own(questions):
         reason = NO_AUDIT.format("a policy that is found during the run", "give 0, or known policies")
     elif isinstance(behaviour, BehaviourPolicySearch):
         reason = NO_AUDIT.format("BehaviourPolicySearch, which learns from its own actions,", "give 0, or another behaviour")
     default = 0.0
-    if audit is None and not reason and kind in ("networks", "box_actions"):
+    unset = audit is None or (isinstance(audit, Audit) and audit.share is None)
+    if unset and not reason and kind in ("networks", "box_actions"):
         asked = expand(questions)
         order = list(dict.fromkeys(q.policy for q in asked))
         discounts = np.array([1.0 if callable(q.discount) else float(q.discount) for q in asked])

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from gvfx.errors import InputError
+from gvfx.evidence.audits import differences_over_seeds
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.joint import joint_of, quantile, quantiles, unpaired
 from gvfx.evidence.uncertainty import refusal
@@ -190,11 +191,8 @@ def ground_of(result: Held) -> Ground:
     each = result.audit_differences
     if each is None:
         each = np.stack([np.stack(unpaired(own[:, 1], own[:, 2]), axis=-1) for own in result.audits])
-    square, audited = each[..., 0] ** 2, result.audits[:, :, 0].mean(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = square.sum(axis=0) ** 2 / (square**2 / each[..., 1]).sum(axis=0)  # Welch-Satterthwaite
-    freedom = np.where(np.isfinite(freedom), freedom, np.maximum(each[..., 1].min(axis=0), 1.0))
-    error, known = np.sqrt(square.sum(axis=0)) / len(each), np.isfinite(audited)
+    (error, freedom), audited = differences_over_seeds(each), result.audits[:, :, 0].mean(axis=0)
+    known = np.isfinite(audited)
     error = np.where(known[:, None] & known, error, np.inf)
     return Ground(np.where(known, audited, value), error, freedom, truth)
 

@@ -115,6 +115,8 @@ class Backend(ABC):
     calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
     where: Where = EVERYWHERE  # where errors count
     audit: float = 0.0  # the share of steps for audits
+    audit_ranges: np.ndarray = np.empty((0, 2))  # [gvf, 2] of cumulants, where they are known
+    audits_early: bool = False  # whether some are made before the end, for a stopping rule
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
 
     @abstractmethod

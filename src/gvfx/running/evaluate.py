@@ -16,6 +16,7 @@ from gvfx.evidence.decisions import WHERE, Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
 from gvfx.learners.base import Learner
+from gvfx.questions.audit import Audit
 from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.where import EVERYWHERE, WhereLike
@@ -51,7 +52,7 @@ def evaluate(
     until: ErrorBelow | Decided | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
-    audit: float | None = None,
+    audit: float | Audit | None = None,
     workers: int = 1,
     progress: bool | Report | None = None,
     save: str | Path | None = None,
@@ -80,7 +81,7 @@ def evaluate(
                     that error.
     audit:          the share of the steps that follow the target policies from resets and check the values at the start
                     (docs/audits.md): `result.audit()`.  By default 0.15 for networks and Box actions, whose intervals have no
-                    other ground, and 0 elsewhere.
+                    other ground, and 0 elsewhere.  gvfx.Audit(share, ranges) also says in which ranges cumulants lie.
     workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.

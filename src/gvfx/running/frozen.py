@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.spatial import KDTree
 
-from gvfx.evidence.audits import surprises
 from gvfx.evidence.counts import Empirical
 
 DRAWS = 32  # of actions for V, with Box actions
 MOST = 20_000  # transitions whose temporal-difference errors are computed
+NEAR = 32  # of them count as near a state
 
 
 class Frozen(ABC):
-    """Answers that do not change; `surprise` and `common` [gvf] are those of `gvfx.evidence.audits.surprises`, so far."""
+    """Answers that do not change."""
 
-    surprise: np.ndarray
-    common: np.ndarray
+    surprise: np.ndarray  # [gvf] mean squared temporal-difference error on the data so far
 
     @abstractmethod
     def at(
@@ -31,24 +31,29 @@ class Frozen(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """V under a distinct policy at what a stream noted, [n, gvf], and Q of the actions in the first of them, if given."""
 
-    def errors(self, found: np.ndarray, times: np.ndarray | None = None) -> None:
-        """Set the surprises from temporal-difference errors [n, gvf] and how often they occurred."""
-        self.surprise, self.common = surprises(found, times)
+    @abstractmethod
+    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squared temporal-difference errors of the data so far where a stream noted something, and mean fourth powers,
+        [n, gvf] each."""
 
 
 class FrozenTable(Frozen):
     """A table; a stream notes states."""
 
-    def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray]) -> None:
-        """q [state, action, gvf]; pi: every distinct policy, [state, action]."""
-        self.q, self.pi = q, pi
-        self.surprise, self.common = np.zeros(q.shape[2]), np.ones(q.shape[2])
+    def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray], surprise: np.ndarray, powers: np.ndarray) -> None:
+        """q [state, action, gvf]; pi: every distinct policy, [state, action]; powers [2, state, action, gvf]: mean squared
+        temporal-difference errors, and mean fourth powers."""
+        self.q, self.pi, self.surprise, self.powers = q, pi, surprise, powers
 
     def at(
         self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         q = self.q[np.array(seen)]
         return _both(q, self.pi[policy][np.array(seen)], actions)
+
+    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        second, fourth = self.powers[:, np.array(seen), np.array(actions)]
+        return second, fourth
 
 
 def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.ndarray]) -> FrozenTable:
@@ -57,10 +62,16 @@ def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.nda
     seen, states = known.seen, len(policies[0])
     arrived, row = known.world.next.ravel()[seen.outcome], known.evidence.row.ravel()[seen.outcome]
     targets = [known.means[row, i] + known.discounts(i) * v[arrived] for i, v in enumerate(values)]
-    frozen = FrozenTable(q[:states], policies)
-    times = known.evidence.counts.ravel()[seen.outcome]
-    frozen.errors(np.stack(targets, axis=1) - q.reshape(-1, q.shape[2])[seen.pair], times)
-    return frozen
+    errors = np.stack(targets, axis=1) - q.reshape(-1, q.shape[2])[seen.pair]
+    times = known.evidence.counts.ravel()[seen.outcome].astype(float)
+    sums, often = np.zeros((2, q[:, :, 0].size, q.shape[2])), np.zeros(q[:, :, 0].size)
+    np.add.at(often, seen.pair, times)
+    noise = known.spreads[row]  # one transition may carry all of an outcome's
+    second, fourth = errors**2 + noise, errors**4 + 6 * errors**2 * noise + times[:, None] * noise**2
+    for total, power in zip(sums, (second, fourth), strict=True):
+        np.add.at(total, seen.pair, times[:, None] * power)
+    means = (sums / np.maximum(often, 1.0)[:, None]).reshape(2, *q.shape)
+    return FrozenTable(q[:states], policies, sums[0].sum(axis=0) / max(1.0, times.sum()), means[:, :states])
 
 
 def action_values(known: Empirical, values: np.ndarray) -> np.ndarray:
@@ -68,14 +79,46 @@ def action_values(known: Empirical, values: np.ndarray) -> np.ndarray:
     return np.where(known.tried[:, :, None], known.moments(values)[0], values.T[:, None])
 
 
-class FrozenActions(Frozen):
-    """A function of observations for Discrete actions; a stream notes an observation [o] and the policies there
-    [action, policy]."""
+class Nearby:
+    """Temporal-difference errors of transitions by the observations [n, o] in which they began."""
 
-    def __init__(self, action_values: Callable[[np.ndarray], np.ndarray], gvfs: int) -> None:
+    def __init__(self, observations: np.ndarray, errors: np.ndarray) -> None:
+        """errors [n, gvf]."""
+        self.centre, self.unit = observations.mean(axis=0), observations.std(axis=0) + 1e-9
+        self.tree = KDTree(self._scaled(observations))
+        self.near = min(NEAR, len(observations))
+        self.second, self.fourth = errors**2, errors**4
+
+    def _scaled(self, observations: np.ndarray) -> np.ndarray:
+        return (observations - self.centre) / self.unit
+
+    @property
+    def surprise(self) -> np.ndarray:
+        return self.second.mean(axis=0)
+
+    def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squares and fourth powers of the nearest errors, [n, gvf] each."""
+        rows = self.tree.query(self._scaled(observations), np.arange(1, self.near + 1))[1]
+        return self.second[rows].mean(axis=1), self.fourth[rows].mean(axis=1)
+
+
+class FrozenFunction(Frozen):
+    """Answers by a function of observations; a stream notes an observation [o] and something about the policies there."""
+
+    def __init__(self, nearby: Nearby) -> None:
+        self.nearby, self.surprise = nearby, nearby.surprise
+
+    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        return self.nearby(np.array([vector for vector, _ in seen]))
+
+
+class FrozenActions(FrozenFunction):
+    """A function of observations for Discrete actions; a stream notes the policies [action, policy]."""
+
+    def __init__(self, action_values: Callable[[np.ndarray], np.ndarray], nearby: Nearby) -> None:
         """action_values: Q [n, action, gvf] of observations [n, o]."""
+        super().__init__(nearby)
         self.action_values = action_values
-        self.surprise, self.common = np.zeros(gvfs), np.ones(gvfs)
 
     def at(
         self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator
@@ -85,14 +128,13 @@ class FrozenActions(Frozen):
         return _both(q, pi / pi.sum(axis=1, keepdims=True), actions)
 
 
-class FrozenCritics(Frozen):
-    """A function of observations and Box actions; a stream notes an observation [o] and the policies' middles there
-    [policy, a]."""
+class FrozenCritics(FrozenFunction):
+    """A function of observations and Box actions; a stream notes the policies' middles [policy, a]."""
 
-    def __init__(self, values: Callable[[np.ndarray, np.ndarray], np.ndarray], spreads: np.ndarray, gvfs: int) -> None:
+    def __init__(self, values: Callable[[np.ndarray, np.ndarray], np.ndarray], spreads: np.ndarray, nearby: Nearby) -> None:
         """values: Q [..., gvf] of observations [..., o] and actions [..., a]; spreads [policy, a]."""
+        super().__init__(nearby)
         self.values, self.spreads = values, spreads
-        self.surprise, self.common = np.zeros(gvfs), np.ones(gvfs)
 
     def at(
         self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator

@@ -62,4 +62,6 @@ def gather(
         differences=np.stack([part.differences for part in parts]) if all(part.differences.size for part in parts) else None,
         starts=np.stack([part.start for part in parts]) if all(part.start.size for part in parts) else None,
         audits=np.stack([part.audit for part in parts]) if all(part.audit.size for part in parts) else None,
+        audit_differences=np.stack([part.audit_differences for part in parts]) if first.audit_differences.size else None,
+        audit_bounds=np.stack([part.audit_bounds for part in parts]) if first.audit_bounds.size else None,
     )

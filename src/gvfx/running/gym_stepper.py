@@ -67,9 +67,9 @@ class SingleStepper:
         agent.fresh[0] = True
         self.seen_now = [observation]
 
-    def reset(self, agent: Any) -> None:
-        """Begin a new episode now."""
-        self._reset(agent, {})
+    def reset(self, agent: Any, seed: int | None = None) -> None:
+        """Begin a new episode now, with the environment's chance from a seed if it is given."""
+        self._reset(agent, {} if seed is None else {"seed": seed})
 
     def observe_resets(self, n: int) -> list[Any]:
         """The first observations of n episodes that are not continued; the caller resets afterwards."""
@@ -208,7 +208,7 @@ def _why_reset(error: Exception) -> str:
     """The description of an error in a reset."""
     if isinstance(error, ValueError | TypeError) and ("unpack" in str(error) or "'seed'" in str(error)):
         return "reset(seed=...) did not return (observation, info), as Gymnasium requires; wrap or update an old Gym environment."
-    return f"reset raised {type(error).__name__}: {error}"
+    return f"reset raised {type(error).__name__}: {error}; if it needs options, give it a wrapper that gives its options."
 
 
 def _why(error: Exception) -> str:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.evidence.audits import rollout_score, surprises
-from gvfx.evidence.cross_fitting import Episodes, cross_fitted
+from gvfx.evidence.audits import rollout_score
+from gvfx.evidence.cross_fitting import Episodes, cross_fitted, surprises
 from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
@@ -73,7 +73,7 @@ def audited_log(
             start[j] = v[rows.start]
             if own[j].any():
                 met = np.vstack([v[rows.start], arrived[rows]]), taken[rows], c[rows], gamma[rows]
-                found = rollout_score(*met, np.ones(len(c[rows])))[1]  # Eq. A3
+                found = rollout_score(*met, np.ones(len(c[rows]))).gain  # Eq. A3
                 gain[j, own[j]], length[j, own[j]] = found[own[j]], (weight[j][:-1] ** 2).sum(axis=0)[own[j]]
     audit = cross_fitted(
         Episodes(fold, past - first, cut, start, gain, length, level, *_surprises(log, signals, policies, whole))
@@ -150,7 +150,7 @@ def _check_ends(
 
 
 def _surprises(log: Any, signals: Signals, policies: ActionValues, q: ActionValues) -> tuple[np.ndarray, np.ndarray]:
-    """`gvfx.evidence.audits.surprises` in the log, over actions that a question's policy takes."""
+    """`gvfx.evidence.cross_fitting.surprises` in the log, over actions that a question's policy takes."""
     _, taken, chance = _both(q, policies, log.observation, log.action)
     errors = signals.c + signals.gamma * _both(q, policies, log.next_observation, log.action)[0] - taken
     each = [surprises(errors[chance[:, i] > 0, i, None]) for i in range(errors.shape[1])]

@@ -49,6 +49,9 @@ class Scales:
     def scaled(self, observations: np.ndarray) -> np.ndarray:
         return np.clip((observations - self.centre) / self.spread, -LIMIT, LIMIT)
 
+    def unscaled(self, observations: np.ndarray) -> np.ndarray:
+        return observations * self.spread + self.centre
+
     def nearest(self, observations: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The index of the point nearest to each observation, in scaled units."""
         near, at = [], self.scaled(points)

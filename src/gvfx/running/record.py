@@ -90,6 +90,8 @@ class Part:
     start: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 3 or 5] see `values_at_start` (not stored)
     differences: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, gvf] standard errors of differences (not stored)
     audit: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 6] as `gvfx.evidence.audits.Audit` (not stored)
+    audit_differences: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, gvf, 2] error and freedom (not stored)
+    audit_bounds: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, level, 2] of known ranges (not stored)
     stopped: int = 0  # steps done, with a stopping rule; 0 without
     bound: float = np.inf  # the rule's upper bound on the error at the end
     reached: bool = False  # whether it was below the target
@@ -110,8 +112,10 @@ class Part:
             "start",
             "differences",
             "audit",
+            "audit_differences",
+            "audit_bounds",
         ):
-            if name in ("start", "differences", "audit") or not kept[name].size:
+            if name in ("start", "differences") or name.startswith("audit") or not kept[name].size:
                 del kept[name]
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 

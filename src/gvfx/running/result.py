@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
-STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits", "audit_differences")  # of some runs
+STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits", "audit_differences", "audit_bounds")  # of some runs
 TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
@@ -73,6 +73,7 @@ class Result:
     differences: np.ndarray | None = None  # [seed, gvf, gvf] standard errors of differences at the start (`evidence.joint`)
     audits: np.ndarray | None = None  # [seed, gvf, 6] what audits say about the start (`gvfx.evidence.audits.Audit`)
     audit_differences: np.ndarray | None = None  # [seed, gvf, gvf, 2] standard errors of audited differences, and their freedom
+    audit_bounds: np.ndarray | None = None  # [seed, gvf, level, 2] intervals by known ranges (`gvfx.evidence.bounded.LEVELS`)
     predictor: Predictor = field(default_factory=TablePredictor)  # predicts at observations
 
     @property
@@ -156,12 +157,12 @@ class Result:
         log of states only where they are infinite otherwise.
         """
         own = "audit" not in self.experiment and self.error_bars == "asymptotic"
-        return values_at_start(self.names, self.starts, self.predictor, level, self.audits, own)
+        return values_at_start(self.names, self.starts, self.predictor, level, self.audits, own, self.audit_bounds)
 
     def audit(self, level: float = 0.95) -> dict[str, Check]:
         """What the run's audits say about every question's value at the start: by how much the answer is off, with an interval
         (docs/audits.md)."""
-        return checks_at_start(self.names, self.starts, self.audits, level)
+        return checks_at_start(self.names, self.starts, self.audits, level, self.audit_bounds)
 
     def compare(
         self,

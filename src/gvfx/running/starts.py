@@ -8,6 +8,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.audits import over_seeds, quantile
+from gvfx.evidence.bounded import bounds_of_runs
 from gvfx.running.predictor import Predictor
 from gvfx.types import Described
 
@@ -64,17 +65,24 @@ class Check(NamedTuple):
 
 
 def checks_at_start(
-    names: tuple[str, ...], starts: np.ndarray | None, audits: np.ndarray | None, level: float = 0.95
+    names: tuple[str, ...],
+    starts: np.ndarray | None,
+    audits: np.ndarray | None,
+    level: float = 0.95,
+    bounds: np.ndarray | None = None,
 ) -> dict[str, Check]:
-    """What audits [seed, gvf, 6] say of every question; starts as in `values_at_start`."""
+    """What audits [seed, gvf, 6] say of every question; starts as in `values_at_start`, bounds as in `Result.audit_bounds`."""
     check_level(level)
     if audits is None or starts is None:
         raise InputError(NOT_AUDITED)
-    out = {}
+    out: dict[str, Check] = {}
+    within = None if bounds is None else bounds_of_runs(bounds, level)
     for name, answer, row in zip(names, starts[:, :, 0].mean(axis=0), over_seeds(audits), strict=True):
         value, error, freedom, *counts = row.tolist()
         half = float(quantile(np.array(freedom), level)) * error if np.isfinite(error) else np.inf
         low, high = (value - half, value + half) if np.isfinite(half) else (-np.inf, np.inf)
+        if within is not None and not np.isnan(within[len(out)]).any():
+            low, high = within[len(out)].tolist()
         out[name] = Check(value, low, high, float(answer), *map(int, counts))
     return out
 
@@ -92,11 +100,13 @@ def values_at_start(
     level: float = 0.95,
     audits: np.ndarray | None = None,
     own: bool = False,
+    bounds: np.ndarray | None = None,
 ) -> dict[str, Value]:
     """The value of every question from starts [seed, gvf, 3 or 5]: value, standard error and truth of each seed.
 
     With 5 columns the last are the standard errors towards lower and higher values, where the two sides differ.
     audits [seed, gvf, 6]: where there are some, value and interval are theirs; with `own`, only where there is no finite other.
+    bounds: as in `Result.audit_bounds`.
     """
     check_level(level)
     if starts is None:
@@ -111,7 +121,7 @@ def values_at_start(
     columns = zip(value, value - below, value + above, truth, spread, strict=True)
     out = {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}
     if audits is not None:
-        for name, check in checks_at_start(names, starts, audits, level).items():
+        for name, check in checks_at_start(names, starts, audits, level, bounds).items():
             if own and np.isfinite(out[name].half):
                 continue
             if np.isfinite(check.half):

@@ -13,7 +13,7 @@ An environment may be plain or a vector environment, whose copies are called lan
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -111,8 +111,14 @@ def discrete_spec(env: Any) -> DiscreteSpec:
         first_state=int(seen.start),
         first_action=int(moves.start),
         lanes=_lanes(env),
-        skeleton=skeleton_mdp(int(seen.n), int(moves.n), time_limit(env)),
+        skeleton=_skeleton(env, int(seen.n), int(moves.n)),
     )
+
+
+def _skeleton(env: Any, states: int, actions: int) -> MDP:
+    """The sizes and the time limit of an environment; of an MDP behind it (`gvfx.worlds.stepped`) the names of places too."""
+    world, skeleton = getattr(getattr(env, "unwrapped", env), "world", None), skeleton_mdp(states, actions, time_limit(env))
+    return replace(skeleton, places=world.places, layout=world.layout) if isinstance(world, MDP) else skeleton
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,58 +1,18 @@
 """Worlds in which the answers rest on what is seldom seen: chains against a current, corridors, locks, a door, traps.
 
 Each maker returns an MDP and two questions about it: one whose policy strives for the reward, one whose policy is closer to
-chance.  `Stepped` is the same world as a Gymnasium environment that does not show its transition table.
+chance.  `gvfx.worlds.stepped.SteppedMDP` is the same world as a Gymnasium environment that does not show its transition table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import gymnasium
 import numpy as np
 
 import gvfx
 
 Asked = tuple[gvfx.MDP, list[gvfx.GVF]]
-
-
-class Stepped(gymnasium.Env[np.int64, np.int64]):
-    """An MDP as an environment: the observation is the state's number, the reward that of the world."""
-
-    def __init__(self, world: gvfx.MDP) -> None:
-        assert world.reward is not None
-        self.world = world
-        self.observation_space = gymnasium.spaces.Discrete(world.states)
-        self.action_space = gymnasium.spaces.Discrete(world.actions)
-        self.next, self.reward = world.next.tolist(), world.reward.tolist()
-        self.edges = world.prob.cumsum(axis=2).tolist()
-        self.terminal, self.starts = world.terminal.tolist(), world.start.cumsum().tolist()
-        self.uniform: list[float] = []
-        self.at = self.age = 0
-
-    def _draw(self, edges: list[float]) -> int:
-        if not self.uniform:
-            self.uniform = self.np_random.random(4096).tolist()
-        u = self.uniform.pop() * edges[-1]
-        for k, edge in enumerate(edges):
-            if u < edge:
-                return k
-        return len(edges) - 1
-
-    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[np.int64, dict[str, object]]:
-        super().reset(seed=seed)
-        if seed is not None:
-            self.uniform = []
-        self.at, self.age = self._draw(self.starts), 0
-        return self.at, {}  # type: ignore[return-value]
-
-    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, object]]:
-        s, a = self.at, int(action)
-        k = self._draw(self.edges[s][a])
-        self.at, self.age = self.next[s][a][k], self.age + 1
-        ended = self.terminal[self.at]
-        cut = not ended and self.world.horizon is not None and self.age >= self.world.horizon
-        return self.at, self.reward[s][a][k], ended, cut, {}  # type: ignore[return-value]
 
 
 def made(

@@ -25,7 +25,7 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
 from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
-from gvfx.running.frozen import FrozenCritics, drawn_actions, layers, recent
+from gvfx.running.frozen import FrozenCritics, Nearby, drawn_actions, layers, recent
 from gvfx.running.gym_stepper import Lanes
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import TwinQNetworks
@@ -175,16 +175,16 @@ class SteppedCritics(SteppedNetworks):
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
-    def take(self, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
         assert self.middles is not None
         at, targets = self.lanes, self.run.targets
-        at.action[0] = drawn_actions(self.middles[0, policy], targets.spreads[policy], rng, at.action[0].shape)
-        self.followed[0] = targets.member.tolist().index(policy)
-        return (at.state[0].copy(), self.middles[0].copy()), at.action[0].copy()
+        at.action[lane] = drawn_actions(self.middles[lane, policy], targets.spreads[policy], rng, at.action[lane].shape)
+        self.followed[lane] = targets.member.tolist().index(policy)
+        return (at.state[lane].copy(), self.middles[lane].copy()), at.action[lane].copy()
 
-    def arrived(self) -> Any:
+    def arrived(self, lane: int) -> Any:
         assert self.middles is not None
-        return self.lanes.following[0].copy(), self.middles[0].copy()
+        return self.lanes.following[lane].copy(), self.middles[lane].copy()
 
     def at_starts(self, observations: list[Any]) -> list[Any]:
         return list(zip(map(self.run.spec.seen, observations), self.at(observations), strict=True))
@@ -199,12 +199,12 @@ class SteppedCritics(SteppedNetworks):
             q = combine([twin(np.concatenate([x, actions], axis=-1)) for twin in twins], axis=0) * scales.unit
             return q if within is None else within.clipped(q)
 
-        frozen = FrozenCritics(lambda seen, actions: scaled_values(scales.scaled(seen), actions), run.targets.spreads, gvfs)
         middles = rows[:, c.notes].reshape(len(rows), -1, run.spec.actions)[:, run.targets.member].clip(-1, 1)
         following = np.stack([scaled_values(rows[:, c.following], middles[:, i])[:, i] for i in range(gvfs)], axis=1)
         taken = scaled_values(rows[:, c.observation], rows[:, c.action])
-        frozen.errors(rows[:, c.cumulants] * scales.unit + rows[:, c.discounts] * following - taken)
-        return frozen
+        errors = rows[:, c.cumulants] * scales.unit + rows[:, c.discounts] * following - taken
+        nearby = Nearby(scales.unscaled(rows[:, c.observation]), errors)
+        return FrozenCritics(lambda seen, actions: scaled_values(scales.scaled(seen), actions), run.targets.spreads, nearby)
 
     # --- learning ----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged
-from gvfx.evidence.joint import Groups, Joint, joint_of_audits, unpaired
+from gvfx.evidence.joint import Groups, Joint, joint_of_audits
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.limits import Range
 from gvfx.learners.networks import replay as memory
@@ -112,7 +112,7 @@ class SteppedNetworks(AuditedStream):
         self.begun: deque[np.ndarray] = deque(maxlen=STARTS)  # [o] observations in which episodes began
         if run.audit:
             after = run.learner.learning_starts
-            self.audits = Audits(run.audit, run.plan.steps, run.targets.member, self.reader.discounts, seed, after)
+            self.audits = Audits(run, run.targets.member, self.reader, seed, after)
 
     def start(self) -> None:
         self.over[:] = self.t > 0  # continued from a checkpoint: the episodes before it are over
@@ -133,7 +133,7 @@ class SteppedNetworks(AuditedStream):
 
     def forward(self, to: int) -> None:
         step, lanes, learn = self.stepper.step, self.lanes, self.learn
-        audits = self.audits if self.audits is not None and self.audits.policy is not None else None
+        audits = self.audits if self.audits is not None and self.audits.under_way else None
         while self.t < to:
             self.act()
             if audits is not None:
@@ -248,7 +248,7 @@ class SteppedNetworks(AuditedStream):
             return np.concatenate(self.early)
         rows = self.stored()
         part = self.run.columns.observation
-        rows[:, part] = rows[:, part] * self.scales.spread + self.scales.centre
+        rows[:, part] = self.scales.unscaled(rows[:, part])
         return np.concatenate([rows, self.rows[: self.pending]])
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
@@ -293,6 +293,9 @@ class SteppedNetworks(AuditedStream):
         """As `ErrorBelow.bound`, from the audits of the value at the start."""
         assert self.audits is not None
         found = self.audits.found(self)
+        if np.isfinite(self.audits.ranges).all() and self.audits.ranges.size:
+            within = self.audits.bounds(self, until.level(looks, len(self.run.names)))
+            return until.from_bounds(found.value, np.abs(within - found.value[:, None]).max(axis=1), self.run.weights)
         value, error = found.value[:, None], found.error[:, None]
         return until.from_errors(value, error, self.run.weights, float(found.freedom.min()), looks)
 
@@ -300,7 +303,7 @@ class SteppedNetworks(AuditedStream):
         """The audited values at the start, with the errors of their differences."""
         assert self.audits is not None
         found = self.audits.found(self)
-        return joint_of_audits(found.value, *unpaired(found.error, found.freedom))
+        return joint_of_audits(found.value, found.differences, found.differences_freedom)
 
     def resumed(self) -> str:
         return NEW_EPISODE

@@ -21,7 +21,7 @@ from gvfx.questions.reader import Reader, Targets
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
 from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import generator_state, set_generator
-from gvfx.running.frozen import MOST, FrozenActions, drawn_action
+from gvfx.running.frozen import MOST, FrozenActions, Nearby, drawn_action
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import LinearPredictor
@@ -128,7 +128,7 @@ class SteppedLinear(LinearStream, AuditedStream):
         self.done = 0  # episodes
         self._expected: tuple[int, np.ndarray] | None = None
         if run.audit:
-            self.audits = Audits(run.audit, run.plan.steps, run.targets.member, self.reader.discounts, seed)
+            self.audits = Audits(run, run.targets.member, self.reader, seed)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
@@ -152,7 +152,7 @@ class SteppedLinear(LinearStream, AuditedStream):
     def _step(self, agent: LinearAgent, to: int) -> None:
         """Step until `to`, or at least once; there is room for the transitions."""
         act, step, moving = self.act, self.stepper.step, self.run.constant is None
-        audits = self.audits if self.audits is not None and self.audits.policy is not None else None
+        audits = self.audits if self.audits is not None and self.audits.under_way else None
         try:
             while True:
                 if moving and np.count_nonzero(agent.fresh):
@@ -179,13 +179,13 @@ class SteppedLinear(LinearStream, AuditedStream):
     def written(self) -> LinearAgent:
         return self.agent
 
-    def take(self, policy: int, rng: np.random.Generator) -> tuple[Any, int]:
-        agent, action = self.agent, drawn_action(self.agent.policies[0, :, policy], rng)
-        agent.action[0] = action
-        return (agent.state[0].copy(), agent.policies[0].copy()), action
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, int]:
+        agent, action = self.agent, drawn_action(self.agent.policies[lane, :, policy], rng)
+        agent.action[lane] = action
+        return (agent.state[lane].copy(), agent.policies[lane].copy()), action
 
-    def arrived(self) -> Any:
-        return self.agent.following[0].copy(), self.agent.policies_next[0].copy()
+    def arrived(self, lane: int) -> Any:
+        return self.agent.following[lane].copy(), self.agent.policies_next[lane].copy()
 
     def at_starts(self, observations: list[Any]) -> list[Any]:
         return list(zip(map(self.run.spec.seen, observations), self.run.policies(observations), strict=True))
@@ -194,10 +194,9 @@ class SteppedLinear(LinearStream, AuditedStream):
         self.run.compiled[3](self.agent)
 
     def freeze(self) -> FrozenActions:
-        fit, data = self.answers(False, False)[0].fit, self.data
-        frozen = FrozenActions(fit.action_values, len(self.run.names))
-        frozen.errors(fit.errors(data.part(slice(None, None, -(-len(data) // MOST)))))
-        return frozen
+        fit = self.answers(False, False)[0].fit
+        data = self.data.part(slice(None, None, -(-len(self.data) // MOST)))
+        return FrozenActions(fit.action_values, Nearby(data.observation, fit.errors(data)))
 
     # --- measuring ---------------------------------------------------------------------------------------------------
 

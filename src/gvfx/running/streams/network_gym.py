@@ -28,7 +28,7 @@ from gvfx.questions.reader import Targets
 from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import prefixed, unprefixed
-from gvfx.running.frozen import FrozenActions, drawn_action, layers, recent
+from gvfx.running.frozen import FrozenActions, Nearby, drawn_action, layers, recent
 from gvfx.running.gym_stepper import Lanes
 from gvfx.running.plan import Plan
 from gvfx.running.predictor import QNetwork
@@ -200,15 +200,15 @@ class SteppedNetwork(SteppedNetworks):
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
-    def take(self, policy: int, rng: np.random.Generator) -> tuple[Any, int]:
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, int]:
         assert self.pi is not None
-        action = drawn_action(self.pi[0, :, policy], rng)
-        self.lanes.action[0] = action
-        return (self.lanes.state[0].copy(), self.pi[0].copy()), action
+        action = drawn_action(self.pi[lane, :, policy], rng)
+        self.lanes.action[lane] = action
+        return (self.lanes.state[lane].copy(), self.pi[lane].copy()), action
 
-    def arrived(self) -> Any:
+    def arrived(self, lane: int) -> Any:
         assert self.pi is not None
-        return self.lanes.following[0].copy(), self.pi[0].copy()
+        return self.lanes.following[lane].copy(), self.pi[lane].copy()
 
     def at_starts(self, observations: list[Any]) -> list[Any]:
         return list(zip(map(self.run.spec.seen, observations), self.run.policies(observations), strict=True))
@@ -223,12 +223,12 @@ class SteppedNetwork(SteppedNetworks):
             q = values(x).reshape(len(x), actions, -1, gvfs)[:, :, 0] * unit
             return q if within is None else within.clipped(q)
 
-        frozen = FrozenActions(lambda observations: scaled_values(scales.scaled(observations)), gvfs)
         pi = rows[:, c.pi].reshape(len(rows), actions, -1)[:, :, run.targets.member]
         following = np.einsum("nai,nai->ni", scaled_values(rows[:, c.following]), pi)
         taken = scaled_values(rows[:, c.observation])[np.arange(len(rows)), rows[:, c.action][:, 0].astype(int)]
-        frozen.errors(rows[:, c.cumulants] * unit + rows[:, c.discounts] * following - taken)
-        return frozen
+        errors = rows[:, c.cumulants] * unit + rows[:, c.discounts] * following - taken
+        nearby = Nearby(scales.unscaled(rows[:, c.observation]), errors)
+        return FrozenActions(lambda observations: scaled_values(scales.scaled(observations)), nearby)
 
     # --- learning ----------------------------------------------------------------------------------------------------
 

@@ -240,7 +240,7 @@ class SteppedTable(AuditedStream):
         self._known: Empirical | None = None
         self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
         if run.targets is not None:
-            self.audits = Audits(run.audit, run.plan.steps, run.targets.member, self.reader.discounts, seed)
+            self.audits = Audits(run, run.targets.member, self.reader, seed)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
@@ -255,7 +255,7 @@ class SteppedTable(AuditedStream):
 
     def forward(self, to: int) -> None:
         agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
-        audits = self.audits if self.audits is not None and self.audits.policy is not None else None
+        audits = self.audits if self.audits is not None and self.audits.under_way else None
         full = len(agent.outcomes.pair) - len(agent.state) or -1  # the number of outcomes above which the arrays must grow
         try:
             while agent.t[0] < to:
@@ -275,14 +275,14 @@ class SteppedTable(AuditedStream):
     def written(self) -> TableAgent:
         return self.agent
 
-    def take(self, policy: int, rng: np.random.Generator) -> tuple[int, int]:
-        agent, state = self.agent, int(self.agent.state[0])
-        agent.mu[0] = self.policies[policy][state]
-        agent.action[0] = drawn_action(agent.mu[0], rng)
-        return state, int(agent.action[0])
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[int, int]:
+        agent, state = self.agent, int(self.agent.state[lane])
+        agent.mu[lane] = self.policies[policy][state]
+        agent.action[lane] = drawn_action(agent.mu[lane], rng)
+        return state, int(agent.action[lane])
 
-    def arrived(self) -> int:
-        return int(self.agent.following[0])
+    def arrived(self, lane: int) -> int:
+        return int(self.agent.following[lane])
 
     def at_starts(self, observations: list[Any]) -> list[int]:
         return [self.run.spec.seen(observation) for observation in observations]
