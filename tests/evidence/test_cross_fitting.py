@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gvfx.evidence.audits import quantile, surprises
-from gvfx.evidence.cross_fitting import Episodes, cross_fitted
+from gvfx.evidence.audits import quantile
+from gvfx.evidence.cross_fitting import Episodes, cross_fitted, surprises
 
 
 def episodes(start, gain, fold=None, **more):

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.reference import audit_score
+from helpers.audit_reference import audit_score
 
 import gvfx
 from gvfx.benchmarks.audit_logs import cases, log_of, logs
@@ -57,7 +57,8 @@ def plain_scores(log, fold):
         own = np.flatnonzero(episode == j)
         gone = v[[s[own[0]], *after[own]]][:, None]
         discounts = (GAMMA * ~ends[own])[:, None]
-        out.append(audit_score(gone, q[s[own], a[own]][:, None], c[own][:, None], discounts, np.ones(len(own)))[0])
+        paid, nothing = c[own][:, None], np.zeros((2, len(own), 1))
+        out.append(audit_score(gone, q[s[own], a[own]][:, None], paid, discounts, np.ones(len(own)), nothing)[0])
     return np.array(out)
 
 
