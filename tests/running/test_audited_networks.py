@@ -50,6 +50,7 @@ def test_networks_are_audited_by_default():
     for name, v in result.value().items():
         assert abs(v.value - TRUTH[name]) < 3 * v.half < 6.0
     assert result.experiment["audit"] == 0.15
+    np.testing.assert_array_equal(result.intervals("start"), [(v.low, v.high) for v in result.value().values()])
     short = gvfx.evaluate(Ring(rows=True), asked(), gvfx.Uniform(), SMALL, steps=400, seed=0)
     assert short.audits is None
     until = gvfx.error_below(25.0)

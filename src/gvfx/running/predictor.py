@@ -244,8 +244,8 @@ class NetworkPredictor(Predictor):
     spec: BoxSpec | None = None  # of the environment; not stored
     targets: Targets | Gaussians | None = None  # the questions' policies; not stored
     no_intervals = (
-        "intervals: networks have none; use gvfx.LinearCertaintyEquivalence(), or result.spread() of gvfx.Deep(heads=5) for a "
-        "rough idea."
+        "intervals: networks have them at the start alone, from audits: intervals('start'); elsewhere use "
+        "gvfx.LinearCertaintyEquivalence(), or result.spread() of gvfx.Deep(heads=5) for a rough idea."
     )
 
     @property
@@ -278,7 +278,10 @@ class LinearPredictor(NetworkPredictor):
 class CriticPredictor(NetworkPredictor):
     """Twin critics for Box actions: one pair per seed."""
 
-    no_intervals = "intervals: not available with Box actions; run several seeds and see rows() for their standard error."
+    no_intervals = (
+        "intervals: with Box actions they are available at the start alone, from audits: intervals('start'); elsewhere run several "
+        "seeds and see rows() for their standard error."
+    )
 
     def action_values(self, observation: Any, action: Any) -> np.ndarray:
         if not isinstance(self.spec, BoxActionSpec):

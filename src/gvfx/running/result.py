@@ -286,9 +286,12 @@ class Result:
         bootstrap: `draws` runs of the estimated world; not available for loaded results.
         Infinite if a prediction depends on an action that was never tried, may rest on states that were never seen
         (docs/unseen.md), or is about a cumulant that has only ever been 0.
+        observation "start": of the values at the start, as in `value`; networks have these alone, from audits.
         """
         if not 0 < level < 1:
             raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+        if isinstance(observation, str) and observation == "start":
+            return np.array([(v.low, v.high) for v in self.value(level).values()])
         if self.error_bars == "spread":
             raise InputError(self.predictor.no_intervals)
         tail = (1 - level) / 2

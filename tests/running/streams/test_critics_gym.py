@@ -109,7 +109,7 @@ def test_what_a_result_tells_and_keeps(answered, tmp_path):
     assert again.summary() == result.summary()
     write_answers(tmp_path / "page.html", again, path)
     assert "as square" in (tmp_path / "page.html").read_text()
-    with pytest.raises(gvfx.InputError, match="^intervals: not available with Box actions"):
+    with pytest.raises(gvfx.InputError, match="^intervals: with Box actions they are available at the start alone"):
         result.intervals()
     with pytest.raises(gvfx.InputError, match="^action: .* does not lie in Box"):
         result.predict(SEEN[0], [9.0])
