@@ -279,8 +279,8 @@ class CriticPredictor(NetworkPredictor):
     """Twin critics for Box actions: one pair per seed."""
 
     no_intervals = (
-        "intervals: with Box actions they are available at the start alone, from audits: intervals('start'); elsewhere run several "
-        "seeds and see rows() for their standard error."
+        "intervals: with Box actions they are available at the start alone, from audits: intervals('start'); elsewhere run "
+        "several seeds and see rows() for their standard error."
     )
 
     def action_values(self, observation: Any, action: Any) -> np.ndarray:
