@@ -29,7 +29,10 @@ def summary_of(result: Result) -> str:
     kept = [f"{k} {v}" for k, v in result.experiment.items() if k in SAID]
     steps, seeds = result.snapshots[-1].step, len(result.seeds)
     lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {_reached(result, visits)}"]
-    lines += [_spent(result, spent), f"error bars: {ERROR_BARS[result.error_bars]}"]
+    bars = ERROR_BARS[result.error_bars]
+    if result.audits is not None and not result.has_intervals:
+        bars = f"95 % intervals at the start, from audits; elsewhere {bars}"
+    lines += [_spent(result, spent), f"error bars: {bars}"]
     if result.stopped is not None and result.bounds is not None and result.reached is not None and "target" in result.experiment:
         lines.append(until_line(float(str(result.experiment["target"])), result.stopped, result.bounds, result.reached))
     if "decided" in result.experiment and result.stopped is not None and result.reached is not None:
