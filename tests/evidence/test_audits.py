@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.reference import audit_score
+from helpers.audit_reference import audit_score
 
 from gvfx.evidence.audits import Scores, audited, differences_over_seeds, over_seeds, poisson_upper, quantile, rollout_score
 from gvfx.running.audit_rollouts import planned

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.audit_reference import audit_last
 from helpers.audits import TRUTH, Ring, asked
-from helpers.reference import audit_last
 
 import gvfx
 from gvfx.evidence.bounded import bounds_of_runs, last_cumulants, lower, value_bounds
