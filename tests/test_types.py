@@ -44,7 +44,7 @@ def functions_of(name, thing):
 
 
 # what modules import for type checkers alone
-FOR_TYPE_CHECKERS = {"Part": Part, "Result": gvfx.Result, "pandas": SimpleNamespace(DataFrame=object)}
+FOR_TYPE_CHECKERS = {"Part": Part, "Result": gvfx.Result, "pandas": SimpleNamespace(DataFrame=object), "Figure": object}
 PUBLIC = [pair for name in sorted(HOME_OF) for pair in functions_of(name, getattr(gvfx, name))]
 
 

@@ -1,4 +1,4 @@
-"""Plain references of audits, one step at a time."""
+"""Scores of audits by loops, as `helpers.reference` for the rest."""
 
 from __future__ import annotations
 

@@ -69,14 +69,16 @@ def test_summary_rows_and_page_lead_with_the_start(tmp_path):
     rows = led.rows()
     assert [row["observation"] for row in rows[:3]] == ["start", "start", 0] and rows[1]["question"] == "gvf2"
     assert rows[0]["low"] == pytest.approx(led.value()["gvf1"].low) and plain.rows()[0]["observation"] == 0
-    for name, place in (("led", 0), ("plain", 1)):
+    for name, kept in (("led", led), ("plain", plain)):
         loaded = gvfx.load(tmp_path / name)
-        kept = led if name == "led" else plain
         np.testing.assert_array_equal(list(loaded.value().values()), list(kept.value().values()))
         page = page_of(loaded, Path(name))
-        assert page.sections[place].id == "start"
-        assert page.sections[place].items[0].rows[0][:2] == ["gvf1", f"{loaded.value()['gvf1'].value:.4g}"]
-    assert "of the value at the start" in page_of(led, Path("led")).summary.headline
+        assert page.sections[0].id == "start"
+        assert page.sections[0].items[0].panels[0].rows[0].value == loaded.value()["gvf1"].value
+        assert page.sections[0].items[1].rows[0][:2] == ["gvf1", f"{loaded.value()['gvf1'].value:.4g}"]
+    summary = page_of(led, Path("led")).summary
+    assert summary.headline == f"gvf1: {led.value()['gvf1']} at the start."
+    assert "of the value at the start" in summary.bullets[-1]
 
 
 def test_files_without_start_values_can_be_read(tmp_path):

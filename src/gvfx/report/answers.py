@@ -140,7 +140,12 @@ def _error(result: Result) -> str:
     if not np.isnan(result.mse).any():
         return f"Mean squared error{at} {result.error[:, -1].mean():.3g} against the exact truth."
     if result.error_bars == "spread":
-        return "The truth is not known, and networks give no intervals: the spread of their heads is a rough idea of the error."
+        some = (
+            "networks have intervals at the start alone, from audits"
+            if result.audits is not None
+            else "networks give no intervals"
+        )
+        return f"The truth is not known, and {some}: the spread of their heads is a rough idea of the error."
     if result.expected is not None and not np.isnan(result.expected).any():
         share = result.weights / result.weights.sum()
         estimated = np.sqrt((result.expected[:, -1] @ share).mean())

@@ -140,7 +140,7 @@ def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
     assert cut.predict(start)[0] > ended.predict(start)[0] + 0.02  # what lies beyond the cut counts
     page = page_of(ended, tmp_path / "a.gvfx")
     assert next(s for s in page.sections if s.id == "predictions").items[0].columns == ["at", "prediction", "spread", "visits"]
-    assert "networks give no intervals" in page.summary.headline and page.facts["error bars"] == "spread"
+    assert "networks have intervals at the start alone" in page.summary.bullets[-1] and page.facts["error bars"] == "spread"
     back = gvfx.load(tmp_path / "a.gvfx", Ticks(True, kind), question)
     np.testing.assert_array_equal(back.predict(start), ended.predict(start))
     np.testing.assert_array_equal(back.spread(start), ended.spread(start))
