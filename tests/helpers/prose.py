@@ -39,7 +39,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\*{0,2}\s+(?=[A-Z*\[`(])")
 
 COUNT = re.compile(r"\s+(?:seeds|episodes|worlds|GVFs|goals)\b")  # after a number that is no result
 SEEDS = re.compile(r"seeds (\d+)")  # below a generated table
-COUNTED = re.compile(r"([\d,]+) (steps|seeds|worlds)")  # in its title
+COUNTED = re.compile(r"(\d[\d,]*) (steps|seeds|worlds)")  # in its title
 SETTINGS = {  # a setting of a table: how the prose names it
     "average": r"[Aa]verage (?:ratio )?(?:of|over)",
     "same": r"`same`",
