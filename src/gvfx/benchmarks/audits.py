@@ -212,7 +212,7 @@ def cost(case: Case, pairs: int) -> float:
 
 def run(console: Console, quick: bool = False) -> list[Row]:
     """Measure all cases; prints the tables."""
-    title = f"audited values at the start, {SHARE:.0%} of the steps, 95 % intervals, seeds from {FIRST_SEED}"
+    title = f"audited values at the start, {SHARE:.0%} of the steps, 95 % intervals; seeds from {FIRST_SEED}"
     columns = ("cells", "hold", "half-width over Monte Carlo", "over discounted Monte Carlo", "rollouts", "extra time")
     table = Table("case", "steps", *columns, title=title, title_justify="left")
     found, costs = {}, {}
