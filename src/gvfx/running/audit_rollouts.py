@@ -68,7 +68,8 @@ class Rollout:
         self, frozen: Frozen, block: int, arrived: Any, own: np.ndarray, gamma: np.ndarray, cut: bool, terminated: bool
     ) -> tuple[Any, ...]:
         """Its row of `Scores` if it ends here; gamma [gvf]."""
-        values, taken = frozen.at(self.policy, [*self.seen, arrived], self.actions, np.random.default_rng([*self.seed, 3]))
+        rng = np.random.default_rng([*self.seed, 3]) if frozen.draws else None
+        values, taken = frozen.at(self.policy, [*self.seen, arrived], self.actions, rng)
         met = np.array(self.cumulants), np.array(self.discounts), np.array(self.going_on)
         found = rollout_score(values, taken, *met, implied=frozen.implied(self.seen, self.actions))
         last = last_cumulants(met[0], gamma, self.planned.stop, terminated)

@@ -7,7 +7,9 @@ For Box actions V is a mean over fresh draws from the policy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,10 +26,11 @@ class Frozen(ABC):
     """Answers that do not change."""
 
     surprise: np.ndarray  # [gvf] mean squared temporal-difference error on the data so far
+    draws: bool = False  # whether V is a mean over random draws, which need a generator
 
     @abstractmethod
     def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """V under a distinct policy at what a stream noted, [n, gvf], and Q of the actions in the first of them, if given."""
 
@@ -46,7 +49,7 @@ class FrozenTable(Frozen):
         self.q, self.pi, self.surprise, self.powers = q, pi, surprise, powers
 
     def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
     ) -> tuple[np.ndarray, np.ndarray]:
         q = self.q[np.array(seen)]
         return _both(q, self.pi[policy][np.array(seen)], actions)
@@ -121,7 +124,7 @@ class FrozenActions(FrozenFunction):
         self.action_values = action_values
 
     def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
     ) -> tuple[np.ndarray, np.ndarray]:
         q = self.action_values(np.array([vector for vector, _ in seen]))
         pi = np.array([each[:, policy] for _, each in seen], float)
@@ -131,14 +134,17 @@ class FrozenActions(FrozenFunction):
 class FrozenCritics(FrozenFunction):
     """A function of observations and Box actions; a stream notes the policies' middles [policy, a]."""
 
+    draws = True
+
     def __init__(self, values: Callable[[np.ndarray, np.ndarray], np.ndarray], spreads: np.ndarray, nearby: Nearby) -> None:
         """values: Q [..., gvf] of observations [..., o] and actions [..., a]; spreads [policy, a]."""
         super().__init__(nearby)
         self.values, self.spreads = values, spreads
 
     def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
     ) -> tuple[np.ndarray, np.ndarray]:
+        assert rng is not None
         vectors = np.array([vector for vector, _ in seen])
         middles = np.array([each[policy] for _, each in seen])
         drawn = drawn_actions(middles[:, None], self.spreads[policy], rng, (len(seen), DRAWS, middles.shape[1]))
@@ -169,8 +175,8 @@ def recent(rows: np.ndarray) -> np.ndarray:
 
 def drawn_action(pi: np.ndarray, rng: np.random.Generator) -> int:
     """An action drawn from probabilities [action]."""
-    total = np.cumsum(pi)
-    return int(np.searchsorted(total, rng.random() * total[-1], side="right"))
+    total = list(accumulate(pi.tolist()))
+    return bisect_right(total, rng.random() * total[-1])
 
 
 def drawn_actions(middles: np.ndarray, spread: np.ndarray, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
