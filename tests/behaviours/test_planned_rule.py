@@ -32,9 +32,7 @@ def absorbing():
 def evaluated_in_part():
     """The chain, of which only the last two states are evaluated."""
     world, questions = current(12)
-    return gvfx.MDP(
-        world.next, world.prob, world.start, world.terminal, 200, np.arange(12) >= 10, reward=world.reward
-    ), questions
+    return gvfx.MDP(world.next, world.prob, world.start, world.terminal, 200, np.arange(12) >= 10, reward=world.reward), questions
 
 
 def one_policy_only():

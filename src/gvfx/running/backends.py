@@ -39,16 +39,22 @@ NO_AUDIT = "audit: {} cannot be audited; {}."
 NO_WHERE = "where: networks learn everywhere alike; give 'start' in a Gymnasium environment, or leave it out."
 
 
+def is_world(world: Any) -> bool:
+    """Whether this is a gvfx world or a Gymnasium environment."""
+    return isinstance(world, MDP | ContinuousGrid | Domain) or is_environment(world)
+
+
 def as_world(world: Any) -> Any:
     """A gvfx world or a Gymnasium environment, checked; a registered name is made into an environment."""
     if isinstance(world, str):
         try:
             return gymnasium.make(world)
-        except (gymnasium.error.Error, ImportError) as error:
+        except Exception as error:  # whatever the environment raises when it is made
+            said = " ".join(str(error).split()).rstrip(".")
             raise InputError(
-                f"world: Gymnasium cannot make {world!r} ({error}); give an environment or a registered name."
+                f"world: Gymnasium cannot make {world!r} ({said}); give an environment or a registered name."
             ) from None
-    if isinstance(world, MDP | ContinuousGrid | Domain) or is_environment(world):
+    if is_world(world):
         return world
     if isinstance(world, Mapping) or hasattr(world, "next_observation"):
         raise InputError("world: this is a log of transitions; use gvfx.evaluate_log(log, questions).")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
-import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -298,24 +295,3 @@ def _check_endings(env: Any, path: list[_Step], asked: list[tuple[str, GVF]], fo
             found.error(f"{name}.discount", f"is 1, but {sum_}; use less than 1.")
     if not terminates and not any(step.truncated for step in path) and time_limit(env) is None:
         found.warning("env", f"no episode ended in {len(path)} steps; wrap it in gymnasium.wrappers.TimeLimit.")
-
-
-# --- for the command line ----------------------------------------------------------------------------------------
-
-
-def load_made(target: str) -> tuple[Callable[[], Any], list[GVF]]:
-    """A function that makes the environment, and the questions, from `module:make`; make() returns both."""
-    module, _, name = target.partition(":")
-    if not module or not name:
-        raise InputError(f"make: {target!r} does not name a function; write module:function.")
-    sys.path.insert(0, os.getcwd())
-    try:
-        make = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"make: cannot load {target!r} ({error}); write module:function, importable from this folder.") from None
-    made = make()
-    if is_environment(made):
-        return make, []
-    if not (isinstance(made, tuple) and len(made) == 2 and is_environment(made[0])):
-        raise InputError(f"make: {target!r} must return an environment, or an environment and a list of questions.")
-    return lambda: make()[0], list(made[1])
