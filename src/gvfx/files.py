@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from gvfx.errors import InputError
+from gvfx.inputs import as_path
 
 
 def write_whole(path: Path, raw: bytes) -> None:
@@ -23,13 +24,16 @@ def write_whole(path: Path, raw: bytes) -> None:
 
 
 def check_writable(path: str | Path, field: str) -> Path:
-    """The path, proven writable before any work is done; the file itself is not touched. Makes its folder."""
-    path = Path(path)
+    """The path, proven writable before any work is done; the file itself is not touched."""
+    path = as_path(path, field)
     if path.is_dir():
         raise InputError(f"{field}: {path} is a folder; name a file.")
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    if not path.parent.is_dir():
+        raise InputError(
+            f"{field}: cannot write {path}, because there is no folder {path.parent}; make it, or name another file."
+        )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         scratch.touch()
         scratch.unlink()
         if path.exists() and not os.access(path, os.W_OK):

@@ -26,7 +26,7 @@ def split_target(target: str, field: str = "target") -> tuple[str, str]:
     place, colon, name = target.rpartition(":")
     if colon and place and name.isidentifier():
         return place, name
-    if target.endswith(".py") or Path(*target.split(".")).with_suffix(".py").is_file():
+    if target.endswith(".py") or Path(f"{target.replace('.', '/')}.py").is_file():
         return target, "make"
     if not target.strip() or (colon and not re.fullmatch(r"[\w.]+:[\w./-]+", target)):
         raise InputError(f"{field}: {target!r} does not name a function; {FORMS}.")

@@ -56,6 +56,8 @@ class Wrapper(Behaviour[Wrapping]):
 
     @property
     def supports(self) -> frozenset[str]:
+        if not isinstance(self.behaviour, Behaviour):
+            raise InputError(f"behaviour: {self.behaviour!r:.40} is not a behaviour; give one, such as gvfx.Uniform().")
         return self.wraps & self.behaviour.supports
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,12 @@ def make_table(*columns: str) -> Table:
 
 
 def check_output(path: Path | None, option: str) -> None:
-    """Refuse an output file that cannot be written, before any work is done."""
-    if path is not None and path != STDOUT:
-        check_writable(path, option)
+    """Make the folder of an output file, and refuse one that cannot be written, before any work is done."""
+    if path is None or path == STDOUT:
+        return
+    with suppress(OSError):  # which `check_writable` names
+        path.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(path, option)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
@@ -32,6 +31,7 @@ from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
+from gvfx.worlds.registered import registered
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
@@ -47,13 +47,7 @@ def is_world(world: Any) -> bool:
 def as_world(world: Any) -> Any:
     """A gvfx world or a Gymnasium environment, checked; a registered name is made into an environment."""
     if isinstance(world, str):
-        try:
-            return gymnasium.make(world)
-        except Exception as error:  # whatever the environment raises when it is made
-            said = " ".join(str(error).split()).rstrip(".")
-            raise InputError(
-                f"world: Gymnasium cannot make {world!r} ({said}); give an environment or a registered name."
-            ) from None
+        return registered(world)
     if is_world(world):
         return world
     if isinstance(world, Mapping) or hasattr(world, "next_observation"):
@@ -221,6 +215,12 @@ def _kind_of(env: Any, behaviour: Behaviour | None, learner: Any) -> str:
     if isinstance(behaviour, Behaviour) and "linear" not in behaviour.supports:
         return "networks"
     return "linear" if observed(env)[1] <= LARGEST else "networks"
+
+
+def needs_networks(env: Any) -> bool:
+    """Whether an environment is answered by networks, if neither behaviour nor learner is given."""
+    space = getattr(env, "single_observation_space", None) or env.observation_space
+    return has_box_actions(env) or (type(space).__name__ != "Discrete" and _kind_of(env, None, None) == "networks")
 
 
 def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:

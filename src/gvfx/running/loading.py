@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.errors import InputError
-from gvfx.modules import FORMS, called, named, split_target
+from gvfx.modules import called, named, split_target
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.written import questions_in
-from gvfx.running.backends import as_world, is_world
+from gvfx.running.backends import is_world
+from gvfx.worlds.registered import registered
 
 NO_QUESTIONS = (
     "questions: there are none; return an environment and a list of questions, put a list `questions` beside the function, or "
@@ -53,13 +54,7 @@ def load_asked(target: str, questions: str | Path | None = None, trust: bool = F
     """
     read = None if questions is None else questions_in(questions, trust)
     if not split_target(target)[1]:
-        try:
-            registered = [as_world(target)]
-        except InputError as error:
-            raise InputError(
-                f"target: {str(error).partition(': ')[2].partition('; ')[0]}; {FORMS}, or a registered name."
-            ) from None
-        return Asked(target, lambda: registered.pop() if registered else as_world(target), read or [])
+        return Asked(target, _begun_with(registered(target, "target"), lambda: registered(target)), read or [])
     make, module = named(target)
     if not callable(make):
         raise InputError(f"target: {target} is {type(make).__name__}; name a function that returns an environment.")
@@ -72,12 +67,13 @@ def load_asked(target: str, questions: str | Path | None = None, trust: bool = F
     if read is None:
         given = getattr(module, "questions", []) if alone else made[1]
         read = expand(called(given, f"the function `questions` beside {target}") if callable(given) else given)
-    first = [made if alone else made[0]]  # the one that was made to look at is the first to be used
+    return Asked(target, _begun_with(made, make) if alone else _begun_with(made[0], lambda: make()[0]), read)
 
-    def again() -> Any:
-        return first.pop() if first else (make() if alone else make()[0])
 
-    return Asked(target, again, read)
+def _begun_with(first: Any, make: Callable[[], Any]) -> Callable[[], Any]:
+    """A function that returns what was made already, and after that makes others."""
+    kept = [first]
+    return lambda: kept.pop() if kept else make()
 
 
 def _described(made: Any) -> str:
