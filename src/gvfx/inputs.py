@@ -6,6 +6,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,35 @@ def check_level(level: Any) -> None:
     """Refuse a level of intervals that is not a probability."""
     if not (is_real(level) and 0 < level < 1):
         raise InputError(f"level: {level!r:.40} lies outside (0, 1); give a number such as 0.95.")
+
+
+def check_fields(part: Any, what: str) -> None:
+    """Refuse a behaviour or learner of gvfx with a field that is no number, no bool or no schedule, as it should be.
+
+    what: "behaviour" or "learner"; those that it wraps are checked as well.
+    """
+    if not is_dataclass(part) or not type(part).__module__.startswith("gvfx."):
+        return
+    for field in fields(part):
+        value, kinds = getattr(part, field.name), str(field.type).split(" | ")
+        if "Behaviour" in kinds:
+            if not hasattr(value, "supports") or isinstance(value, type):
+                raise InputError(f"{what}: {value!r:.40} is not a behaviour; give one, such as gvfx.Uniform().")
+            check_fields(value, what)
+        elif (value is None and "None" in kinds) or not {"float", "int", "bool", "Schedule"} >= {*kinds} - {"None"}:
+            continue
+        elif not any(FITS[kind](value) for kind in kinds if kind in FITS):
+            wanted = " or ".join(WORDS[kind] for kind in kinds if kind in WORDS)
+            raise InputError(f"{what}: {type(part).__name__}({field.name}={value!r:.40}) does not fit; give {wanted}.")
+
+
+FITS: dict[str, Callable[[Any], bool]] = {
+    "float": is_real,
+    "int": lambda value: is_real(value) and value == int(value),
+    "bool": lambda value: isinstance(value, bool | np.bool_),
+    "Schedule": lambda value: hasattr(value, "state") and not isinstance(value, type),
+}
+WORDS = {"float": "a number", "int": "a whole number", "bool": "True or False", "Schedule": "a schedule such as gvfx.Fixed(0.1)"}
 
 
 def as_path(value: Any, field: str) -> Path:

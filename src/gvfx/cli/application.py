@@ -39,6 +39,11 @@ class Commands(TyperGroup):
             sentence, code = str(error), 2 if isinstance(error, InputError) else 1
         except KeyboardInterrupt as stop:
             sentence, code = sentence_and_code(stop)
+        except BrokenPipeError:  # `gvfx list | head`
+            raise
+        except OSError as error:  # a full disk, a name that is too long
+            about = f"{error.filename!s:.200}: " if error.filename else ""
+            sentence, code = f"{about}{error.strerror or error}; free some space, or name another file or folder.", 1
         print(f"gvfx: {sentence}", file=sys.stderr)
         raise typer.Exit(code)
 

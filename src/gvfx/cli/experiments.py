@@ -11,6 +11,8 @@ from gvfx.cli import completion, options
 from gvfx.cli.terminal import check_output, make_console, make_table, write_json
 from gvfx.errors import InputError
 
+MOST_SEEDS = 1_000_000
+
 
 def sweep(
     setting: Annotated[
@@ -108,6 +110,8 @@ def reproduce(
 
 
 def check_seeds(seeds: int | None) -> None:
-    """Refuse a number of seeds below 1."""
+    """Refuse a number of seeds below 1, and one beyond any use."""
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise InputError(f"--seeds: {seeds} is too many; give at most {MOST_SEEDS:,}.")
     if seeds is not None and seeds < 1:
         raise InputError(f"--seeds: {seeds} is too few; give at least 1.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,6 +86,13 @@ def where_given(text: str | None) -> str | list[int] | None:
     """The value of --where as `gvfx.evaluate` takes it."""
     parts = (text or "").split(",")
     return [int(part) for part in parts] if all(part.strip().isdigit() for part in parts) else text
+
+
+def workers_given(workers: int | None) -> int:
+    """The value of --workers; by default the number of cores."""
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers: {workers} is too few; give at least 1, or leave it out for one per core.")
+    return workers or os.cpu_count() or 1
 
 
 def count_given(text: str, option: str) -> int:

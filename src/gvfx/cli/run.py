@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -86,7 +85,7 @@ def run(
             evaluate_every=every if evaluate_every is None else evaluate_every,
             preset=preset,
             calibrate=calibrate,
-            workers=workers or os.cpu_count() or 1,
+            workers=options.workers_given(workers),
             progress=report,
             save=save,
             checkpoint=checkpoint,
@@ -135,7 +134,7 @@ def demo(
     world = f"{len(chosen.questions)} GVFs, {chosen.world.states} states"
     console.print(f"[bold]{chosen.title}[/]: {world}, {steps:,} steps, {seeds} seeds")
     with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
-        results = compare(chosen, steps=steps, seeds=seeds, workers=workers or os.cpu_count() or 1, progress=report)
+        results = compare(chosen, steps=steps, seeds=seeds, workers=options.workers_given(workers), progress=report)
     table = make_table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
     for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
         rate = steps * len(result.seeds) / result.seconds.sum()
