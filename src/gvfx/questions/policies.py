@@ -28,11 +28,15 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
     try:
         table = np.array(rows, dtype=float)
     except (TypeError, ValueError):
-        raise InputError(f"{field}: expected numbers, one probability per action, but got {rows!r:.80}.") from None
+        raise InputError(
+            f"{field}: expected numbers, one probability per action, but got {rows!r:.80}; give them, or gvfx.uniform_policy()."
+        ) from None
     if table.ndim not in (1, 2) or table.size == 0:
         raise InputError(f"{field}: expected shape [actions] or [states, actions], but got {table.shape}.")
     if actions is not None and table.shape[-1] != actions:
-        raise InputError(f"{field}: expected {actions} probabilities per row, one per action, but got {table.shape[-1]}.")
+        raise InputError(
+            f"{field}: expected {actions} probabilities per row, one per action, but got {table.shape[-1]}; give one each."
+        )
     totals = table.sum(axis=-1, keepdims=True)
     if table.min() >= 0 and np.abs(totals - 1).max() <= TOLERANCE:  # false for NaN
         return table / totals

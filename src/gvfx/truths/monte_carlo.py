@@ -88,7 +88,9 @@ def truth_of(
     """
     env = registered(env, "env") if isinstance(env, str) else env
     if not is_environment(env) or hasattr(env, "num_envs"):
-        raise InputError("env: truth needs one Gymnasium environment that can be reset, not a vector or a world of gvfx.")
+        raise InputError(
+            "env: a vector environment or a world of gvfx cannot be reset as needed; give one Gymnasium environment."
+        )
     for field, wanted in (("precision", precision), ("relative", relative)):
         if wanted is not None and not (is_real(wanted) and wanted > 0):
             raise InputError(f"{field}: {wanted} is not a precision; give a number above 0.")
