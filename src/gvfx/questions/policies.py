@@ -32,7 +32,9 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
             f"{field}: expected numbers, one probability per action, but got {rows!r:.80}; give them, or gvfx.uniform_policy()."
         ) from None
     if table.ndim not in (1, 2) or table.size == 0:
-        raise InputError(f"{field}: expected shape [actions] or [states, actions], but got {table.shape}.")
+        raise InputError(
+            f"{field}: expected shape [actions] or [states, actions], but got {table.shape}; give one probability per action."
+        )
     if actions is not None and table.shape[-1] != actions:
         raise InputError(
             f"{field}: expected {actions} probabilities per row, one per action, but got {table.shape[-1]}; give one each."
@@ -142,8 +144,9 @@ class CallablePolicy(Policy):
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         rows = answers(self.function, self.batched, observations, (actions,), field)
         if len(observations) and np.ndim(rows[0]) == 0:
+            what = f"{rows[0]!s:.40}" if np.asarray(rows[0]).dtype == object else f"one number ({rows[0]!s:.40})"
             raise InputError(
-                f"{field}: the function returns {rows[0]!s:.40}, not {actions} probabilities; "
+                f"{field}: the function returns {what}, not {actions} probabilities; "
                 "if it is the action, use gvfx.deterministic_policy(function)."
             )
         table = checked_rows(rows, field, actions)
