@@ -58,8 +58,8 @@ def check_fields(part: Any, what: str) -> None:
 
 
 FITS: dict[str, Callable[[Any], bool]] = {
-    "float": is_real,
-    "int": lambda value: is_real(value) and value == int(value),
+    "float": lambda value: isinstance(value, Real) and not isinstance(value, bool),
+    "int": lambda value: isinstance(value, Real) and not isinstance(value, bool) and not value % 1 > 0,
     "bool": lambda value: isinstance(value, bool | np.bool_),
     "Schedule": lambda value: hasattr(value, "state") and not isinstance(value, type),
 }

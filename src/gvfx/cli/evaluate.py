@@ -55,7 +55,7 @@ def evaluate(
             "--track",
             help="Send every measurement to a file of JSON lines, to tensorboard:FOLDER or to wandb:PROJECT (offline); may be "
             "repeated.",
-            metavar="FILE|tensorboard:FOLDER|wandb:PROJECT",
+            metavar="TRACKER",
         ),
     ] = [],  # noqa: B006
     page: Annotated[Path | None, typer.Option("--report", help="Write an HTML page about the answers to this file.")] = None,
@@ -67,8 +67,7 @@ def evaluate(
 ) -> None:
     """Answer the questions about your environment from one stream of experience, with intervals.
 
-    Exit codes: 0 (also if --until was not met within the steps, which is said), 1 if the run failed, 2 if the input is invalid,
-    130 after Ctrl-C.
+    Exit codes: 0, also if --until was not met within the steps; 1 if the run failed; 2 if the input is invalid; 130 after Ctrl-C.
     """
     from gvfx.behaviours.base import Behaviour
     from gvfx.errors import RunError
