@@ -20,6 +20,7 @@ from gvfx.evidence.audits import differences_over_seeds
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.joint import joint_of, quantile, quantiles, unpaired
 from gvfx.evidence.uncertainty import refusal
+from gvfx.inputs import check_level
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
 from gvfx.running.predictor import Predictor
 from gvfx.running.starts import Value
@@ -199,8 +200,7 @@ def ground_of(result: Held) -> Ground:
 
 def compared(result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
     """The comparison of a result; the arguments are those of `Result.compare`."""
-    if not 0 < level < 1:
-        raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+    check_level(level)
     contests = asked_of(result).chosen(policies, signal)
     value, error, freedom, truth = ground_of(result)
     shown = result.value(level)
