@@ -33,7 +33,8 @@ from gvfx.theory.design import Forecast, characteristic_time_of, forecast, optim
 from gvfx.types import Described, Environment
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spec import DiscreteSpec, discrete_spec, has_box_actions, is_environment, spec_of
+from gvfx.worlds.numbering import spec_of
+from gvfx.worlds.spec import DiscreteSpec, discrete_spec, has_box_actions, is_environment
 from gvfx.worlds.world import World
 
 OPTIMUM = "optimum"

@@ -44,6 +44,12 @@ def untried(data: Empirical) -> str:
     return f"; {len(pairs)} {which} never tried (state: action {named}{more})"
 
 
+def unread(names: Sequence[str]) -> str:
+    """A warning: entries of the observations that learners do not read."""
+    what = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} left out of what is learned from"
+    return f"observation_space: {what}, because only numbers can be read; policies and signals still see the whole observation."
+
+
 def endless(data: Empirical) -> bool:
     """Whether a run kept finding new states until its end, one in every second step at least, so that tables cannot answer."""
     steps = int(data.visits.sum())
