@@ -119,7 +119,9 @@ def number(value: Any, index: int | None, field: str) -> float:
                 f"{field}: is a vector of shape {list(shape)}; give size={shape[0]} for one question per component, or index=0."
             ) from None
         if shape:
-            raise SignalFailed(f"{field}: index={index} is not one of {shape[0]} components; give 0 to {shape[0] - 1}.") from None
+            raise SignalFailed(
+                f"{field}: is a vector of shape {list(shape)}, without a component {index}; give an index of 0 to {shape[0] - 1}."
+            ) from None
         if index is not None and isinstance(value, Real | np.generic):
             raise SignalFailed(f"{field}: is one number, not a vector; leave out index={index}.") from None
         raise SignalFailed(f"{field}: {value!r:.60} is not a number; return a finite number.") from None
@@ -178,6 +180,11 @@ class Reward(Measured):
         if self.index is not None or self.weights is not None:
             raise InputError("cumulant: the reward is one number here, not a vector; leave out index and weights.")
         return OutcomeTables(world.reward, *np.zeros((2, 1, 1, 1)))
+
+
+def as_reward(reward: Any) -> Any:
+    """A reward as signals read it: a float, or a vector as it is."""
+    return reward if np.ndim(reward) else float(reward)
 
 
 def _weighted(weights: np.ndarray, observation: Any, action: Any, reward: Any, following: Any, info: dict[str, Any]) -> float:

@@ -16,7 +16,8 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
 from gvfx.questions.signals import Reward
-from gvfx.worlds.spec import is_environment, layers
+from gvfx.worlds.spec import is_environment
+from gvfx.worlds.wrappers import around
 
 SCALARISED = ("LinearReward",)  # wrappers of MO-Gymnasium that make one number of the vector
 NAMES = ("reward_names", "objective_names")
@@ -27,10 +28,7 @@ def reward_names(env: Any) -> tuple[str, ...] | None:
 
     None if the environment does not say that its reward is a vector.  The outermost wrapper that says something counts.
     """
-    around = layers(env)
-    copies = getattr(around[-1], "envs", None)  # of a vector environment in this process
-    around += layers(copies[0]) if copies else []
-    for layer in around:
+    for layer in around(env):
         if type(layer).__name__ in SCALARISED:
             return None
         says = {**vars(type(layer)), **vars(layer)} if isinstance(layer, gymnasium.Wrapper) else None  # not what is inside
@@ -90,7 +88,9 @@ def _is_whole(cumulant: Any) -> bool:
 def _check(cumulant: Any, size: int, name: str) -> None:
     """Refuse an index or weights that do not fit a reward of `size` numbers."""
     if cumulant.index is not None and not -size <= cumulant.index < size:
-        raise InputError(f"{name}.cumulant: Reward(index={cumulant.index}) is not one of {size} components; give 0 to {size - 1}.")
+        raise InputError(
+            f"{name}.cumulant: Reward(index={cumulant.index}) is not one of {size} components; give 0 to {size - 1}."
+        )
     if cumulant.weights is not None and len(cumulant.weights) != size:
         raise InputError(
             f"{name}.cumulant: Reward(weights=...) has {len(cumulant.weights)} weights for {size} components; give one each."

@@ -31,11 +31,13 @@ from gvfx.running.plan import Plan, checked_seeds, whole
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
 from gvfx.running.result import Result
-from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unread, unreached
+from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached, unread
 from gvfx.running.tracking import Tracked, Tracking
 from gvfx.types import Environment
 from gvfx.worlds.numbering import Uncountable
+from gvfx.worlds.spec import is_environment
 from gvfx.worlds.world import World
+from gvfx.worlds.wrappers import drifting
 
 
 def evaluate(
@@ -117,6 +119,8 @@ def evaluate(
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
         if backend.left_out:
             warnings.warn(unread(backend.left_out), stacklevel=2)
+        for name, effect in drifting(world).items() if is_environment(world) else ():
+            warnings.warn(f"world: {name}: {effect}.", stacklevel=2)
         seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions)
         try:
             with Interruption() as interruption:
@@ -126,7 +130,9 @@ def evaluate(
                     if learner is not None:
                         raise
                     backend = open_backend(world, questions, behaviour, None, **options, numbered=False)
-                    warnings.warn(f"world: {error.what}, too many for tables; the run begins again with {backend.why}.", stacklevel=2)
+                    warnings.warn(
+                        f"world: {error.what}, too many for tables; the run begins again with {backend.why}.", stacklevel=2
+                    )
                     seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions)
                     parts = seeds_to_run.run(int(workers), interruption)
         except (RunError, Interrupted) as error:
@@ -203,13 +209,15 @@ class _Seeds:
         backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
         parts = backend.aligned(parts)
         weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
-        told = backend.described() | said | seen_in([part.model for part in parts if part.model is not None])
+        predictor = backend.predictor(parts)
+        models = [part.model for part in parts if part.model is not None]
+        told = backend.described() | said | seen_in(models, int if predictor is None else predictor.label)
         told |= told_of(self.comparable)
         if isinstance(self.until, Decision):
             told |= {"until": repr(self.until.rule), "decided": decisions(parts)}
         elif self.until is not None:
             told |= {"until": repr(self.until), "target": self.until.target}
-        return gather(backend.names, weights, seeds, parts, told, backend.predictor(parts))
+        return gather(backend.names, weights, seeds, parts, told, predictor)
 
     def partial(self, error: RunError | Interrupted) -> Result | None:
         """The result of what all seeds have learned so far; None before the first step."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from gvfx.errors import EnvironmentFailed
 from gvfx.questions.reader import Reader
-from gvfx.questions.signals import SignalFailed
+from gvfx.questions.signals import SignalFailed, as_reward
+from gvfx.worlds.first_copy import autoreset_mode
 from gvfx.worlds.spec import BadObservation, BoxActionSpec
 
 NEW_EPISODE = "the environment itself is not stored, so it begins a new episode."
@@ -130,7 +131,7 @@ class VectorStepper:
 
     def __init__(self, spec: Any, reader: Reader) -> None:
         self.spec, self.reader = spec, reader
-        self.mode = str(getattr(spec.env.metadata.get("autoreset_mode"), "name", "NEXT_STEP"))
+        self.mode = autoreset_mode(spec.env)
         self.episode = self.age = 0
         self.resets = np.zeros(spec.lanes, bool)  # lanes that only reset in the next step
         self.seen_now: list[Any] = []  # the current observations, one per lane
@@ -166,7 +167,7 @@ class VectorStepper:
         for k in np.flatnonzero(~self.resets).tolist():
             own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
             try:
-                before, action, reward = self.seen_now[k], self.spec.to_env(agent.action[k]), own_reward(rewards[k])
+                before, action, reward = self.seen_now[k], self.spec.to_env(agent.action[k]), as_reward(rewards[k])
                 self.reader.read(before, action, reward, following[k], own, agent.c[k], agent.gamma[k])
             except SignalFailed as error:
                 raise self.failed(f"environment {k}: {error}") from error
@@ -203,11 +204,6 @@ class VectorStepper:
 
     def failed(self, what: str) -> EnvironmentFailed:
         return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
-
-
-def own_reward(reward: Any) -> Any:
-    """The reward of one environment of several: a number, or a vector as it is."""
-    return reward if np.ndim(reward) else float(reward)
 
 
 def _not_a_number(reward: Any) -> bool:

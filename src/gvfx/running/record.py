@@ -158,7 +158,7 @@ def reordered(part: Part, at: np.ndarray, states: int) -> Part:
         return out
 
     arrays = {name: getattr(part, name) for name in STATE_AXIS}
-    new = {
+    new: dict[str, Any] = {
         name: moved(array, STATE_AXIS[name], np.inf if name == "standard_errors" else 0)
         for name, array in arrays.items()
         if array.size

@@ -63,7 +63,7 @@ class Numbering:
         if known is not None:
             return known
         if key is None or not whole_space.contains(observation):
-            raise BadObservation(f"the observation {observation!r:.60} does not lie in its space, {str(whole_space):.80}.")
+            raise BadObservation(f"the observation {observation!r:.60} does not lie in its space, {whole_space!s:.80}.")
         return self._new(key, observation)
 
     def _new(self, key: Key, observation: Any) -> int:

@@ -47,7 +47,8 @@ def readable(space: Any) -> tuple[Any, tuple[str, ...]]:
     kept = _kept(space, "", left_out)
     if kept is None:
         raise InputError(
-            f"observation_space: {type(space).__name__} holds no numbers that can be read; add Box or Discrete entries with a wrapper."
+            f"observation_space: {type(space).__name__} holds no numbers that can be read; provide Box or Discrete observations "
+            "with a wrapper."
         )
     return kept, tuple(left_out)
 
@@ -70,7 +71,7 @@ def _kept(space: Any, name: str, left_out: list[str]) -> Any:
     return spaces.Dict(kept) if isinstance(space, spaces.Dict) else _Some(tuple(kept), tuple(kept.values()))
 
 
-class _Some(spaces.Tuple):
+class _Some(spaces.Tuple[Any]):
     """Some entries of a Tuple space; observations are those of the whole space."""
 
     def __init__(self, places: tuple[int, ...], parts: tuple[Any, ...]) -> None:
@@ -167,6 +168,15 @@ def label_of(observation: Any) -> Any:
     return observation.tolist() if hasattr(observation, "tolist") else observation
 
 
+def same_observation(one: Any, other: Any) -> bool:
+    """Whether two observations, or parts of them, are equal."""
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(same_observation(one[k], other[k]) for k in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same_observation, one, other))
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
 # --- actions -----------------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +258,7 @@ def batched(space: Any, given: Any) -> tuple[list[Any], bool]:
         return rows, False
     start = "; for the value at the start use result.value()" if isinstance(given, str) else ""
     raise InputError(
-        f"observation: {given!r:.60} does not fit {str(space):.120}; give what the environment returns, one observation or a "
+        f"observation: {given!r:.60} does not fit {space!s:.120}; give what the environment returns, one observation or a "
         f"list of them{start}."
     )
 

@@ -25,7 +25,17 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from gvfx.errors import InputError
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spaces import MOST_ACTIONS, BadObservation, batched, count_of, elements_of, key_of, random_element, readable, reduced
+from gvfx.worlds.spaces import (
+    MOST_ACTIONS,
+    BadObservation,
+    batched,
+    count_of,
+    elements_of,
+    key_of,
+    random_element,
+    readable,
+    reduced,
+)
 
 
 def is_environment(world: Any) -> bool:
@@ -57,8 +67,8 @@ def numbered_actions(env: Any) -> tuple[int, tuple[Any, ...]]:
         raise InputError(f"action_space: {kind} is neither Discrete nor Box; provide one of them with a wrapper.")
     if not 0 < count <= MOST_ACTIONS:
         raise InputError(
-            f"action_space: {kind} has {count:,} actions, more than the {MOST_ACTIONS:,} that are numbered; provide fewer, or Box "
-            "actions, with a wrapper."
+            f"action_space: {kind} has {count:,} actions, more than the {MOST_ACTIONS:,} that are numbered; provide fewer, or "
+            "Box actions, with a wrapper."
         )
     return 0, tuple(elements_of(moves))
 
@@ -67,6 +77,12 @@ def actions_of(env: Any) -> list[object]:
     """The environment's actions in the order in which policies give their probabilities; the last number changes fastest."""
     first, listed = numbered_actions(env)
     return list(listed) or [first + a for a in range(int(spaces_of(env)[1].n))]
+
+
+def stacked_actions(space: Any, actions: list[Any]) -> Any:
+    """Actions of several copies as the argument of a vector environment's `step`."""
+    room: Any = create_empty_array(space, len(actions))
+    return concatenate(space, actions, room)
 
 
 class _Spec:
@@ -94,7 +110,7 @@ class _Spec:
         if not self.listed:
             return actions + self.first_action
         space = self.env.single_action_space
-        return concatenate(space, [self.listed[a] for a in actions.tolist()], create_empty_array(space, len(actions)))
+        return stacked_actions(space, [self.listed[a] for a in actions.tolist()])
 
     def number_of(self, action: Any) -> int:
         """The number of an action of the environment, counted from 0."""
@@ -315,8 +331,8 @@ def box_action_spec(env: Any) -> BoxActionSpec:
     _, moves = spaces_of(env)
     if moves.dtype.kind != "f":
         raise InputError(
-            f"action_space: a Box of {moves.dtype} with more than {MOST_ACTIONS:,} actions is not supported; use Discrete, or a Box "
-            "of floats."
+            f"action_space: a Box of {moves.dtype} with more than {MOST_ACTIONS:,} actions is not supported; use Discrete, or a "
+            "Box of floats."
         )
     for what, bad in (("is unbounded", ~np.isfinite(moves.high - moves.low)), ("is empty", moves.high <= moves.low)):
         if bad.any():
@@ -324,7 +340,9 @@ def box_action_spec(env: Any) -> BoxActionSpec:
                 f"action_space: {moves} {what} in dimension {int(np.argmax(bad))}; give the Box finite bounds, low below high, "
                 "for example with gymnasium.wrappers.TransformAction."
             )
-    return BoxActionSpec(env, environment_name(env), 0, int(np.prod(moves.shape)), _lanes(env), space, size, (), left_out, moves=moves)
+    return BoxActionSpec(
+        env, environment_name(env), 0, int(np.prod(moves.shape)), _lanes(env), space, size, (), left_out, moves=moves
+    )
 
 
 def network_spec(env: Any) -> BoxSpec:

@@ -77,9 +77,7 @@ class NumberedGym(TableGym):
         return out
 
     def predictor(self, parts: list[Part]) -> NumberedPredictor:
-        return NumberedPredictor(
-            actions=labels_of(self.spec.listed), space=self.spec.numbering.space, keys=parts[0].network.keys
-        )
+        return NumberedPredictor(actions=labels_of(self.spec.listed), space=self.spec.numbering.space, keys=parts[0].network.keys)
 
 
 class NumberedTable(SteppedTable):
