@@ -178,7 +178,7 @@ class Reward(Measured):
         if world.reward is None:
             raise InputError("cumulant: this world has no reward; give MDP(reward=...) or another cumulant.")
         if self.index is not None or self.weights is not None:
-            raise InputError("cumulant: the reward is one number here, not a vector; leave out index and weights.")
+            raise InputError("cumulant: the reward is one number, not a vector; leave out index and weights.")
         return OutcomeTables(world.reward, *np.zeros((2, 1, 1, 1)))
 
 

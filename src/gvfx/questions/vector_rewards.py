@@ -89,7 +89,7 @@ def _check(cumulant: Any, size: int, name: str) -> None:
     """Refuse an index or weights that do not fit a reward of `size` numbers."""
     if cumulant.index is not None and not -size <= cumulant.index < size:
         raise InputError(
-            f"{name}.cumulant: Reward(index={cumulant.index}) is not one of {size} components; give 0 to {size - 1}."
+            f"{name}.cumulant: Reward(index={cumulant.index}) is not one of its {size} components; give 0 to {size - 1}."
         )
     if cumulant.weights is not None and len(cumulant.weights) != size:
         raise InputError(

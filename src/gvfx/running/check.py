@@ -219,7 +219,7 @@ def _fits(env: Any, observation: Any, when: str, found: _Findings) -> bool:
     """Whether an observation is finite and lies in the declared space."""
     space = env.observation_space
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
-    array = np.asarray(observation)
+    array = np.asarray(observation if shape is not None else None)  # entries of a Tuple or Dict are checked by their spaces
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         found.error("observation", f"holds NaN or infinity ({when}); return finite numbers.")
     elif shape is not None and array.shape != shape:

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.vector.utils import iterate
 
 from gvfx.errors import InputError, RunError
-from gvfx.worlds.spaces import BadObservation, Key, countable, key_of, readable
+from gvfx.worlds.spaces import BadObservation, Key, countable, fits, key_of, readable
 from gvfx.worlds.spec import (
     BoxSpec,
     DiscreteSpec,
@@ -52,8 +52,8 @@ class Numbering:
         self.looked = 0  # observations numbered, new or not
         self.met: Callable[[int, Any], None] = lambda number, observation: None  # called with each new one
 
-    def __call__(self, observation: Any, whole_space: Any) -> int:
-        """The number of an observation; a new one must lie in the space."""
+    def __call__(self, observation: Any) -> int:
+        """The number of an observation; a new one must have the form of the space, but may lie outside its bounds."""
         try:
             key = key_of(self.space, observation)
         except (TypeError, ValueError, LookupError, AttributeError):
@@ -62,8 +62,8 @@ class Numbering:
         known = None if key is None else self.number.get(key)
         if known is not None:
             return known
-        if key is None or not whole_space.contains(observation):
-            raise BadObservation(f"the observation {observation!r:.60} does not lie in its space, {whole_space!s:.80}.")
+        if key is None or not fits(self.space, observation):
+            raise BadObservation(f"the observation {observation!r:.60} does not fit its space, {self.space!s:.80}.")
         return self._new(key, observation)
 
     def _new(self, key: Key, observation: Any) -> int:
@@ -95,7 +95,7 @@ class CountedSpec(DiscreteSpec):
     fixed: ClassVar[bool] = False
 
     def seen(self, observation: Any) -> int:
-        return self.numbering(observation, spaces_of(self.env)[0])
+        return self.numbering(observation)
 
     def split(self, observations: Any) -> list[Any]:
         return [copy.deepcopy(observation) for observation in iterate(self.env.observation_space, observations)]

@@ -229,7 +229,7 @@ def _ranges(space: Any) -> list[range]:
 def fits(space: Any, observation: Any) -> bool:
     """Whether something has the form of one observation; the entries that were left out may be missing from a Dict."""
     if isinstance(space, spaces.Discrete):
-        return isinstance(observation, numbers.Integral) or (np.shape(observation) == () and _kind(observation) in "iu")
+        return isinstance(observation, numbers.Integral) or (_shape(observation) == () and _kind(observation) in "iu")
     if isinstance(space, spaces.Dict):
         return isinstance(observation, dict) and all(
             key in observation and fits(part, observation[key]) for key, part in space.spaces.items()
