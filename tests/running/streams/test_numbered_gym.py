@@ -227,3 +227,11 @@ def test_defaults_plan_and_policies_of_ones_own_work():
     assert "LinearCertaintyEquivalence" in str(networks.experiment["learner"])
     with pytest.raises(InputError, match="^learner: "):
         gvfx.evaluate(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], learner=gvfx.LinearCertaintyEquivalence(), steps=100)
+
+
+def test_plans_are_made_after_a_pilot():
+    costs = gvfx.plan(Pair(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], 0.01, pilot=3000)
+    discrete = gvfx.plan(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9), gvfx.GVF(HALF, -1.0, 0.9, name="b")], 0.01, pilot=3000)
+    assert costs["optimum"].steps == pytest.approx(discrete["optimum"].steps, rel=0.3)
+    with pytest.raises(InputError, match="^where: states are numbered"):
+        gvfx.plan(Pair(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], 0.01, pilot=3000, where=[3])
