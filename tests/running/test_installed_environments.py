@@ -65,3 +65,15 @@ def test_minigrid_works_with_its_mission_left_out():
     observation, _ = env.reset(seed=1)
     assert np.isfinite(result.predict(observation)).all()
     assert set(result.rows()[0]["observation"]) == {"image", "direction"}
+
+
+@pytest.mark.parametrize("mode", list(gym.vector.AutoresetMode))
+def test_asynchronous_copies_of_blackjack_are_numbered_in_every_autoreset_mode(mode):
+    envs = gym.make_vec("Blackjack-v1", 2, vectorization_mode="async", vector_kwargs={"autoreset_mode": mode})
+    try:
+        result = gvfx.evaluate(envs, [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 1.0, name="either")], gvfx.Uniform(), steps=1000)
+        observations, _ = envs.reset(seed=0)
+        assert result.predict(observations).shape == (1, 2)
+    finally:
+        envs.close()
+    assert result.visits.sum() == 1000 and -1 <= result.value()["either"].value <= 0.2

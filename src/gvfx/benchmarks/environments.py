@@ -13,16 +13,18 @@ import io
 import re
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import gvfx
-from gvfx.benchmarks.common.rows import Row, machine
+from gvfx.benchmarks.common.rows import Row, as_table, machine
 from gvfx.worlds.spec import has_box_actions, spaces_of
 
 STEPS, QUICK = 2_000, 200
@@ -75,7 +77,8 @@ def questions(env: Any) -> list[gvfx.GVF]:
     policies: dict[str, Any]
     if has_box_actions(env):
         moves = spaces_of(env)[1]
-        middle, width = (moves.low + moves.high) / 2, (moves.high - moves.low) / 2
+        low, high = np.nan_to_num(moves.low, neginf=-1.0), np.nan_to_num(moves.high, posinf=1.0)
+        middle, width = (low + high) / 2, (high - low) / 2
         policies = {
             "middle": gvfx.gaussian_policy(middle, sigma=0.3 * width),
             "up": gvfx.gaussian_policy(middle + 0.3 * width, sigma=0.3 * width),
@@ -120,6 +123,23 @@ def first_sentence(text: str) -> str:
     return line if len(line) <= 250 else line[:247] + "..."
 
 
+def shown(title: str, done: Sequence[Tried]) -> Table:
+    """What was found in the environments of one package."""
+    table = Table("environment", "answered from", "questions", "with intervals", "CPU seconds", "said", title=title)
+    for one in done:
+        answered = one.answered or ("refused" if one.works is None else "ERROR")
+        counts = (str(one.questions), str(one.sure)) if one.works else ("", "")
+        table.add_row(one.name, answered, *counts, f"{one.seconds:.1f}", escape(one.said))
+    return table
+
+
+def judged(title: str, done: Sequence[Tried]) -> Row:
+    """How many environments of a package are answered; any error other than a sentence of gvfx's fails."""
+    works, wrong = sum(one.works is True for one in done), sum(one.works is False for one in done)
+    note = f"{len(done) - works - wrong} refused or not installed, with a sentence"
+    return Row(f"{title}: answered", f"{works} of {len(done)}", "no errors", not wrong, note)
+
+
 def run(console: Console, quick: bool = False) -> list[Row]:
     """Try every environment; prints one table per package."""
     console.print(machine(), highlight=False)
@@ -131,28 +151,12 @@ def run(console: Console, quick: bool = False) -> list[Row]:
             console.print(f"{title} is not installed: pip install {package.replace('_', '-')}")
             continue
         names = installed(package)
-        table = Table("environment", "answered from", "questions", "with intervals", "CPU seconds", "said", title=title)
         done = []
         with console.status(title) as status:
             for name in names[:4] if quick else names:
                 status.update(f"{title}: {name}")
-                one = tried(name, QUICK if quick else STEPS)
-                done.append(one)
-                table.add_row(
-                    name,
-                    one.answered or ("refused" if one.works is None else "ERROR"),
-                    str(one.questions or ""),
-                    str(one.sure) if one.works else "",
-                    f"{one.seconds:.1f}",
-                    one.said.replace("[", r"\["),
-                )
-        console.print(table)
-        works = sum(one.works is True for one in done)
-        wrong = [one.name for one in done if one.works is False]
-        note = f"{len(done) - works - len(wrong)} refused or not installed, with a sentence"
-        rows.append(Row(f"{title}: works", f"{works} of {len(done)}", "0 errors", not wrong, note))
-    summary = Table("package", "answered", "bar", "", "note", title="All")
-    for row in rows:
-        summary.add_row(row.case, row.measured, row.bar, "pass" if row.passed else "FAIL", row.note)
-    console.print(summary)
+                done.append(tried(name, QUICK if quick else STEPS))
+        console.print(shown(title, done))
+        rows.append(judged(title, done))
+    console.print(as_table(rows))
     return rows

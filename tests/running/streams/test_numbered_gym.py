@@ -235,3 +235,8 @@ def test_plans_are_made_after_a_pilot():
     assert costs["optimum"].steps == pytest.approx(discrete["optimum"].steps, rel=0.3)
     with pytest.raises(InputError, match="^where: states are numbered"):
         gvfx.plan(Pair(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], 0.01, pilot=3000, where=[3])
+
+
+def test_measuring_does_not_change_a_run():
+    often, once = (gvfx.evaluate(Grid(), questions(leaning), steps=3000, evaluate_every=every) for every in (100, 3000))
+    assert np.array_equal(often.visits, once.visits) and np.array_equal(often.values, once.values)

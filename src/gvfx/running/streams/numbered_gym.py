@@ -118,7 +118,8 @@ class NumberedTable(SteppedTable):
         run.behaviour.retarget(self.agent.behaviour, Empirical(run.tables, asked, self.agent.outcomes.evidence))
 
     def pause(self, stop: int) -> None:
-        self._tell()
+        if stop in self.stops:  # not at those of measurements, which must not change a run
+            self._tell()
         super().pause(stop)
 
     # --- room ----------------------------------------------------------------------------------------------------------
@@ -193,12 +194,15 @@ class NumberedTable(SteppedTable):
         )
 
     def state(self) -> dict[str, np.ndarray]:
-        return super().state() | prefixed("numbering", self.run.spec.numbering.arrays())
+        numbers = self.run.spec.numbering.arrays() | {"told": np.array(self.told)}
+        return super().state() | prefixed("numbering", numbers)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         if len(arrays["visits"]) != self.run.spec.skeleton.states:
             self.agent = self.resized(len(arrays["visits"]))
-        self.run.spec.numbering.restore(unprefixed("numbering", arrays))
+        numbers = unprefixed("numbering", arrays)
+        self.run.spec.numbering.restore(numbers)
+        self.told = int(numbers["told"])
         super().restore(arrays)
 
 
