@@ -258,8 +258,8 @@ def batched(space: Any, given: Any) -> tuple[list[Any], bool]:
         return rows, False
     start = "; for the value at the start use result.value()" if isinstance(given, str) else ""
     raise InputError(
-        f"observation: {given!r:.60} does not fit {space!s:.120}; give what the environment returns, one observation or a "
-        f"list of them{start}."
+        f"observation: {given!r:.60} does not fit its space, {space!s:.120}; give what the environment returns, one observation "
+        f"or a list of them{start}."
     )
 
 
