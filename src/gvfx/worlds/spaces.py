@@ -257,8 +257,9 @@ def batched(space: Any, given: Any) -> tuple[list[Any], bool]:
     if rows is not None and all(fits(space, row) for row in rows):
         return rows, False
     start = "; for the value at the start use result.value()" if isinstance(given, str) else ""
+    said = " ".join(repr(given).split())  # arrays in one line
     raise InputError(
-        f"observation: {given!r:.60} does not fit its space, {space!s:.120}; give what the environment returns, one observation "
+        f"observation: {said:.60} does not fit its space, {space!s:.120}; give what the environment returns, one observation "
         f"or a list of them{start}."
     )
 
