@@ -85,6 +85,7 @@ from gvfx.worlds.gridworld import four_rooms as four_rooms
 from gvfx.worlds.gridworld import gridworld as gridworld
 from gvfx.worlds.mdp import MDP as MDP
 from gvfx.worlds.mujoco import Domain as Domain
+from gvfx.worlds.spec import actions_of as actions_of
 from gvfx.worlds.toy_text import from_gymnasium as from_gymnasium
 from gvfx.worlds.world import World as World
 

@@ -59,7 +59,7 @@ def check_fields(part: Any, what: str) -> None:
 
 FITS: dict[str, Callable[[Any], bool]] = {
     "float": lambda value: isinstance(value, Real) and not isinstance(value, bool),
-    "int": lambda value: isinstance(value, Real) and not isinstance(value, bool) and not value % 1 > 0,
+    "int": lambda value: isinstance(value, Real) and not isinstance(value, bool) and not float(value) % 1 > 0,
     "bool": lambda value: isinstance(value, bool | np.bool_),
     "Schedule": lambda value: hasattr(value, "state") and not isinstance(value, type),
 }

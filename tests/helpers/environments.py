@@ -142,3 +142,58 @@ WALK_QUESTIONS = [
     gvfx.GVF(leaning, gvfx.Info("x"), lambda o, a, o2: 0.5 if o2[0] > 0.5 else 0.8, name="place"),
     gvfx.GVF(leaning, 2.0, 0.7, weight=3.0, name="two"),
 ]
+
+
+class Pair(Sound):
+    """A walk whose reward is a vector, as in MO-Gymnasium, and whose observation is a place and whether the last move slipped."""
+
+    observation_space = gym.spaces.Tuple((gym.spaces.Discrete(5, start=1), gym.spaces.MultiBinary(2)))
+    reward_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def step(self, action):
+        s, _, ended, cut, info = super().step(action)
+        return self.show(), np.array([self.s == 3, -1], np.float32), ended, cut, info
+
+    def show(self):
+        return self.s + 1, np.array([self.s % 2, self.s > 2], np.int8)
+
+
+class PairNamed(Pair):
+    reward_names = ("coin", "fuel")
+
+
+class Panel(gym.Env):
+    """A counter from 0 to 5 that two switches move together; its observation holds a text that nobody can read."""
+
+    action_space = gym.spaces.MultiDiscrete([2, 3])
+    observation_space = gym.spaces.Dict({"count": gym.spaces.Box(0, 5, (1,), np.int64), "text": gym.spaces.Text(8)})
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.s = 0
+        return self.show(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        on, speed = int(action[0]), int(action[1])
+        self.s = min(5, self.s + on * speed) if self.np_random.random() < 0.8 else 0
+        return self.show(), float(self.s), self.s == 5, False, {}
+
+    def show(self):
+        return {"count": np.array([self.s]), "text": f"at{self.s}"}
+
+
+class Odometer(gym.Env):
+    """An observation of whole numbers that never comes again."""
+
+    action_space = gym.spaces.Discrete(2)
+    observation_space = gym.spaces.Box(0, 10**9, (1,), np.int64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = getattr(self, "t", 0)
+        return np.array([self.t]), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.array([self.t]), 1.0, False, self.t % 50 == 0, {}

@@ -8,9 +8,11 @@ import re
 import gymnasium as gym
 import numpy as np
 import pytest
-from helpers.environments import Sound, Vectors, changed, stepped
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.environments import PairNamed, Panel, Sound, Vectors, changed, stepped
 
 import gvfx
+from gvfx.running import check as checking
 
 HALF = [0.5, 0.5]
 
@@ -42,7 +44,6 @@ def test_sound_environments_and_questions_pass():
 
 ENVIRONMENTS = [
     (3, "error", "env", "is not a Gymnasium environment"),
-    (lambda: gym.make_vec("FrozenLake-v1", 2), "error", "env", "vector environment"),
     (
         stepped(lambda self, o, *rest: (int(np.random.default_rng().integers(5)), *rest)),
         "error",
@@ -70,7 +71,7 @@ ENVIRONMENTS = [
     (changed(step=raising), "error", "step", "raised RuntimeError .out of oil.*step 0"),
     (changed(reset=lambda self: (0, {})), "error", "reset", "seed="),
     (changed(reset=lambda self, *, seed=None, options=None: 0), "error", "reset", "observation, info"),
-    (changed(action_space=gym.spaces.MultiDiscrete([2, 2])), "error", "action_space", "MultiDiscrete is not supported"),
+    (changed(action_space=gym.spaces.MultiDiscrete([50, 30])), "error", "action_space", "MultiDiscrete has 1,500 actions"),
     (changed(action_space=gym.spaces.Box(0, np.inf)), "error", "action_space", "is unbounded in dimension 0"),
     (stepped(lambda self, o, r, e, t, i: (o, r, False, t, i)), "warning", "env", "TimeLimit"),
 ]
@@ -122,3 +123,54 @@ def test_a_discount_of_one_needs_termination():
 def test_two_questions_of_one_name_are_named():
     (finding,) = gvfx.check(Sound(), OK + OK)
     assert finding.field == "name"
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_the_first_copy_of_a_vector_environment_is_checked(mode):
+    assert gvfx.check(SyncVectorEnv([Sound] * 2, autoreset_mode=mode), OK) == []
+    assert gvfx.check(lambda: SyncVectorEnv([Vectors] * 2, autoreset_mode=mode), OK) == []
+    two = SyncVectorEnv([changed(show=lambda self: self.s + 3), Sound], autoreset_mode=mode)
+    assert [f.field for f in gvfx.check(two, OK)] == ["observation"]
+    ends = [gvfx.GVF(HALF, lambda o, a, r, o2, info: float(info["force"][1] == 4), 0.9, name="ends")]
+    assert gvfx.check(SyncVectorEnv([Sound] * 2, autoreset_mode=mode), ends) == []  # the last info of an episode is read
+
+
+def test_asynchronous_vector_environments_are_checked_too():
+    envs = gym.make_vec("FrozenLake-v1", 2, vectorization_mode="async")
+    try:
+        assert gvfx.check(envs, [gvfx.GVF(gvfx.uniform_policy(), 1.0, 0.9)], steps=200) == []
+    finally:
+        envs.close()
+
+
+def test_a_slow_environment_is_cut_short_and_told(monkeypatch):
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(checking, "monotonic", lambda: 0.05 * next(ticks))  # twenty steps a second
+    (finding,) = gvfx.check(Sound(), OK)
+    assert str(finding) == "warning: env: 199 of 1,000 steps were tried in 10 s; give seconds= for more."
+    (finding,) = gvfx.check(Sound(), OK, seconds=1)
+    assert "19 of 1,000 steps were tried in 1 s" in str(finding)
+
+
+def test_wrappers_with_a_state_are_named():
+    walk = gym.wrappers.NormalizeObservation(Vectors())
+    findings = gvfx.check(walk, [gvfx.GVF(lambda o: HALF, gvfx.Reward(), 0.9)])
+    assert {f.severity for f in findings} == {"warning", "error"}
+    assert any("NormalizeObservation keeps its statistics over resets" in f.sentence for f in findings)
+    made = gvfx.check(lambda: gym.wrappers.NormalizeObservation(Vectors()), [gvfx.GVF(lambda o: HALF, gvfx.Reward(), 0.9)])
+    assert [(f.severity, f.field) for f in made] == [("warning", "env")] and "its mean and scale change" in made[0].sentence
+    walk.update_running_mean = False  # frozen
+    assert gvfx.check(walk, [gvfx.GVF(lambda o: HALF, gvfx.Reward(), 0.9)]) == []
+    stacked = gym.wrappers.FrameStackObservation(Vectors(), 2)
+    assert "last frames together" in str(gvfx.check(stacked, [gvfx.GVF(lambda o: HALF, gvfx.Reward(), 0.9)])[0])
+    scaled = gym.wrappers.NormalizeReward(Sound())
+    with pytest.warns(UserWarning, match="^world: NormalizeReward: its scale changes during the run"):
+        gvfx.evaluate(scaled, OK, steps=50)
+
+
+def test_vector_rewards_and_numbered_actions_are_checked():
+    assert gvfx.check(PairNamed(), [gvfx.GVF(HALF, gvfx.Reward(weights=[1, 0]), 0.9), gvfx.GVF(HALF, gvfx.Reward(), 0.9)]) == []
+    short = gvfx.check(Panel(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="q")])
+    assert [f.field for f in short if f.severity == "error"] == ["q.policy"] and "6 probabilities" in str(short[0])
+    nan = stepped(lambda self, o, r, *rest: (o, np.array([1.0, np.nan]), *rest))
+    assert "is nan at step 0" in str(gvfx.check(nan, [])[0])

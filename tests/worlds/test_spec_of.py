@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from gvfx.errors import InputError
-from gvfx.worlds.spec import BadObservation, BoxActionSpec, BoxSpec, DiscreteSpec, spec_of
+from gvfx.worlds.numbering import spec_of
+from gvfx.worlds.spec import BadObservation, BoxActionSpec, BoxSpec, DiscreteSpec
 
 
 class Made(gym.Env):
@@ -40,7 +41,7 @@ def test_the_spaces_decide_which_spec_an_environment_has(observations, actions, 
     assert (spec.lanes, spec.single) == ((3, False) if vector else (1, True))
 
 
-@pytest.mark.parametrize("actions", [gym.spaces.MultiBinary(2), gym.spaces.Box(0, np.inf), gym.spaces.Box(0, 1, dtype=int)])
+@pytest.mark.parametrize("actions", [gym.spaces.MultiBinary(10), gym.spaces.Box(0, np.inf), gym.spaces.Box(0, 1000, dtype=int)])
 def test_unsupported_actions_are_named(actions):
     with pytest.raises(InputError, match="^action_space: "):
         spec_of(Made(POSITION, actions))

@@ -21,7 +21,8 @@ from gvfx.errors import InputError
 from gvfx.questions.cumulants import Constant, Drifter
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
-from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy
+from gvfx.questions.own import OwnPolicy
+from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy, UniformPolicy
 from gvfx.questions.signals import Measured, Reward, SignalFailed, TransitionFunction, function_raised, number, of_transition
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
@@ -80,17 +81,17 @@ class Reader:
 
     def _from_table(self, q: GVF, spec: DiscreteSpec | None, name: str) -> TransitionFunction:
         """Reads a cumulant defined by state and action: its mean plus its noise."""
-        if spec is None or isinstance(q.cumulant, Drifter):
+        if spec is None or not spec.fixed or isinstance(q.cumulant, Drifter):
             raise InputError(
                 f"{name}.cumulant: {type(q.cumulant).__name__} cannot be read from this environment; "
                 "use Reward, Info or a function of the transition."
             )
         shape = (spec.skeleton.states, spec.skeleton.actions)
         mean, sd = (np.broadcast_to(t[:, :, 0], shape).tolist() for t in q.cumulant.tables(spec.skeleton)[:2])
-        first, first_action, draw = spec.first_state, spec.first_action, self.noise.standard_normal
+        first, number, draw = spec.first_state, spec.number_of, self.noise.standard_normal
 
-        def read(observation: Any, action: int, reward: float, following: Any, info: dict[str, Any]) -> float:
-            s, a = observation - first, action - first_action
+        def read(observation: Any, action: Any, reward: float, following: Any, info: dict[str, Any]) -> float:
+            s, a = observation - first, number(action)
             return mean[s][a] + (sd[s][a] * draw() if sd[s][a] else 0.0)
 
         return read
@@ -193,11 +194,14 @@ def shifted(policy: Policy, first: int) -> Policy:
 
 
 def policies_only(questions: Sequence[GVF], spec: DiscreteSpec) -> list[GVF]:
-    """The questions as a table needs them: policies by state; cumulants and varying discounts are read from transitions."""
+    """The questions as a table needs them: policies by state; cumulants and varying discounts are read from transitions.
+
+    Where states are not known beforehand, given policies are uniform at first.
+    """
     return [
         replace(
             q,
-            policy=shifted(q.policy, spec.first_state),
+            policy=shifted(q.policy, spec.first_state) if spec.fixed or isinstance(q.policy, OwnPolicy) else UniformPolicy(),
             cumulant=Constant(0.0),
             discount=1.0 if callable(q.discount) else q.discount,
             name=name,

@@ -11,14 +11,16 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.inputs import whole
 from gvfx.questions.cumulants import Cumulant, OutcomeTables
-from gvfx.types import Function
+from gvfx.types import Function, Row
 from gvfx.worlds.mdp import MDP
 
 TransitionFunction = Function  # of (observation, action, reward, next_observation, info)
@@ -125,10 +127,16 @@ def number(value: Any, index: int | None, field: str) -> float:
         out = float(value)
     except (TypeError, ValueError, IndexError, KeyError):
         shape = np.shape(value)
-        if shape:
+        if shape and index is None:
             raise SignalFailed(
                 f"{field}: is a vector of shape {list(shape)}; give size={shape[0]} for one question per component, or index=0."
             ) from None
+        if shape:
+            raise SignalFailed(
+                f"{field}: is a vector of shape {list(shape)}, without a component {index}; give an index of 0 to {shape[0] - 1}."
+            ) from None
+        if index is not None and isinstance(value, Real | np.generic):
+            raise SignalFailed(f"{field}: is one number, not a vector; leave out index={index}.") from None
         raise SignalFailed(f"{field}: {value!r:.60} is not a number; return a finite number.") from None
     if not np.isfinite(out):
         raise SignalFailed(f"{field}: is {out}; return finite numbers only.")
@@ -137,21 +145,68 @@ def number(value: Any, index: int | None, field: str) -> float:
 
 @dataclass(frozen=True)
 class Reward(Measured):
-    """The environment's own reward."""
+    """The environment's own reward.
 
-    size = index = None
+    If it is a vector, as in MO-Gymnasium, a question about it becomes one per component (`gvfx.questions.vector_rewards`).
+
+    index:   the component of a vector to read.
+    weights: one per component; the reward is then their weighted sum.
+    size:    the length of a vector, if the environment does not declare it by `reward_space`.
+    """
+
+    index: int | None = None
+    weights: tuple[float, ...] | None = None
+    size: int | None = None
+
+    if TYPE_CHECKING:  # what the fields may be given as
+
+        def __init__(self, index: int | None = None, weights: Row | None = None, size: int | None = None) -> None: ...
+
+    def __post_init__(self) -> None:
+        _check_size(self, "Reward")
+        if self.index is not None and (isinstance(self.index, bool) or not isinstance(self.index, int | np.integer)):
+            raise InputError(f"Reward.index: {self.index!r:.40} is not a whole number; give the component's, from 0.")
+        if self.weights is None:
+            return
+        if self.index is not None or self.size is not None:
+            raise InputError("Reward.weights: they use all components; leave out index and size.")
+        try:
+            weights = np.asarray(self.weights, float)
+        except (TypeError, ValueError):
+            weights = np.empty(0)
+        if weights.ndim != 1 or not weights.size or not np.isfinite(weights).all():
+            raise InputError(f"Reward.weights: {self.weights!r:.40} is not a list of finite numbers; give one per component.")
+        object.__setattr__(self, "weights", tuple(weights.tolist()))
 
     @property
     def source(self) -> Hashable:
-        return Reward
+        return Reward if self.weights is None else (Reward, self.weights)
 
     def reader(self) -> TransitionFunction:
-        return lambda observation, action, reward, following, info: reward
+        if self.weights is None:
+            return lambda observation, action, reward, following, info: reward
+        return partial(_weighted, np.array(self.weights))
 
     def tables(self, world: MDP) -> OutcomeTables:
         if world.reward is None:
             raise InputError("cumulant: this world has no reward; give MDP(reward=...) or another cumulant.")
+        if self.index is not None or self.weights is not None:
+            raise InputError("cumulant: the reward is one number, not a vector; leave out index and weights.")
         return OutcomeTables(world.reward, *np.zeros((2, 1, 1, 1)))
+
+
+def as_reward(reward: Any) -> Any:
+    """A reward as signals read it: a float, or a vector as it is."""
+    return reward if np.ndim(reward) else float(reward)
+
+
+def _weighted(weights: np.ndarray, observation: Any, action: Any, reward: Any, following: Any, info: dict[str, Any]) -> float:
+    """A weighted sum of the components of a reward."""
+    if np.shape(reward) != weights.shape:
+        if not np.shape(reward):
+            raise SignalFailed("Reward.weights: the reward is one number, not a vector; leave them out.")
+        raise SignalFailed(f"Reward.weights: {len(weights)} for a reward of shape {list(np.shape(reward))}; give one each.")
+    return float(weights @ reward)
 
 
 @dataclass(frozen=True)

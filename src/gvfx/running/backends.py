@@ -29,13 +29,15 @@ from gvfx.running.plan import Plan
 from gvfx.running.streams.grid_questions import grid_questions
 from gvfx.running.streams.linear_compiled import LinearCompiled
 from gvfx.running.streams.linear_gym import LinearGym
+from gvfx.running.streams.numbered_gym import FIRST, NumberedGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.continuous_grid import ContinuousGrid, ContinuousGridEnv
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
+from gvfx.worlds.numbering import counted_spec, is_counted
 from gvfx.worlds.registered import registered
-from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
+from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed, spaces_of
 from gvfx.worlds.stepped import SteppedMDP
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
@@ -74,8 +76,12 @@ def open_backend(
     calibrate: bool = False,
     where: WhereLike = None,
     audit: float | Audit | None = 0.0,
+    numbered: bool = True,
 ) -> Backend:
-    """The backend for a world; a method that does not fit is refused before anything is compiled."""
+    """The backend for a world; a method that does not fit is refused before anything is compiled.
+
+    numbered: whether observations of a few whole numbers are numbered as they are met and answered from tables.
+    """
     share = checked_share(audit)
     if is_environment(world):
         world = (None if share else known_world(world, questions)) or world
@@ -102,7 +108,7 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
+    stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit, numbered)
     stepped.audits_early = until is not None
     if isinstance(audit, Audit):
         stepped.audit_ranges = audit.on(questions)
@@ -157,21 +163,31 @@ def _stepped(
     calibrate: bool,
     where: WhereLike,
     audit: float | Audit | None,
+    numbered: bool,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
         raise InputError("average_episodes: needs true values, which are not known for this environment; give 0.")
-    space = getattr(env, "single_observation_space", None) or env.observation_space
+    counted = numbered and is_counted(env) and _wants_tables(behaviour, learner)
     if has_box_actions(env):
         kind = "box_actions"
+    elif counted or type(spaces_of(env)[0]).__name__ == "Discrete":
+        kind = "tables"
     else:
-        kind = "tables" if type(space).__name__ == "Discrete" else _kind_of(env, behaviour, learner)
+        kind = _kind_of(env, behaviour, learner)
     share = _audit_share(env, kind, questions, behaviour, audit, plan.steps)
     if where is not None and calibrate:
         raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
     by_default = learner is None
     audited = share > 0 and kind in ("networks", "box_actions") and isinstance(where, str)
     behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate, audited)
+    if counted:
+        if where not in (None, "start"):
+            raise InputError("where: states are numbered as they are met; give 'start', or leave it out.")
+        if share:
+            raise InputError(NO_AUDIT.format("an environment whose observations are numbered", "give 0, or learner=gvfx.Deep()"))
+        at = START if where is not None else EVERYWHERE
+        return NumberedGym(counted_spec(env, FIRST), questions, behaviour, learner, plan, calibrate, at)
     if kind == "tables":
         spec = discrete_spec(env)
         counts = as_where(where, spec.skeleton, spec.first_state)
@@ -223,6 +239,13 @@ def _audit_share(
     return share
 
 
+def _wants_tables(behaviour: Behaviour | None, learner: Any) -> bool:
+    """Whether a method can use tables where linear features or networks are possible too; a given learner decides."""
+    if learner is None or not isinstance(learner, Learner):
+        return not isinstance(behaviour, Behaviour) or "tables" in behaviour.supports
+    return "tables" in learner.supports
+
+
 def _wants_linear(behaviour: Behaviour | None, learner: Any) -> bool:
     """Whether a method on the continuous grid is one of linear features; networks are the paper's."""
     if isinstance(learner, Learner):
@@ -242,7 +265,8 @@ def _kind_of(env: Any, behaviour: Behaviour | None, learner: Any) -> str:
 def needs_networks(env: Any) -> bool:
     """Whether an environment is answered by networks, if neither behaviour nor learner is given."""
     space = getattr(env, "single_observation_space", None) or env.observation_space
-    return has_box_actions(env) or (type(space).__name__ != "Discrete" and _kind_of(env, None, None) == "networks")
+    tables = type(space).__name__ == "Discrete" or is_counted(env)
+    return has_box_actions(env) or (not tables and _kind_of(env, None, None) == "networks")
 
 
 def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from time import monotonic
 from typing import Any, Literal
 
 import numpy as np
@@ -16,10 +17,15 @@ from gvfx.inputs import whole
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Gaussians, Reader, shifted
-from gvfx.questions.signals import Measured
+from gvfx.questions.signals import Measured, as_reward
+from gvfx.questions.vector_rewards import on_rewards
 from gvfx.running.backends import as_world, needs_networks
 from gvfx.running.plan import checked_seeds
+from gvfx.running.story import unread
 from gvfx.types import Environment
+from gvfx.worlds.first_copy import FirstCopy
+from gvfx.worlds.numbering import is_counted
+from gvfx.worlds.spaces import same_observation
 from gvfx.worlds.spec import (
     DiscreteSpec,
     box_action_spec,
@@ -30,6 +36,7 @@ from gvfx.worlds.spec import (
     random_action,
     time_limit,
 )
+from gvfx.worlds.wrappers import drifting, stateful
 
 
 @dataclass(frozen=True)
@@ -80,46 +87,54 @@ class _Step:
 
 
 def check(
-    env: Environment | Callable[[], Environment] | str, questions: Sequence[GVF] = (), steps: int = 1000, seed: int = 0
+    env: Environment | Callable[[], Environment] | str,
+    questions: Sequence[GVF] = (),
+    steps: int = 1000,
+    seed: int = 0,
+    seconds: float = 10.0,
 ) -> list[Finding]:
     """Mistakes in an environment and its questions; an empty list if none was found.
 
-    env:   a Gymnasium environment, a function that makes one (each of the two test runs then has its own), or a registered
-           name.
-    steps: number of random steps to try; signals that never fire and episodes that never end are judged by them.
+    env:     a Gymnasium environment, a function that makes one (each of the two test runs then has its own), or a registered
+             name.  Of a vector environment the first copy is checked, while the others take the same actions.
+    steps:   number of random steps to try; signals that never fire and episodes that never end are judged by them.
+    seconds: after which no further step is tried; a finding says so.
     """
     steps, (seed,) = whole(steps, "steps", least=1), checked_seeds(1, seed)
     found = _Findings()
     tried, again = _two(as_world(env) if isinstance(env, str) else env, found)
     asked: list[tuple[str, GVF]] = []
     try:
-        expanded = expand(questions)
+        expanded = expand(questions if tried is None else on_rewards(questions, tried))
         asked = list(zip(question_names(expanded), expanded, strict=True))
     except InputError as error:
         found.raised(error, "questions", "")
     if tried is None:
         return list(found)
-    kind = type(tried.action_space).__name__
-    if kind not in ("Discrete", "Box"):
-        found.error("action_space", f"{kind} is not supported; offer Discrete or Box actions with a wrapper.")
-        return list(found)
-    spec: DiscreteSpec | None = None  # None for other observations: policies are then tried at those seen
-    with suppress(InputError):
-        spec = discrete_spec(tried) if kind == "Discrete" else None
     try:
-        network_spec(tried)
+        network = network_spec(tried)
     except InputError as error:
         found.raised(error, "env", "")
         return list(found)
     if needs_networks(tried) and find_spec("jax") is None:
         found.error("jax", f"is not installed, but networks are needed here; run {install('deep')}.")
-    path = _walk(tried, steps, seed, found)
-    _check_policies(tried, spec, path, asked, found)
+    spec: DiscreteSpec | None = None  # None for other observations: policies are then tried at those seen
+    with suppress(InputError):
+        spec = None if has_box_actions(tried) else discrete_spec(tried)
+    if network.left_out:
+        found.warning(*unread(network.left_out).split(": ", 1))
+    for name, effect in stateful(env if is_environment(env) else tried).items():
+        found.warning("env", f"{name}: {effect}.")
+    path = _walk(tried, steps, seed, found, seconds)
+    _check_policies(tried, network.actions, spec, path, asked, found)
     if path:
-        _check_reproducible(path, _walk(again, min(steps, 300), seed, _Findings()), found)
+        replay = _walk(again, min(len(path), 300), seed, _Findings(), seconds / 2)
+        _check_reproducible(path, replay, drifting(tried) if tried is again else {}, found)
         _check_signals(spec, path, asked, len(path) == steps, found)
     if len(path) == steps:
         _check_endings(tried, path, asked, found)
+    elif not any(finding.severity == "error" for finding in found):
+        found.warning("env", f"{len(path):,} of {steps:,} steps were tried in {seconds:g} s; give seconds= for more.")
     return sorted(found, key=lambda f: f.severity)
 
 
@@ -133,29 +148,32 @@ def _two(env: Any, found: _Findings) -> tuple[Any, Any]:
         return None, None
     if not is_environment(made[0]):
         found.error("env", f"{type(env).__name__} is not a Gymnasium environment; give one, or a function that makes one.")
-    elif hasattr(made[0], "num_envs"):
-        found.error("env", "a vector environment cannot be checked; give the function that makes one of its environments.")
-    return made if not found else (None, None)
+    if found:
+        return None, None
+    if hasattr(made[0], "num_envs"):
+        first = FirstCopy(made[0])
+        return first, first if made[1] is made[0] else FirstCopy(made[1])
+    return made
 
 
 # --- the environment ---------------------------------------------------------------------------------------------
 
 
-def _walk(env: Any, steps: int, seed: int, found: _Findings) -> list[_Step]:
+def _walk(env: Any, steps: int, seed: int, found: _Findings, seconds: float) -> list[_Step]:
     """Copies of transitions with random actions; adds what fails to `found`."""
-    rng = np.random.default_rng(seed)
+    rng, end = np.random.default_rng(seed), monotonic() + seconds
     path: list[_Step] = []
     given = _reset(env, {"seed": seed}, found)
-    while given is not None and len(path) < steps:
+    while given is not None and len(path) < steps and (monotonic() < end or not path):
         observation = copy.deepcopy(given)
         action = random_action(env.action_space, rng)
         answer = _step(env, action, len(path), found)
         if answer is None:
             break
-        if not _equal(observation, given) or (answer[0] is given and isinstance(given, np.ndarray)):
+        if not same_observation(observation, given) or (answer[0] is given and isinstance(given, np.ndarray)):
             found.error("observation", "is an array that later steps overwrite; return a copy.")
         following, reward, terminated, truncated, info = answer
-        path.append(_Step(observation, action, reward, copy.deepcopy(following), terminated, truncated, dict(info)))
+        path.append(_Step(observation, action, copy.copy(reward), copy.deepcopy(following), terminated, truncated, dict(info)))
         given = _reset(env, {}, found) if terminated or truncated else following
     return path
 
@@ -191,8 +209,11 @@ def _step(env: Any, action: Any, t: int, found: _Findings) -> tuple | None:
     before = len(found)
     following, reward, terminated, truncated, info = answer
     try:
-        if not np.isfinite(float(reward)):
-            found.error("reward", f"is {float(reward)} at step {t}; return finite numbers.")
+        own = np.asarray(as_reward(reward), float)
+        if own.ndim > 1:
+            found.error("reward", f"has shape {list(own.shape)}; return a number, or a vector of them.")
+        elif not np.isfinite(own).all():
+            found.error("reward", f"is {own[~np.isfinite(own)][0]} at step {t}; return finite numbers.")
     except (TypeError, ValueError):
         found.error("reward", f"{reward!r:.40} is not a number; return one.")
     for name, value in (("terminated", terminated), ("truncated", truncated)):
@@ -207,7 +228,7 @@ def _fits(env: Any, observation: Any, when: str, found: _Findings) -> bool:
     """Whether an observation is finite and lies in the declared space."""
     space = env.observation_space
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
-    array = np.asarray(observation)
+    array = np.asarray(observation if shape is not None else None)  # entries of a Tuple or Dict are checked by their spaces
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         found.error("observation", f"holds NaN or infinity ({when}); return finite numbers.")
     elif shape is not None and array.shape != shape:
@@ -221,24 +242,18 @@ def _fits(env: Any, observation: Any, when: str, found: _Findings) -> bool:
     return False
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_equal(one[k], other[k]) for k in one)
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return np.array_equal(np.asarray(one), np.asarray(other))
-
-
-def _check_reproducible(path: list[_Step], replay: list[_Step], found: _Findings) -> None:
-    """Compare two runs from one seed step by step."""
+def _check_reproducible(path: list[_Step], replay: list[_Step], drifting: dict[str, str], found: _Findings) -> None:
+    """Compare two runs from one seed step by step; drifting: wrappers that make them differ."""
     for t, (one, other) in enumerate(zip(path, replay, strict=False)):
         for field in ("observation", "reward", "following", "terminated", "truncated"):
-            if not _equal(getattr(one, field), getattr(other, field)):
+            if not same_observation(getattr(one, field), getattr(other, field)):
                 shown = field.replace("following", "observation")
-                found.error(
-                    "seed",
-                    f"two runs from one seed differ in the {shown} at step {t}; draw from self.np_random, seeded in reset.",
-                )
+                fix = "draw from self.np_random, seeded in reset"
+                if drifting:
+                    fix = (
+                        f"{' and '.join(drifting)} keeps its statistics over resets: give the function that makes the environment"
+                    )
+                found.error("seed", f"two runs from one seed differ in the {shown} at step {t}; {fix}.")
                 return
 
 
@@ -246,7 +261,7 @@ def _check_reproducible(path: list[_Step], replay: list[_Step], found: _Findings
 
 
 def _check_policies(
-    env: Any, spec: DiscreteSpec | None, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings
+    env: Any, actions: int, spec: DiscreteSpec | None, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings
 ) -> None:
     """Check every policy at every Discrete state, or at some of the observations seen."""
     seen = [step.observation for step in path[:: max(1, len(path) // 20)]]
@@ -256,12 +271,12 @@ def _check_policies(
         try:
             if has_box_actions(env):
                 _check_gaussian(env, batch, name, q, found)
-            elif spec is not None and isinstance(q.policy, OwnPolicy):
+            elif isinstance(q.policy, OwnPolicy) and (spec is not None or is_counted(env)):
                 continue
             elif spec is not None:
-                shifted(q.policy, spec.first_state).table(spec.skeleton.states, int(env.action_space.n), field)
+                shifted(q.policy, spec.first_state).table(spec.skeleton.states, actions, field)
             elif len(batch):
-                q.policy.at(batch, int(env.action_space.n), field)
+                q.policy.at(batch, actions, field)
         except Exception as error:
             found.raised(error, field, "make it accept every observation")
 
@@ -288,9 +303,8 @@ def _check_signals(
             reader = Reader([GVF(q.policy, q.cumulant, q.discount, name=name)], spec)
             fired = False
             for step in path:
-                c, _ = reader.transition(
-                    step.observation, step.action, float(step.reward), step.following, bool(step.terminated), step.info
-                )
+                reward = as_reward(step.reward)
+                c, _ = reader.transition(step.observation, step.action, reward, step.following, bool(step.terminated), step.info)
                 fired = fired or bool(c[0] != 0)
         except Exception as error:
             found.raised(error, f"{name}.cumulant", "make its functions accept every transition")

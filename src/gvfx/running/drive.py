@@ -117,6 +117,8 @@ class Backend(ABC):
     audit: float = 0.0  # the share of steps for audits
     audit_ranges: np.ndarray = np.empty((0, 2))  # [gvf, 2] of cumulants, where they are known
     audits_early: bool = False  # whether some are made before the end, for a stopping rule
+    tag: str = ""  # in the names of its checkpoints
+    left_out: tuple[str, ...] = ()  # entries of the environment's observations that are not read
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
 
     @abstractmethod
@@ -135,6 +137,10 @@ class Backend(ABC):
     def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """The GVFs' weights in reported errors [gvf]; `answers` as in `answered_weights`, read if the truth is not known."""
         return self.weights if self.knows_truth or not self.calibrated else answered_weights(self.weights, answers)
+
+    def aligned(self, parts: Sequence[Part]) -> list[Part]:
+        """The seeds' parts with the same states in the same order."""
+        return list(parts)
 
     def predictor(self, parts: list[Part]) -> Any:
         """The predictor of the result; None uses the result's tables."""

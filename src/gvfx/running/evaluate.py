@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError, RunError
@@ -20,6 +21,7 @@ from gvfx.learners.base import Learner
 from gvfx.questions.audit import Audit
 from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF, expand
+from gvfx.questions.vector_rewards import on_rewards
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.backends import as_world, open_backend
 from gvfx.running.checkpoint import Checkpoints, folder_for
@@ -31,11 +33,13 @@ from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
 from gvfx.running.result import Result
-from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached
+from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached, unread
 from gvfx.running.tracking import Tracked, Tracking
 from gvfx.types import Environment
+from gvfx.worlds.numbering import Uncountable
 from gvfx.worlds.spec import environment_name, is_environment
 from gvfx.worlds.world import World
+from gvfx.worlds.wrappers import drifting
 
 
 def evaluate(
@@ -95,7 +99,9 @@ def evaluate(
     Ctrl-C and SIGTERM raise gvfx.Interrupted, a failing environment gvfx.EnvironmentFailed, numbers that are no longer finite
     gvfx.RunError; each carries what was learned so far as `result`.
     """
-    world, rule = as_world(world), until.on(questions) if isinstance(until, Decided) else until
+    world = as_world(world)
+    questions = on_rewards(questions, world)
+    rule = until.on(questions) if isinstance(until, Decided) else until
     if isinstance(rule, Decision):
         if not (where is None or (isinstance(where, str) and where == "start")):
             raise InputError(WHERE)
@@ -110,15 +116,28 @@ def evaluate(
     tracking = Tracking(track)
     listeners = Listeners(listener(progress, plan.steps, listed), tracking)
     try:
-        backend = open_backend(
-            world, questions, behaviour, learner, plan=plan, until=rule, calibrate=calibrate, where=where, audit=audit
-        )
+        options: dict[str, Any] = {"plan": plan, "until": rule, "calibrate": calibrate, "where": where, "audit": audit}
+        backend = open_backend(world, questions, behaviour, learner, **options)
         if backend.one_environment and workers != 1:
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
+        if backend.left_out:
+            warnings.warn(unread(backend.left_out), stacklevel=2)
+        for name, effect in drifting(world).items() if is_environment(world) else ():
+            warnings.warn(f"world: {name}: {effect}.", stacklevel=2)
         seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions, world)
         try:
             with Interruption() as interruption:
-                parts = seeds_to_run.run(int(workers), interruption)
+                try:
+                    parts = seeds_to_run.run(int(workers), interruption)
+                except Uncountable as error:
+                    if learner is not None:
+                        raise
+                    backend = open_backend(world, questions, behaviour, None, **options, numbered=False)
+                    warnings.warn(
+                        f"world: {error.what}, too many for tables; the run begins again with {backend.why}.", stacklevel=2
+                    )
+                    seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions, world)
+                    parts = seeds_to_run.run(int(workers), interruption)
         except (RunError, Interrupted) as error:
             error.result = seeds_to_run.partial(error)
             if save is not None and error.result is not None:
@@ -178,7 +197,7 @@ class _Seeds:
             return [future.result() for future in futures]
 
     def _one(self, seed: int, interruption: Interruption) -> Part:
-        keep = Checkpoints(self.folder, f"seed-{seed:04d}", f"{self.identity}/{seed}") if self.folder else None
+        keep = Checkpoints(self.folder, f"seed-{seed:04d}{self.backend.tag}", f"{self.identity}/{seed}") if self.folder else None
         stream = self.backend.begin(seed)
         try:
             (part,) = drive(
@@ -193,14 +212,17 @@ class _Seeds:
 
     def result(self, parts: Sequence[Part], **said: str) -> Result:
         backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
+        parts = backend.aligned(parts)
         weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
-        told = self.named | backend.described() | said | seen_in([part.model for part in parts if part.model is not None])
+        predictor = backend.predictor(parts)
+        models = [part.model for part in parts if part.model is not None]
+        told = self.named | backend.described() | said | seen_in(models, int if predictor is None else predictor.label)
         told |= told_of(self.comparable)
         if isinstance(self.until, Decision):
             told |= {"until": repr(self.until.rule), "decided": decisions(parts)}
         elif self.until is not None:
             told |= {"until": repr(self.until), "target": self.until.target}
-        return gather(backend.names, weights, seeds, parts, told, backend.predictor(list(parts)))
+        return gather(backend.names, weights, seeds, parts, told, predictor)
 
     def partial(self, error: RunError | Interrupted) -> Result | None:
         """The result of what all seeds have learned so far; None before the first step."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from gvfx.errors import EnvironmentFailed
 from gvfx.questions.reader import Reader
-from gvfx.questions.signals import SignalFailed
+from gvfx.questions.signals import SignalFailed, as_reward
+from gvfx.worlds.first_copy import autoreset_mode
 from gvfx.worlds.spec import BadObservation, BoxActionSpec
 
 NEW_EPISODE = "the environment itself is not stored, so it begins a new episode."
@@ -48,7 +49,7 @@ class SingleStepper:
 
     def __init__(self, spec: Any, reader: Reader) -> None:
         self.spec, self.reader = spec, reader
-        self.first_action = None if isinstance(spec, BoxActionSpec) else spec.first_action
+        self.first_action = None if isinstance(spec, BoxActionSpec) or spec.listed else spec.first_action
         self.episode = self.age = 0
         self.seen_now: list[Any] = []  # the current observation, as the environment returned it
         self.seen_next: list[Any] = []  # the observation after the last step, before any reset
@@ -93,7 +94,7 @@ class SingleStepper:
             raise self.failed(_why(error)) from error
         s = self.seen(following)
         self.seen_next = [following]
-        if reward != reward:
+        if _not_a_number(reward):
             raise self.failed("the reward is nan; return finite numbers.")
         try:
             self.reader.read(self.seen_now[0], action, reward, following, info, agent.c[0], agent.gamma[0])
@@ -138,7 +139,7 @@ class VectorStepper:
 
     def __init__(self, spec: Any, reader: Reader) -> None:
         self.spec, self.reader = spec, reader
-        self.mode = str(getattr(spec.env.metadata.get("autoreset_mode"), "name", "NEXT_STEP"))
+        self.mode = autoreset_mode(spec.env)
         self.episode = self.age = 0
         self.resets = np.zeros(spec.lanes, bool)  # lanes that only reset in the next step
         self.seen_now: list[Any] = []  # the current observations, one per lane
@@ -168,12 +169,13 @@ class VectorStepper:
         if self.mode == "SAME_STEP":  # the last observations of the episodes come in info
             for k in np.flatnonzero(ended).tolist():
                 following[k] = info["final_obs"][k]
-        if np.isnan(rewards).any():
-            raise self.failed(f"the reward of environment {int(np.isnan(rewards).argmax())} is nan; return finite numbers.")
+        wrong = np.isnan(rewards).reshape(len(ended), -1).any(axis=1)
+        if wrong.any():
+            raise self.failed(f"the reward of environment {int(wrong.argmax())} is nan; return finite numbers.")
         for k in np.flatnonzero(~self.resets).tolist():
             own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
             try:
-                before, action, reward = self.seen_now[k], self.spec.to_env(agent.action[k]), float(rewards[k])
+                before, action, reward = self.seen_now[k], self.spec.to_env(agent.action[k]), as_reward(rewards[k])
                 self.reader.read(before, action, reward, following[k], own, agent.c[k], agent.gamma[k])
             except SignalFailed as error:
                 raise self.failed(f"environment {k}: {error}") from error
@@ -210,6 +212,12 @@ class VectorStepper:
 
     def failed(self, what: str) -> EnvironmentFailed:
         return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
+
+
+def _not_a_number(reward: Any) -> bool:
+    """Whether a reward, or a component of it, is NaN."""
+    different = reward != reward
+    return bool(different.any() if isinstance(different, np.ndarray) else different)
 
 
 def _why_reset(error: Exception) -> str:

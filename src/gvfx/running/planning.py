@@ -24,6 +24,7 @@ from gvfx.inputs import is_real, whole
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
+from gvfx.questions.vector_rewards import on_rewards
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike, as_where
 from gvfx.running.backends import as_world, known_world, open_backend
 from gvfx.running.drive import drive
@@ -34,7 +35,8 @@ from gvfx.theory.design import Forecast, characteristic_time_of, forecast, optim
 from gvfx.types import Described, Environment
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spec import DiscreteSpec, discrete_spec, has_box_actions, is_environment, spec_of
+from gvfx.worlds.numbering import is_counted, spec_of
+from gvfx.worlds.spec import DiscreteSpec, discrete_spec, has_box_actions, is_environment
 from gvfx.worlds.world import World
 
 OPTIMUM = "optimum"
@@ -129,6 +131,7 @@ def plan(
     if pilot < 0:
         raise InputError(f"pilot: {pilot} is negative; give a number of steps, or 0 to treat the world as known.")
     given: Any = as_world(world)
+    questions = on_rewards(questions, given)
     if is_environment(given):
         given = known_world(given, questions) or given
         if is_environment(given) and not pilot:
@@ -179,7 +182,9 @@ def _found(where: WhereLike, world: MDP | ContinuousGrid | Environment, data: Em
         if where not in (None, "start"):
             raise InputError("where: plans with continuous observations are on cells of them; give 'start', or leave it out.")
         return START if where else EVERYWHERE
-    first = 0 if isinstance(world, MDP) else int(discrete_spec(world).first_state)
+    if is_environment(world) and is_counted(world) and where not in (None, "start"):
+        raise InputError("where: states are numbered as they are met; give 'start', or leave it out.")
+    first = 0 if isinstance(world, MDP) or is_counted(world) else int(discrete_spec(world).first_state)
     return as_where(where, data.world, first)
 
 

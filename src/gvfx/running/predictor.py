@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from gvfx.errors import InputError
 from gvfx.learners.half_samples import FREEDOM, Answers
 from gvfx.learners.limits import Range
 from gvfx.questions.reader import Gaussians, Targets
+from gvfx.worlds.spaces import Key, batched, described, key_of, label_of, observation_of
 from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
 ERROR_BARS = {  # what a summary says of each kind
@@ -212,6 +214,19 @@ class Predictor(ABC):
         """The s-th state or point as the environment returns it."""
         return s + self.first_state if self.points is None else self.points[s].tolist()
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a saved result needs to predict again, as named arrays."""
+        return {}
+
+    def told(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {"freedom": self.freedom} if self.freedom else {}
+
+
+def labels_of(listed: Sequence[Any]) -> tuple[str, ...]:
+    """The labels of numbered actions: the environment's own."""
+    return tuple(str(label_of(action)) for action in listed)
+
 
 @dataclass(frozen=True, eq=False)
 class TablePredictor(Predictor):
@@ -219,20 +234,58 @@ class TablePredictor(Predictor):
 
     first_state: int = 0
     freedom: int = 0
+    actions: tuple[str, ...] = ()  # labels of the actions, if they are not numbers
     no_intervals = (
         "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence(), or with continuous observations "
         "gvfx.LinearCertaintyEquivalence()."
     )
+
+    def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
+        return self.actions or super().choices(names, actions)
+
+    def told(self) -> dict[str, Any]:
+        return super().told() | ({"actions": list(self.actions)} if self.actions else {})
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         states = np.asarray(_without_info(observation))
         states = states - self.first_state if states.dtype.kind in "iu" else states
         if states.dtype.kind not in "iu" or (states < 0).any() or (states >= values.shape[2]).any():
             last = self.first_state + values.shape[2] - 1
+            start = "; for the value at the start use result.value()" if isinstance(observation, str) else ""
             raise InputError(
-                f"observation: {observation!r:.40} is not a state; give a whole number, {self.first_state} to {last}."
+                f"observation: {observation!r:.40} is not a state; give a whole number, {self.first_state} to {last}{start}."
             )
         return values[:, :, states], errors[:, :, states] if errors.size else errors
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedPredictor(TablePredictor):
+    """Tables whose states are observations of a few whole numbers, those that were met."""
+
+    space: Any = None  # of the observations, without entries that hold no numbers
+    keys: tuple[Key, ...] = ()  # of the states
+
+    @cached_property
+    def number(self) -> dict[Key, int]:
+        """The state of each key."""
+        return {key: s for s, key in enumerate(self.keys)}
+
+    def label(self, s: int) -> Any:
+        return label_of(observation_of(self.space, self.keys[s]))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"keys": np.array(self.keys, np.int64)}
+
+    def told(self) -> dict[str, Any]:
+        return super().told() | {"space": described(self.space)}
+
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """At an observation that was never met the prediction is NaN and its standard error infinite."""
+        rows, alone = batched(self.space, observation)
+        states = np.array([self.number.get(key_of(self.space, row), -1) for row in rows])
+        values = np.where(states < 0, np.nan, values[:, :, states])
+        errors = np.where(states < 0, np.inf, errors[:, :, states]) if errors.size else errors
+        return (values[..., 0], errors[..., 0] if errors.size else errors) if alone else (values, errors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +308,7 @@ class NetworkPredictor(Predictor):
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.spec is None or self.targets is None:
             raise InputError("questions: a stored result has no policies; use gvfx.load(path, env, questions) to predict.")
-        batch, vectors, alone = self.spec.batch(_without_info(observation))
+        batch, vectors, alone = self.spec.batch(observation)
         pi = self.targets(batch)  # or draws of Box actions
         both = [network.values(vectors, pi) for network in self.networks]
         values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
@@ -286,7 +339,7 @@ class CriticPredictor(NetworkPredictor):
     def action_values(self, observation: Any, action: Any) -> np.ndarray:
         if not isinstance(self.spec, BoxActionSpec):
             raise InputError("env: a stored result has no environment; use gvfx.load(path, env, questions) to predict.")
-        _, vectors, alone = self.spec.batch(_without_info(observation))
+        _, vectors, alone = self.spec.batch(observation)
         own = self.spec.given(action, len(vectors))
         values = np.mean([network.at(vectors, own) for network in self.networks], axis=0).T
         return values[:, 0] if alone else values

@@ -150,6 +150,39 @@ class Part:
         return replace(self, **first, **{name: getattr(self, name)[-1:] for name in tables})
 
 
+STATE_AXIS = {"values": 2, "variances": 2, "visits": 1, "behaviour": 1, "standard_errors": 2, "policies": 2}  # of a part's tables
+
+
+def reordered(part: Part, at: np.ndarray, states: int) -> Part:
+    """The part with its s-th state in place at[s] of `states`; the others have value 0, no visits and infinite errors."""
+
+    def moved(array: np.ndarray, axis: int, nothing: float) -> np.ndarray:
+        out = np.full((*array.shape[:axis], states, *array.shape[axis + 1 :]), nothing, array.dtype)
+        out[(slice(None),) * axis + (at,)] = array
+        return out
+
+    arrays = {name: getattr(part, name) for name in STATE_AXIS}
+    new: dict[str, Any] = {
+        name: moved(array, STATE_AXIS[name], np.inf if name == "standard_errors" else 0)
+        for name, array in arrays.items()
+        if array.size
+    }
+    return replace(part, **new, truth=moved(part.truth, 1, np.nan))
+
+
+def evened(name: str, rows: list[Any]) -> list[Any]:
+    """Tables of several snapshots, those with fewer states filled up to the most; none if one of them has none."""
+    axis = STATE_AXIS.get(name, 0) - 1
+    if axis < 0 or len({np.shape(row) for row in rows}) < 2:
+        return rows
+    if not all(row.size for row in rows):
+        return [EMPTY] * len(rows)
+    most = max(row.shape[axis] for row in rows)
+    nothing = np.inf if name == "standard_errors" else 0
+    widths = [[(0, most - row.shape[axis] if k == axis else 0) for k in range(row.ndim)] for row in rows]
+    return [np.pad(row, width, constant_values=nothing) for row, width in zip(rows, widths, strict=True)]
+
+
 def no_part(times: Sequence[int], shown: Sequence[int], gvfs: int) -> Part:
     """A part without tables, for runs of which none has finished: all errors at the times of measurement are NaN."""
     curve, table = np.full((len(times), gvfs), np.nan), np.full((len(shown), gvfs, 0), np.nan)
@@ -201,7 +234,12 @@ class Record:
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays for a checkpoint, without empty columns."""
         both = {"curve": self.columns, "table": self.tables}
-        return {f"{kind}.{name}": np.array(rows) for kind, part in both.items() for name, rows in part.items() if rows}
+        return {
+            f"{kind}.{name}": np.array(evened(name, rows) if kind == "table" else rows)
+            for kind, part in both.items()
+            for name, rows in part.items()
+            if rows
+        }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from arrays that `arrays` returned."""
@@ -212,7 +250,7 @@ class Record:
     def part(self, truth: np.ndarray | None, seconds: float, **more: Any) -> Part:
         """One seed's part of the result; truth [gvf, state], or None if it is not known."""
         c, shape = self.columns, (len(self.columns["steps"]), self.gvfs)
-        tables: dict[str, Any] = {name: np.array(rows) for name, rows in self.tables.items()}
+        tables: dict[str, Any] = {name: np.array(evened(name, rows)) for name, rows in self.tables.items()}
         nothing, levels = np.zeros(shape), tables.pop("levels")
 
         def curve(name: str, default: np.ndarray) -> np.ndarray:

@@ -259,6 +259,7 @@ class Result:
         arrays = {name: array for name, array in held.items() if array is not None}
         for k, snapshot in enumerate(self.snapshots):
             arrays |= {f"{k}.{name}": getattr(snapshot, name) for name in TABLES if getattr(snapshot, name) is not None}
+        arrays |= self.predictor.arrays()
         if self.points is not None:
             arrays["points"] = self.points
         for k, network in enumerate(getattr(self.predictor, "networks", ())):
@@ -269,7 +270,7 @@ class Result:
             "snapshots": [snapshot.step for snapshot in self.snapshots],
             "experiment": self.experiment,
             "first_state": self.predictor.first_state,
-            **({"freedom": self.predictor.freedom} if self.predictor.freedom else {}),
+            **self.predictor.told(),
         }
         metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
         write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))

@@ -13,10 +13,11 @@ from gvfx.errors import InputError
 from gvfx.inputs import as_path
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians, Targets
-from gvfx.running.predictor import Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
+from gvfx.running.predictor import NumberedPredictor, Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
 from gvfx.running.result import CURVES, FORMAT, STOPS, TABLES, VERSION, Result, Snapshot
 from gvfx.tensors import unpack
 from gvfx.types import Environment
+from gvfx.worlds.spaces import space_from
 from gvfx.worlds.spec import BoxActionSpec, network_spec
 
 
@@ -55,7 +56,8 @@ def _predictor(
     arrays: dict[str, np.ndarray], described: dict[str, Any], path: str, env: Any, questions: Sequence[GVF]
 ) -> Predictor:
     """The predictor: tables, or every seed's network with the environment and questions, if they are given."""
-    spec = network_spec(env) if env is not None else None
+    networks_stored = any(name.startswith("answers.") for name in arrays)
+    spec = network_spec(env) if env is not None and networks_stored else None
     targets: Targets | Gaussians | None = None
     if spec is not None and questions:
         targets = Gaussians(questions, spec) if isinstance(spec, BoxActionSpec) else Targets(questions, spec.actions)
@@ -68,7 +70,11 @@ def _predictor(
             seeds.setdefault(int(k), {})[own] = array
     networks = [from_arrays(seeds[k]) for k in sorted(seeds)]
     if not networks:
-        return TablePredictor(described["first_state"], described.get("freedom", 0))
+        actions = tuple(described.get("actions", ()))
+        if "space" in described:
+            keys = tuple(tuple(key) for key in arrays["keys"].tolist())
+            return NumberedPredictor(actions=actions, space=space_from(described["space"]), keys=keys)
+        return TablePredictor(described["first_state"], described.get("freedom", 0), actions)
     if spec is not None and isinstance(spec, BoxActionSpec) != isinstance(networks[0], TwinQNetworks):
         raise InputError(f"env: {spec.name} has other actions than {path} was learned with; give the same environment.")
     return network_predictor(networks, arrays.get("points"), spec, targets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,26 @@ def frontier(data: Empirical) -> str:
     return said
 
 
-def untried(data: Empirical) -> str:
-    """The end of a sentence: the pairs of states reached that a target policy takes and that were never tried."""
+def untried(data: Empirical, label: Callable[[int], Any] = int) -> str:
+    """The end of a sentence: the pairs of states reached that a target policy takes and that were never tried.
+
+    label: what a state is called.
+    """
     reached = (data.evidence.found > 0) & ~data.world.terminal
     taken = np.broadcast_to((data.asked.pi > 0).any(axis=2), data.tried.shape)
     pairs = np.argwhere(reached[:, None] & taken & ~data.tried)
     if not len(pairs):
         return ""
-    named = ", ".join(f"{s}: {a}" for s, a in pairs[:NAMED])
+    named = ", ".join(f"{label(s)!s:.60}: {a}" for s, a in pairs[:NAMED].tolist())
     more = ", ..." if len(pairs) > NAMED else ""
     which = "action that a target policy takes was" if len(pairs) == 1 else "actions that a target policy takes were"
     return f"; {len(pairs)} {which} never tried (state: action {named}{more})"
+
+
+def unread(names: Sequence[str]) -> str:
+    """A warning: entries of the observations that learners do not read."""
+    what = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} left out of what is learned from"
+    return f"observation_space: {what}, because only numbers can be read; policies and signals still see the whole observation."
 
 
 def endless(data: Empirical) -> bool:
@@ -55,7 +64,7 @@ def unending(data: Empirical) -> list[str]:
     return [name for i, name in enumerate(data.asked.names) if (data.discounts(i) >= 1).all()]
 
 
-def seen_in(models: Sequence[Empirical]) -> dict[str, Any]:
+def seen_in(models: Sequence[Empirical], label: Callable[[int], Any] = int) -> dict[str, Any]:
     """What a result says about the unseen: each question's chance of it (of the worst seed), and the first seed's frontier.
 
     The chance is the root mean square over evaluation states.  Empty if the runs kept no counts that allow intervals.
@@ -64,7 +73,7 @@ def seen_in(models: Sequence[Empirical]) -> dict[str, Any]:
         return {}
     chance = np.max([Unseen(m).over(m.evaluation) for m in models], axis=0)
     unseen = dict(zip(models[0].asked.names, chance.tolist(), strict=True))
-    return {"unseen": unseen, "frontier": frontier(models[0]) + untried(models[0])}
+    return {"unseen": unseen, "frontier": frontier(models[0]) + untried(models[0], label)}
 
 
 def until_line(target: float, stopped: np.ndarray, bounds: np.ndarray, reached: np.ndarray) -> str:

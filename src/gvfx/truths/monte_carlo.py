@@ -21,10 +21,14 @@ from gvfx.errors import InputError
 from gvfx.inputs import is_real, whole
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Reader, Targets
+from gvfx.questions.signals import as_reward
+from gvfx.questions.vector_rewards import on_rewards
 from gvfx.types import Described, Environment, Function
 from gvfx.worlds.registered import registered
+from gvfx.worlds.spaces import label_of, same_observation
 from gvfx.worlds.spec import (
     DiscreteSpec,
+    actions_of,
     box_action_spec,
     discrete_spec,
     environment_name,
@@ -57,7 +61,7 @@ class MonteCarlo:
 
     def to_json(self) -> Described:
         """Everything as plain data."""
-        points = [p.tolist() if hasattr(p, "tolist") else p for p in self.points]
+        points = [label_of(p) for p in self.points]
         arrays = ("values", "standard_errors", "residuals", "episodes", "precise")
         return {"names": list(self.names), "points": points, **{name: getattr(self, name).tolist() for name in arrays}}
 
@@ -99,7 +103,7 @@ def truth_of(
         raise InputError(f"reset_to: {reset_to!r:.40} cannot be called; give a function of an environment and a point.")
     if max_episodes < 2 or horizon < 1:
         raise InputError(f"max_episodes: {max_episodes} and horizon: {horizon} are too few; give at least 2 and 1.")
-    asked = expand(questions)
+    asked = expand(on_rewards(questions, env))
     if not asked:
         raise InputError("questions: the list is empty; give at least one GVF.")
     try:
@@ -132,29 +136,26 @@ def truth_of(
 
 
 def _numbered(env: Any, asked: list[GVF], spec: DiscreteSpec | None) -> Targets:
-    """The policies of an environment with Discrete actions."""
-    actions = getattr(env.action_space, "n", None)
-    if actions is None:
-        raise InputError(
-            f"action_space: {type(env.action_space).__name__} is neither Discrete nor Box; provide one of them with a wrapper."
-        )
-    return Targets(asked, int(actions), spec.skeleton.states if spec else None, spec.first_state if spec else 0)
+    """The policies of an environment with numbered actions."""
+    actions = len(actions_of(env))
+    return Targets(asked, actions, spec.skeleton.states if spec else None, spec.first_state if spec else 0)
 
 
 def _actor(env: Any, targets: Targets | Gaussians, k: int) -> Callable[[Any, np.random.Generator], Any]:
     """A function that draws an action of the k-th distinct policy at an observation."""
     if isinstance(targets, Gaussians):
         return lambda observation, rng: targets.sample(k, observation, rng)
-    first_action, first = int(env.action_space.start), targets.first
+    actions, first, arrays = actions_of(env), targets.first, env.observation_space.shape is not None
     policy, field = list(targets.distinct.items())[k]
     table = np.cumsum(targets.tables[k], axis=1).tolist() if targets.tables is not None else None
 
-    def act(observation: Any, rng: np.random.Generator) -> int:
+    def act(observation: Any, rng: np.random.Generator) -> Any:
         if table is not None:
             chances = table[observation - first]
         else:
-            chances = policy.at(np.asarray(observation)[None], targets.actions, field)[0].cumsum().tolist()
-        return first_action + min(bisect_right(chances, rng.random() * chances[-1]), len(chances) - 1)
+            batch = np.asarray(observation)[None] if arrays else [observation]
+            chances = policy.at(batch, targets.actions, field)[0].cumsum().tolist()
+        return copy.copy(actions[min(bisect_right(chances, rng.random() * chances[-1]), len(chances) - 1)])
 
     return act
 
@@ -201,7 +202,7 @@ class _Rolls:
         for _ in range(self.horizon):
             action = self.act(observation, self.rng)
             following, reward, terminated, truncated, info = env.step(action)
-            self.reader.read(observation, action, float(reward), following, info, c, gamma)
+            self.reader.read(observation, action, as_reward(reward), following, info, c, gamma)
             total += weight * c
             weight *= gamma
             np.maximum(self.top, np.abs(c), out=self.top)
@@ -303,7 +304,7 @@ def _again(env: Any, seed: int, path: list[Any], point: Any) -> Callable[[Any, n
         env.unwrapped.np_random = np.random.default_rng(_seed(rng))
         return env, point
 
-    if np.array_equal(np.asarray(replay(env)), np.asarray(point)):
+    if same_observation(replay(env), point):
         return lambda env, rng: (replay(env), fresh(env, rng))[1]
     raise InputError(
         f"points: {environment_name(env)} does not reach the same state again from its seed; give points and reset_to instead."

@@ -1,9 +1,11 @@
 """Specs: what a Gymnasium environment looks like to a learner, and the translation between the two.
 
 Learners see states as numbers from 0 or vectors of floats, Discrete actions as numbers from 0, and Box actions as vectors in
-[-1, 1].  There are three specs, and `spec_of(env)` returns the right one:
+[-1, 1].  Small MultiDiscrete and MultiBinary actions are numbered in order (`gvfx.worlds.spaces.elements_of`).  There are four
+specs, and `spec_of(env)` returns the right one:
 
 - `DiscreteSpec`: Discrete observations and actions, for tables;
+- `CountedSpec` (`gvfx.worlds.numbering`): other observations of a few whole numbers, for tables;
 - `BoxSpec`: Discrete actions and any observations that can be flattened, for networks;
 - `BoxActionSpec`: Box actions, for actor-critics.
 
@@ -13,16 +15,27 @@ An environment may be plain or a vector environment, whose copies are called lan
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.spaces.utils import flatdim, flatten
-from gymnasium.vector.utils import iterate
+from gymnasium.spaces.utils import flatdim, flatten, unflatten
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from gvfx.errors import InputError
 from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spaces import (
+    MOST_ACTIONS,
+    BadObservation,
+    batched,
+    count_of,
+    elements_of,
+    key_of,
+    random_element,
+    readable,
+    reduced,
+)
 
 
 def is_environment(world: Any) -> bool:
@@ -36,22 +49,52 @@ def _lanes(env: Any) -> int:
     return int(getattr(env, "num_envs", 1))
 
 
-def _spaces(env: Any) -> tuple[Any, Any]:
+def spaces_of(env: Any) -> tuple[Any, Any]:
     """The observation space and the action space of one lane."""
     if hasattr(env, "num_envs"):
         return env.single_observation_space, env.single_action_space
     return env.observation_space, env.action_space
 
 
-class BadObservation(ValueError):
-    """An observation that does not lie in the observation space."""
+def numbered_actions(env: Any) -> tuple[int, tuple[Any, ...]]:
+    """The first Discrete action and none, or 0 and all actions of a small space that is not Discrete, in order."""
+    _, moves = spaces_of(env)
+    if type(moves).__name__ == "Discrete":
+        return int(moves.start), ()
+    count = count_of(moves)
+    kind = type(moves).__name__
+    if count is None:
+        raise InputError(f"action_space: {kind} is neither Discrete nor Box; provide one of them with a wrapper.")
+    if not 0 < count <= MOST_ACTIONS:
+        raise InputError(
+            f"action_space: {kind} has {count:,} actions, more than the {MOST_ACTIONS:,} that are numbered; provide fewer, or "
+            "Box actions, with a wrapper."
+        )
+    return 0, tuple(elements_of(moves))
+
+
+def actions_of(env: Any) -> list[object]:
+    """The environment's actions in the order in which policies give their probabilities; the last number changes fastest."""
+    first, listed = numbered_actions(env)
+    return list(listed) or [first + a for a in range(int(spaces_of(env)[1].n))]
+
+
+def stacked_actions(space: Any, actions: list[Any]) -> Any:
+    """Actions of several copies as the argument of a vector environment's `step`."""
+    room: Any = create_empty_array(space, len(actions))
+    return concatenate(space, actions, room)
 
 
 class _Spec:
-    """What all specs share; Discrete actions are counted from 0 by learners and from `first_action` by the environment."""
+    """What all specs share.
+
+    Discrete actions are counted from 0 by learners and from `first_action` by the environment; other actions that are numbered
+    are `listed`.
+    """
 
     env: Any
     first_action: int
+    listed: tuple[Any, ...]
 
     @property
     def single(self) -> bool:
@@ -60,11 +103,23 @@ class _Spec:
 
     def to_env(self, action: Any) -> Any:
         """The argument of `env.step` for an action that a learner chose."""
-        return int(action) + self.first_action
+        return copy.deepcopy(self.listed[int(action)]) if self.listed else int(action) + self.first_action
 
-    def to_env_batch(self, actions: np.ndarray) -> np.ndarray:
+    def to_env_batch(self, actions: np.ndarray) -> Any:
         """The argument of a vector environment's `step` for one action per lane, [lane, ...]."""
-        return actions + self.first_action
+        if not self.listed:
+            return actions + self.first_action
+        space = self.env.single_action_space
+        return stacked_actions(space, [self.listed[a] for a in actions.tolist()])
+
+    def number_of(self, action: Any) -> int:
+        """The number of an action of the environment, counted from 0."""
+        return self._numbers[key_of(spaces_of(self.env)[1], action)] if self.listed else int(action) - self.first_action
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        space = spaces_of(self.env)[1]
+        return {key_of(space, action): a for a, action in enumerate(self.listed)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +132,8 @@ class DiscreteSpec(_Spec):
     first_action: int
     lanes: int  # environments stepped together; 1 for a plain one
     skeleton: MDP  # has the right sizes and time limit; its transitions stand for unknown ones
+    listed: tuple[Any, ...] = ()
+    fixed: ClassVar[bool] = True  # whether the states are known from the beginning
 
     def seen(self, observation: Any) -> int:
         """The number of the observed state, counted from 0; raises BadObservation if the observation is not in the space."""
@@ -99,20 +156,17 @@ class DiscreteSpec(_Spec):
 
 
 def discrete_spec(env: Any) -> DiscreteSpec:
-    """The spec for tables; raises InputError unless observations and actions are Discrete."""
-    seen, moves = _spaces(env)
-    for field, space in (("observation_space", seen), ("action_space", moves)):
-        if type(space).__name__ != "Discrete":
-            fix = "group observations into Discrete states" if field == "observation_space" else "provide Discrete actions"
-            raise InputError(f"{field}: {type(space).__name__} is not Discrete, as tables need; {fix} with a wrapper.")
-    return DiscreteSpec(
-        env=env,
-        name=environment_name(env),
-        first_state=int(seen.start),
-        first_action=int(moves.start),
-        lanes=_lanes(env),
-        skeleton=_skeleton(env, int(seen.n), int(moves.n)),
-    )
+    """The spec for tables; raises InputError unless observations are Discrete and actions can be numbered."""
+    seen, moves = spaces_of(env)
+    if type(seen).__name__ != "Discrete":
+        raise InputError(
+            f"observation_space: {type(seen).__name__} is not Discrete, as tables need; group observations into Discrete states "
+            "with a wrapper."
+        )
+    first, listed = numbered_actions(env)
+    actions = len(listed) or int(moves.n)
+    skeleton = _skeleton(env, int(seen.n), actions)
+    return DiscreteSpec(env, environment_name(env), int(seen.start), first, _lanes(env), skeleton, listed)
 
 
 def _skeleton(env: Any, states: int, actions: int) -> MDP:
@@ -130,8 +184,11 @@ class BoxSpec(_Spec):
     first_action: int
     actions: int
     lanes: int  # environments stepped together; 1 for a plain one
-    space: Any  # the observation space of one lane
+    space: Any  # the observation space of one lane, without the entries that are left out
     size: int  # length of a flattened observation
+    listed: tuple[Any, ...] = ()
+    left_out: tuple[str, ...] = ()  # entries of an observation that hold no numbers
+    latest: list[Any] = field(default_factory=list)  # if there are any: the last observation seen
 
     @cached_property
     def box(self) -> bool:
@@ -143,8 +200,10 @@ class BoxSpec(_Spec):
         if self.box and isinstance(observation, np.ndarray) and observation.shape == self.space.shape:
             out = observation.astype(np.float32).ravel()
         else:
+            if self.left_out:
+                self.latest[:] = [observation]
             try:
-                out = np.asarray(flatten(self.space, observation), np.float32)
+                out = np.asarray(flatten(self.space, reduced(self.space, observation)), np.float32)
             except (TypeError, ValueError, KeyError, AttributeError, IndexError):
                 out = np.empty(0, np.float32)
             if out.shape != (self.size,):
@@ -166,34 +225,37 @@ class BoxSpec(_Spec):
 
         Raises InputError if one of them does not lie in the space.
         """
-        alone = isinstance(observations, dict) or (self.space.shape is not None and np.shape(observations) == self.space.shape)
-        batch = [np.asarray(o) if self.box else o for o in ([observations] if alone else observations)]
+        rows, alone = batched(self.space, observations)
+        batch = [np.asarray(o) if self.box else o for o in rows]
         try:
             return self.together(batch), np.array([self.seen(o) for o in batch]), alone
         except BadObservation as error:
             raise InputError(f"observation: {error}") from None
+
+    def whole(self, vector: np.ndarray) -> Any:
+        """The observation whose vector this is; entries that were left out are those last seen."""
+        own = unflatten(self.space, vector)
+        if self.latest and isinstance(own, dict):
+            return {**self.latest[0], **own}
+        return own
 
     def together(self, observations: Any) -> Any:
         """A list of single observations as the batch that policies take: one array if they are arrays, else a list."""
         return np.array(observations) if self.space.shape is not None else list(observations)
 
 
-def observed(env: Any) -> tuple[Any, int]:
-    """The space of a single observation, and the length of an observation when flattened."""
-    space, _ = _spaces(env)
-    try:
-        return space, int(flatdim(space))
-    except (NotImplementedError, ValueError):
-        raise InputError(f"observation_space: {space} cannot be flattened; provide Box or Dict observations.") from None
+def observed(env: Any) -> tuple[Any, int, tuple[str, ...]]:
+    """The space of a single observation that learners read, its length when flattened, and the entries that are left out."""
+    space, left_out = readable(spaces_of(env)[0])
+    return space, int(flatdim(space)), left_out
 
 
 def box_spec(env: Any) -> BoxSpec:
-    """The spec for networks with Discrete actions; raises InputError if the actions or observations are not supported."""
-    _, moves = _spaces(env)
-    if type(moves).__name__ != "Discrete":
-        raise InputError(f"action_space: {type(moves).__name__} is neither Discrete nor Box; provide one of them with a wrapper.")
-    space, size = observed(env)
-    return BoxSpec(env, environment_name(env), int(moves.start), int(moves.n), _lanes(env), space, size)
+    """The spec for networks with numbered actions; raises InputError if the actions or observations are not supported."""
+    first, listed = numbered_actions(env)
+    actions = len(listed) or int(spaces_of(env)[1].n)
+    space, size, left_out = observed(env)
+    return BoxSpec(env, environment_name(env), first, actions, _lanes(env), space, size, listed, left_out)
 
 
 def skeleton_mdp(states: int, actions: int, horizon: int | None = None) -> MDP:
@@ -227,7 +289,7 @@ def time_limit(env: Any) -> int | None:
 class BoxActionSpec(BoxSpec):
     """An environment with Box actions, which learners see as vectors in [-1, 1] with `actions` numbers."""
 
-    moves: Any  # the action space of one lane
+    moves: Any = None  # the action space of one lane
 
     @cached_property
     def middle(self) -> np.ndarray:
@@ -264,23 +326,29 @@ class BoxActionSpec(BoxSpec):
 
 
 def has_box_actions(env: Any) -> bool:
-    """Whether an environment, plain or vector, has Box actions."""
-    return type(_spaces(env)[1]).__name__ == "Box"
+    """Whether an environment, plain or vector, has Box actions that are not numbered."""
+    moves = spaces_of(env)[1]
+    return type(moves).__name__ == "Box" and (moves.dtype.kind == "f" or (count_of(moves) or 0) > MOST_ACTIONS)
 
 
 def box_action_spec(env: Any) -> BoxActionSpec:
     """The spec for Box actions; raises InputError unless they are bounded floats."""
-    space, size = observed(env)
-    _, moves = _spaces(env)
+    space, size, left_out = observed(env)
+    _, moves = spaces_of(env)
     if moves.dtype.kind != "f":
-        raise InputError(f"action_space: a Box of {moves.dtype} is not supported; use Discrete, or a Box of floats.")
+        raise InputError(
+            f"action_space: a Box of {moves.dtype} with more than {MOST_ACTIONS:,} actions is not supported; use Discrete, or a "
+            "Box of floats."
+        )
     for what, bad in (("is unbounded", ~np.isfinite(moves.high - moves.low)), ("is empty", moves.high <= moves.low)):
         if bad.any():
             raise InputError(
                 f"action_space: {moves} {what} in dimension {int(np.argmax(bad))}; give the Box finite bounds, low below high, "
                 "for example with gymnasium.wrappers.TransformAction."
             )
-    return BoxActionSpec(env, environment_name(env), 0, int(np.prod(moves.shape)), _lanes(env), space, size, moves)
+    return BoxActionSpec(
+        env, environment_name(env), 0, int(np.prod(moves.shape)), _lanes(env), space, size, (), left_out, moves=moves
+    )
 
 
 def network_spec(env: Any) -> BoxSpec:
@@ -288,14 +356,10 @@ def network_spec(env: Any) -> BoxSpec:
     return box_action_spec(env) if has_box_actions(env) else box_spec(env)
 
 
-def spec_of(env: Any) -> DiscreteSpec | BoxSpec:
-    """The spec of an environment: `DiscreteSpec` where tables apply, else `BoxActionSpec` or `BoxSpec` by its actions."""
-    discrete = all(type(space).__name__ == "Discrete" for space in _spaces(env))
-    return discrete_spec(env) if discrete else network_spec(env)
-
-
 def random_action(space: Any, rng: np.random.Generator) -> Any:
-    """A uniformly random action of a Discrete or Box space."""
-    if hasattr(space, "n"):
+    """A uniformly random action of a Discrete or Box space, or of one whose actions are numbered."""
+    if hasattr(space, "n") and hasattr(space, "start"):
         return int(space.start + rng.integers(space.n))
-    return rng.uniform(space.low, space.high).astype(space.dtype)
+    if type(space).__name__ == "Box" and space.dtype.kind == "f":
+        return rng.uniform(space.low, space.high).astype(space.dtype)
+    return random_element(space, rng)

@@ -285,7 +285,7 @@ def changed(**members):
         (changed(action_space=gym.spaces.Box(0, np.inf)), gvfx.gaussian_policy(back, 1.0), "^action_space: .* is unbounded"),
         (changed(action_space=gym.spaces.Box(1, 1)), gvfx.gaussian_policy(back, 1.0), "^action_space: .* is empty"),
         (
-            changed(action_space=gym.spaces.Box(0, 9, (1,), np.int64)),
+            changed(action_space=gym.spaces.Box(0, 9, (4,), np.int64)),
             gvfx.gaussian_policy(back, 1.0),
             "^action_space: a Box of int64",
         ),

@@ -148,7 +148,7 @@ def test_truncation_bootstraps_and_termination_does_not(kind, tmp_path):
     assert len(back.rows()) == len(back.points) and back.summary() == ended.summary() and back.expected.shape == (1, 2, 1)
     with pytest.raises(gvfx.InputError, match="^questions: a stored result"):
         gvfx.load(tmp_path / "a.gvfx").predict(start)
-    with pytest.raises(gvfx.InputError, match="^observation: the observation"):
+    with pytest.raises(gvfx.InputError, match="^observation: .* does not fit"):
         back.predict(np.zeros((3, 2)))
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import gvfx
 from gvfx.evidence.audits import quantile
 from gvfx.questions.reader import Gaussians, Reader, Targets
-from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec, spec_of
+from gvfx.worlds.numbering import spec_of
+from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
 CUT = 1e-3  # of a discount's product, where a discounted episode is ended
 

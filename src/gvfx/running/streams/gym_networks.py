@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged
@@ -76,8 +75,12 @@ class GymNetworks(Backend):
 
     def show_at(self, points: np.ndarray) -> None:
         """Set the points at which predictions are shown."""
-        self.note_targets([unflatten_space(self.spec.space, point) for point in points])
+        self.note_targets([self.spec.whole(point) for point in points])
         self.points = points
+
+    @property
+    def left_out(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.spec.left_out
 
     def described(self) -> dict[str, Any]:
         return {"environment": self.spec.name, **super().described()}
@@ -284,7 +287,7 @@ class SteppedNetworks(AuditedStream):
     def start_answers(self, network: QNetwork | TwinQNetworks) -> np.ndarray:
         """The value at the start, the root mean square of the heads' spreads over starts, and NaN for the truth, [gvf, 3]."""
         points = np.array(self.begun)
-        batch = self.run.spec.together([unflatten_space(self.run.spec.space, point) for point in points])
+        batch = self.run.spec.together([self.run.spec.whole(point) for point in points])
         values, errors = network.values(points, self.run.targets(batch))
         spread = np.sqrt((errors**2).mean(axis=1)) if errors.size else np.full(len(values), np.nan)
         return np.stack([values.mean(axis=1), spread, np.full(len(values), np.nan)], axis=1)

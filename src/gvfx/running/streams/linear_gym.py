@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces.utils import unflatten as unflatten_space
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
@@ -28,7 +27,7 @@ from gvfx.running.predictor import LinearPredictor
 from gvfx.running.record import EMPTY, Measurement, Part, expected_error
 from gvfx.running.streams.linear_agent import LinearAgent
 from gvfx.running.streams.linear_runs import LinearRuns, LinearStream
-from gvfx.running.streams.table_gym import bound
+from gvfx.running.streams.table_agent import bound
 from gvfx.worlds.spec import BoxSpec, time_limit
 
 POINTS = 64  # observations at which answers are shown and errors estimated
@@ -69,6 +68,10 @@ class LinearGym(LinearRuns):
     def begin(self, seed: int) -> SteppedLinear:
         return SteppedLinear(self, seed)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.spec.left_out
+
     def described(self) -> dict[str, Any]:
         return {"environment": self.spec.name, **super().described(), **self.said}
 
@@ -84,7 +87,7 @@ class LinearGym(LinearRuns):
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """The distinct target policies at flat observations [point, o], [point, action, policy]."""
-        return self.policies([unflatten_space(self.spec.space, point) for point in points])
+        return self.policies([self.spec.whole(point) for point in points])
 
     def show_at(self, points: np.ndarray) -> None:
         """Set the points at which answers are shown."""

@@ -1,34 +1,31 @@
 """Tables in any Gymnasium environment with Discrete spaces, stepped from Python with compiled rules.
 
-The functions of the behaviour and the learner, the same as in the compiled loop, are wrapped into `act` and `learn`, each
-called once per step for all environments that are stepped together (a plain environment is a single lane).  If the
-behaviour or the learner reads evidence, outcomes are counted as they occur (`gvfx.evidence.outcomes`).
+The agent's compiled functions are in `table_agent`.  If the behaviour or the learner reads evidence, outcomes are counted as
+they occur (`gvfx.evidence.outcomes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numba import typeof
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import rescale, watching
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
-from gvfx.evidence.counts import Empirical, no_evidence, reach
-from gvfx.evidence.outcomes import FIRST, Outcomes, empirical, grown, no_outcomes, remembering, widened
+from gvfx.evidence.counts import Empirical, no_evidence
+from gvfx.evidence.outcomes import FIRST, empirical, grown, no_outcomes, widened
 from gvfx.evidence.starts import start_values
 from gvfx.evidence.uncertainty import standard_errors
-from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
+from gvfx.kernel import Sizes
 from gvfx.learners.base import Learner
 from gvfx.learners.episodic import EpisodicExpectedSarsa
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.reader import Reader, Targets, policies_only
 from gvfx.questions.where import EVERYWHERE, START, Where
-from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
+from gvfx.rng import seed_streams
 from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
 from gvfx.running.drive import Backend
@@ -37,114 +34,13 @@ from gvfx.running.frozen import FrozenTable, drawn_action, frozen_table
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.improving import Improvement
 from gvfx.running.plan import Plan
-from gvfx.running.predictor import TablePredictor
+from gvfx.running.predictor import TablePredictor, labels_of
 from gvfx.running.record import EMPTY, Measurement, Part, expected_error, expected_over
 from gvfx.running.streams.compiled_loop import dynamics, make_table
+from gvfx.running.streams.table_agent import TableAgent, bound, make_agent
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.truths.exact import predicted_values
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
-
-
-class TableAgent(NamedTuple):
-    """Everything that `act` and `learn` read and write; [lane] is one of the environments stepped together."""
-
-    behaviour: Any
-    learner: Any
-    pi: np.ndarray  # [1 or states, action, gvf]
-    pi_stride: int
-    rng: np.ndarray
-    t: np.ndarray  # int64 [1] steps done
-    visits: np.ndarray  # int64 [states, actions]
-    state: np.ndarray  # int64 [lane]
-    action: np.ndarray  # int64 [lane]; -1: none chosen yet
-    mu: np.ndarray  # [lane, action]
-    following: np.ndarray  # int64 [lane]
-    alive: np.ndarray  # [lane] 0 where the episode terminated, 1 otherwise
-    ended: np.ndarray  # bool [lane] terminated or truncated
-    counts: np.ndarray  # bool [lane] False: this was a reset, not a transition
-    fresh: np.ndarray  # bool [lane] an episode begins here
-    c: np.ndarray  # [lane, gvf]
-    gamma: np.ndarray  # [lane, gvf]
-    outcomes: Outcomes  # of size 0 if they are not used
-
-
-@cache
-def make_agent(
-    sizes: Sizes, behaviour: BehaviourRule, learner: LearnerRule, needs_next_action: bool, counted: bool
-) -> tuple[Callable[[TableAgent], None], Callable[[TableAgent], None], Callable[[TableAgent], None]]:
-    """act(agent) chooses an action in every lane; learn(agent) learns from every lane's transition; end(agent) ends the
-    episodes of all lanes without a transition, for a run that continues in new ones."""
-    actions = sizes.actions
-    probabilities, observe, behaviour_end = behaviour.probabilities, behaviour.observe, behaviour.episode_end
-    update, learner_end = learner.update, learner.episode_end
-    remember = remembering(sizes.gvfs)
-
-    @whole
-    def act(agent):
-        for k in range(agent.state.shape[0]):
-            s = agent.state[k]
-            if counted and agent.fresh[k]:
-                agent.outcomes.evidence.starts[s] += 1
-                reach(agent.outcomes.evidence, s, agent.t[0])
-                agent.fresh[k] = False
-            if not needs_next_action or agent.action[k] < 0:
-                probabilities(agent.behaviour, agent.t[0], s, s, agent.pi[s * agent.pi_stride], agent.learner.m[s], agent.mu[k])
-                agent.action[k] = choose(agent.mu[k], actions, uniform(agent.rng, BEHAVIOUR))
-
-    @whole
-    def learn(agent):
-        for k in range(agent.state.shape[0]):
-            if not agent.counts[k]:
-                agent.action[k] = -1
-                continue
-            t = agent.t[0]
-            s = agent.state[k]
-            s_next = agent.following[k]
-            action = agent.action[k]
-            mu = agent.mu[k]
-            prob = mu[action]
-            row = s * agent.pi_stride
-            next_row = s_next * agent.pi_stride
-            next_action = -1
-            next_prob = 1.0
-            if needs_next_action:
-                probabilities(agent.behaviour, t, s_next, s_next, agent.pi[next_row], agent.learner.m[s_next], mu)
-                next_action = choose(mu, actions, uniform(agent.rng, BEHAVIOUR))
-                next_prob = mu[next_action]
-            tr = Transition(row, s, action, prob, next_row, s_next, next_action, next_prob, k, agent.alive[k])
-            update(agent.learner, t, tr, agent.c[k], agent.gamma, agent.pi)
-            observe(agent.behaviour, t, tr, agent.c[k], agent.gamma, agent.pi)
-            if counted:
-                arrived = s_next if agent.alive[k] > 0.0 else agent.visits.shape[0]
-                remember(agent.outcomes, s * actions + action, arrived, agent.c[k], agent.gamma[k])
-                reach(agent.outcomes.evidence, arrived, t + 1)
-                reach(agent.outcomes.evidence, s_next, t + 1)
-            agent.visits[s, action] += 1
-            agent.t[0] = t + 1
-            agent.action[k] = next_action
-            if agent.ended[k]:
-                learner_end(agent.learner, t + 1, agent.rng, agent.pi, agent.gamma)
-                behaviour_end(agent.behaviour, t + 1, agent.rng)
-                agent.action[k] = -1
-
-    @whole
-    def end(agent):
-        for k in range(agent.state.shape[0]):
-            learner_end(agent.learner, agent.t[0], agent.rng, agent.pi, agent.gamma)
-            behaviour_end(agent.behaviour, agent.t[0], agent.rng)
-            agent.action[k] = -1
-
-    return act, learn, end
-
-
-def bound(function: Any, agent: Any) -> Callable[[Any], None]:
-    """A compiled function for one agent's types, without numba's type lookup at every call."""
-    signature = (typeof(agent),)
-    function.compile(signature)
-    return function.overloads[signature].entry_point
-
-
-# --- a run -------------------------------------------------------------------------------------------------------
 
 
 class TableGym(Backend):
@@ -164,7 +60,7 @@ class TableGym(Backend):
         where: Where = EVERYWHERE,
         audit: float = 0.0,
     ) -> None:
-        self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
+        self.questions, self.behaviour, self.learner, self.plan = questions, behaviour, learner, plan
         self.calibrated, self.where, self.audit = calibrate, where, audit
         if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
             raise InputError("learner: EpisodicExpectedSarsa handles one episode at a time; give a plain environment.")
@@ -179,18 +75,24 @@ class TableGym(Backend):
         self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
         self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
         self.counted = learner.needs_evidence or bool(self.replans) or where == START or audit > 0
-        self.asked: Stacked = stack(policies_only(questions, spec), skeleton, "calibrated" if calibrate else None, where)
-        self.tables = skeleton  # the sizes of the learner's tables
-        if self.counted:  # an extra row for termination
-            self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
+        self.size(spec)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
-        self.certain = learner.needs_evidence and not learner.forgetting_rates and skeleton.states < DENSE_BELOW
         self.targets = Targets(questions, skeleton.actions, skeleton.states, spec.first_state) if audit else None
         self.names, self.weights = self.asked.names, self.asked.weights
         self.sizes = Sizes(len(self.names), skeleton.actions)
         self.rule = behaviour.rule(self.sizes)
         rule = learner.rule(self.sizes, behaviour.needs_variance)
         self.compiled = make_agent(self.sizes, self.rule, rule, learner.needs_next_action, self.counted)
+
+    def size(self, spec: DiscreteSpec) -> None:
+        """Make room for the states of a spec."""
+        self.spec, skeleton, weights = spec, spec.skeleton, "calibrated" if self.calibrated else None
+        self.asked: Stacked = stack(policies_only(self.questions, spec), skeleton, weights, self.where)
+        self.tables = skeleton  # the sizes of the learner's tables
+        if self.counted:  # an extra row for termination
+            self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
+        certain = self.learner.needs_evidence and not self.learner.forgetting_rates
+        self.certain = certain and skeleton.states < DENSE_BELOW
 
     def begin(self, seed: int) -> SteppedTable:
         return SteppedTable(self, seed)
@@ -199,27 +101,40 @@ class TableGym(Backend):
         return {"environment": self.spec.name, **super().described()}
 
     def predictor(self, parts: list[Part]) -> TablePredictor:
-        return TablePredictor(self.spec.first_state)
+        return TablePredictor(self.spec.first_state, actions=labels_of(self.spec.listed))
 
 
 class SteppedTable(AuditedStream):
     """One seed: the agent's arrays, and the environment that it acts in."""
 
+    crowded = False  # whether there must be room for more states
+
     def __init__(self, run: TableGym, seed: int) -> None:
         self.run, self.seeds = run, (seed,)
         self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
-        skeleton, lanes, gvfs = run.spec.skeleton, run.spec.lanes, len(run.names)
         self.reader = Reader(run.questions, run.spec, seed)
+        self.agent = self.new_agent()
+        self.stepper = stepper(run.spec, self.reader)
+        self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
+        self.ended, self.weights = 0, run.asked.weights  # episodes, and the questions' weights in plans
+        self._known: Empirical | None = None
+        self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
+        if run.targets is not None:
+            self.audits = Audits(run, run.targets.member, self.reader, seed)
+
+    def new_agent(self) -> TableAgent:
+        """The agent before the first step."""
+        run, skeleton, lanes, gvfs = self.run, self.run.spec.skeleton, self.run.spec.lanes, len(self.run.names)
         c, gamma = self.reader.begin(lanes)
         rates, capacity = run.learner.forgetting_rates, max(FIRST, 2 * lanes) if run.counted else 0
         asked = run.improvement.begin(run.asked)
         acting, learning = run.behaviour.begin(asked, run.tables), run.learner.begin(asked, run.tables)
-        self.agent = TableAgent(
+        return TableAgent(
             behaviour=watching(run.behaviour, acting, learning.q),
             learner=learning,
             pi=asked.pi,
             pi_stride=asked.pi_stride,
-            rng=seed_streams(seed),
+            rng=seed_streams(self.seeds[0]),
             t=np.zeros(1, np.int64),
             visits=np.zeros((skeleton.states, skeleton.actions), np.int64),
             state=np.zeros(lanes, np.int64),
@@ -234,13 +149,6 @@ class SteppedTable(AuditedStream):
             gamma=gamma,
             outcomes=no_outcomes(skeleton.states, skeleton.actions, gvfs, rates, capacity),
         )
-        self.stepper = stepper(run.spec, self.reader)
-        self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
-        self.ended, self.weights = 0, run.asked.weights  # episodes, and the questions' weights in plans
-        self._known: Empirical | None = None
-        self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
-        if run.targets is not None:
-            self.audits = Audits(run, run.targets.member, self.reader, seed)
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
@@ -263,11 +171,15 @@ class SteppedTable(AuditedStream):
                 if audits is not None:
                     audits.follow(self)
                 self.ended += step(agent, learn)
-                if agent.outcomes.used[0] > full >= 0:
-                    self.agent = agent = agent._replace(outcomes=grown(agent.outcomes))
-                    full = len(agent.outcomes.pair) - len(agent.state)
+                if agent.outcomes.used[0] > full >= 0 or self.crowded:
+                    self.agent = agent = self.roomier(agent)
+                    full = len(agent.outcomes.pair) - len(agent.state) or -1
         finally:
             self.t, self._known = int(agent.t[0]), None
+
+    def roomier(self, agent: TableAgent) -> TableAgent:
+        """The agent with room for more."""
+        return agent._replace(outcomes=grown(agent.outcomes))
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
