@@ -23,6 +23,8 @@ from gvfx.questions.signals import SignalFailed
 from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
 from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
+from gvfx.running.earlier import NOT_HERE, check_start, earlier_states, earlier_vectors
+from gvfx.running.log_table import LogLike, as_log
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
 from gvfx.running.streams.linear_compiled import LinearCompiled
@@ -50,7 +52,7 @@ def as_world(world: Any) -> Any:
             ) from None
     if isinstance(world, MDP | ContinuousGrid | Domain) or is_environment(world):
         return world
-    if isinstance(world, Mapping) or hasattr(world, "next_observation"):
+    if isinstance(world, Mapping | list) or hasattr(world, "next_observation") or hasattr(world, "columns"):
         raise InputError("world: this is a log of transitions; use gvfx.evaluate_log(log, questions).")
     if isinstance(world, type):
         raise InputError(f"world: {world.__name__} is a class; give an instance, {world.__name__}(...).")
@@ -70,11 +72,14 @@ def open_backend(
     calibrate: bool = False,
     where: WhereLike = None,
     audit: float | None = 0.0,
+    log: LogLike | None = None,
 ) -> Backend:
     """The backend for a world; a method that does not fit is refused before anything is compiled."""
     share = checked_share(audit)
     if is_environment(world):
-        world = (None if share else known_world(world, questions)) or world
+        world = (None if share or log is not None else known_world(world, questions)) or world
+    elif log is not None:
+        raise InputError(NOT_HERE.format("a world that is known"))
     if share and not is_environment(world):
         raise InputError(NO_AUDIT.format("a world of gvfx itself", "give 0, or a Gymnasium environment"))
     if isinstance(world, MDP):
@@ -98,7 +103,7 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit)
+    return _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit, log)
 
 
 def _method(
@@ -134,6 +139,7 @@ def _stepped(
     calibrate: bool,
     where: WhereLike,
     audit: float | None,
+    log: LogLike | None,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -149,17 +155,22 @@ def _stepped(
     by_default = learner is None
     audited = share > 0 and kind in ("networks", "box_actions") and isinstance(where, str)
     behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate, audited)
+    if log is not None:
+        check_start(kind, behaviour, learner)
     if kind == "tables":
         spec = discrete_spec(env)
         counts = as_where(where, spec.skeleton, spec.first_state)
-        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts, share)
+        before = None if log is None else earlier_states(as_log(log), questions, spec)
+        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts, share, before)
     if kind != "linear" and where not in (None, "start"):
         raise InputError(NO_WHERE)
     at = START if where is not None else EVERYWHERE
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":
-        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate, where, share)
+        boxes = box_spec(env)
+        before = None if log is None else earlier_vectors(as_log(log), questions, boxes, learner)
+        linear = LinearGym(boxes, questions, behaviour, learner, plan, calibrate, where, share, before)
         if by_default:
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"
         return linear

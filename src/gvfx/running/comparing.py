@@ -186,7 +186,7 @@ def compared(result: Held, policies: Sequence[str] | None, signal: str | None, l
         for rank, k in enumerate(order):
             i, half = at[k], quantile((1 - level) / 2, freedom) * own[k, k]
             place = (contest.signal, contest.policies[k], result.names[i], rank + 1)
-            ranking.append(Ranked(*place, value[i], value[i] - half, value[i] + half, tuple(ranks[k].tolist()), truth[i]))
+            ranking.append(Ranked(*place, value[i], *_around(value[i], half), tuple(ranks[k].tolist()), truth[i]))
         for a, k in enumerate(order):
             for m in order[a + 1 :]:
                 differences.append(_difference(contest, k, m, value[at], own[k, m], wide, freedom, truth[at]))
@@ -200,7 +200,12 @@ def _difference(
     away, half = float(value[k] - value[m]), float(wide * error)
     better = _better(away, float(error), freedom)
     names = (contest.signal, contest.policies[k], contest.policies[m])
-    return Difference(*names, away, away - half, away + half, better, float(truth[k] - truth[m]))
+    return Difference(*names, away, *_around(away, half), better, float(truth[k] - truth[m]))
+
+
+def _around(value: float, half: float) -> tuple[float, float]:
+    """An interval around a value, which may not be known."""
+    return (value - half, value + half) if np.isfinite(half) else (-np.inf, np.inf)
 
 
 def _better(away: float, error: float, freedom: float) -> float:

@@ -74,8 +74,9 @@ def _of_parts(parts: list[Any]) -> dict[str, Any]:
 
 def _sizes(dataset: Any) -> dict[str, int]:
     """The numbers of states and actions of a dataset that knows its spaces."""
-    spaces = {"states": getattr(dataset, "observation_space", None), "actions": getattr(dataset, "action_space", None)}
-    return {name: int(space.start + space.n) for name, space in spaces.items() if hasattr(space, "n") and hasattr(space, "start")}
+    spaces = {"states": "observation_space", "actions": "action_space"}
+    found: dict[str, Any] = {name: getattr(dataset, space, None) for name, space in spaces.items()}
+    return {name: int(space.start + space.n) for name, space in found.items() if type(space).__name__ == "Discrete"}
 
 
 def _frame(table: Any) -> Iterator[tuple[str, Any]] | None:
@@ -151,7 +152,7 @@ def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
         out |= {"observation": seen[:-1], "next_observation": seen[1:]}
     infos = out.pop(INFOS, None)
     if isinstance(infos, Mapping):
-        own = {PROBABILITIES.get(name, name): column for name, column in infos.items()}
+        own = {PROBABILITIES.get(name) or name: column for name, column in infos.items()}
         out |= {name: np.asarray(column)[-steps:] for name, column in own.items() if _per_step(column, steps)}
     if "next_observation" not in out and "observation" in out:
         raise InputError(

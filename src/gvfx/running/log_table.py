@@ -90,7 +90,7 @@ def _named(table: LogLike) -> Log:
     info: Any = known.get("info")
     if info is not None and not isinstance(info, Mapping):
         raise InputError("info: is not a mapping of columns; give each entry of info its own column.")
-    return Log(**{**known, "info": {**further, **(info or {})}})  # type: ignore[arg-type]
+    return Log(**{**known, "info": {**further, **(info or {})}})
 
 
 def _size(log: Log) -> int:

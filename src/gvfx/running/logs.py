@@ -4,7 +4,7 @@ States are counted and the questions answered by certainty equivalence, with int
 are answered in features (`gvfx.learners.linear`).  The result
 reports the limits of the log: `support` is the share of a question's choices that were ever tried, `effective` the effective
 share of the log for it (given behaviour probabilities), and `collect` lists the choices where one more sample would reduce
-the error most.
+the error most.  Where nothing was tried that a question's policy does, its answer is NaN.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from gvfx.running.comparing import told_of
 from gvfx.running.frozen import action_values
 from gvfx.running.linear_logs import answered_from_box
 from gvfx.running.log_audits import ActionValues, audited_log
+from gvfx.running.log_collect import worth_collecting
 from gvfx.running.log_table import Checked, LogLike, as_log, signals
 from gvfx.running.log_table import Log as Log
 from gvfx.running.result import Result, Snapshot
@@ -39,8 +40,6 @@ from gvfx.running.story import seen_in
 from gvfx.theory.exact import DENSE_BELOW
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
-
-NEXT = 100  # most choices listed as worth collecting
 
 
 def evaluate_log(
@@ -101,11 +100,13 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
     experiment: dict[str, Any] = {"environment": "a log", "learner": "CertaintyEquivalence()", "steps": len(pair)}
     experiment["support"] = dict(zip(asked.names, _support(visits, pi), strict=True))
-    experiment["collect"] = _worth_collecting(known)
+    experiment["collect"] = worth_collecting(known, OptimalDesign(), int)
     experiment |= seen_in([known])
     experiment |= {} if asked.where == EVERYWHERE else {"where": str(asked.where)}
     experiment |= told_of(comparable(questions))
+    untried = np.einsum("sa,sai->is", visits > 0, pi) <= 0  # nothing that the question's policy does was ever tried there
     start = start_values(known)
+    start[untried @ known.world.start[:states] > 0, 0] = np.nan
     if log.behaviour_prob is not None:
         ratio = pi[log.observation, log.action] / log.behaviour_prob[:, None]
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
@@ -133,6 +134,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
                 levels=nothing,
                 standard_errors=errors if errors is None else errors[None],
                 policies=np.moveaxis(pi, 2, 0)[None].copy() if asked.own else None,
+                untried=untried[None],
             ),
         ),
         truth=np.full((1, gvfs, spec.skeleton.states), np.nan),
@@ -180,21 +182,6 @@ def _check_endings(known: Empirical, asked: Stacked) -> None:
             raise InputError(
                 f"discount: the values of {name!r} do not converge in this log; use less than 1, or log terminations."
             )
-
-
-def _worth_collecting(known: Empirical) -> list[dict[str, int]]:
-    """The choices where one more transition would reduce the expected error most, G / n - G / (n + 1)."""
-    smoothed, need = OptimalDesign().needs(known)
-    n = smoothed.visits + 1.0  # one more visit each, so that pairs never tried have a finite gain and come first
-    gain = need / n / (n + 1)
-    gain[~smoothed.model.going] = 0.0
-    best = np.argsort(gain, axis=None)[::-1][:NEXT]
-    rows, actions = np.unravel_index(best, gain.shape)
-    return [
-        {"observation": s, "action": a, "seen": int(smoothed.visits[s, a])}
-        for s, a in zip(rows.tolist(), actions.tolist(), strict=True)
-        if gain[s, a] > 0
-    ]
 
 
 def _support(visits: np.ndarray, pi: np.ndarray) -> list[float]:
