@@ -23,8 +23,8 @@ from gvfx.questions.signals import SignalFailed
 from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
 from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
-from gvfx.running.earlier import NOT_HERE, check_start, earlier_states, earlier_vectors
-from gvfx.running.log_table import LogLike, as_log
+from gvfx.running.earlier import NOT_HERE, check_start, earlier_states, earlier_vectors, planned_for
+from gvfx.running.log_table import Checked, LogLike, as_log
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
 from gvfx.running.streams.linear_compiled import LinearCompiled
@@ -155,12 +155,14 @@ def _stepped(
     by_default = learner is None
     audited = share > 0 and kind in ("networks", "box_actions") and isinstance(where, str)
     behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate, audited)
-    if log is not None:
+    kept: Checked = None if log is None else as_log(log)
+    if kept is not None:
         check_start(kind, behaviour, learner)
+        behaviour = planned_for(behaviour, plan.steps, len(kept.action))
     if kind == "tables":
         spec = discrete_spec(env)
         counts = as_where(where, spec.skeleton, spec.first_state)
-        before = None if log is None else earlier_states(as_log(log), questions, spec)
+        before = None if kept is None else earlier_states(kept, questions, spec)
         return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts, share, before)
     if kind != "linear" and where not in (None, "start"):
         raise InputError(NO_WHERE)
@@ -169,7 +171,7 @@ def _stepped(
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":
         boxes = box_spec(env)
-        before = None if log is None else earlier_vectors(as_log(log), questions, boxes, learner)
+        before = None if kept is None else earlier_vectors(kept, questions, boxes, learner)
         linear = LinearGym(boxes, questions, behaviour, learner, plan, calibrate, where, share, before)
         if by_default:
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces.utils import unflatten
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.calibrated import Calibrated
+from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
 from gvfx.evidence.outcomes import grown
@@ -71,6 +73,15 @@ def check_start(kind: str, behaviour: Behaviour, learner: Any) -> None:
         raise InputError(f"log: {type(learner).__name__} learns from its own steps alone; use gvfx.CertaintyEquivalence().")
     if isinstance(behaviour, BehaviourPolicySearch):
         raise InputError("log: BehaviourPolicySearch learns from its own actions alone; use gvfx.OptimalDesign().")
+
+
+def planned_for(behaviour: Behaviour, steps: int, logged: int) -> Behaviour:
+    """The behaviour whose plans look ahead no further than the steps of a run that starts from a log."""
+    if isinstance(behaviour, Calibrated):
+        return replace(behaviour, behaviour=planned_for(behaviour.behaviour, steps, logged))
+    if isinstance(behaviour, OptimalDesign):
+        return replace(behaviour, ahead=min(behaviour.ahead, steps / logged))
+    return behaviour
 
 
 def earlier_states(log: Checked, questions: Sequence[GVF], spec: DiscreteSpec) -> Earlier:

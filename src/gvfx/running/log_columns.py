@@ -92,9 +92,9 @@ def _frame(table: Any) -> Iterator[tuple[str, Any]] | None:
 
 def _column(column: Any, name: str) -> np.ndarray:
     """A column of a data frame as an array, [n] or [n, o]."""
-    values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    values = column.to_numpy() if hasattr(column, "to_numpy") else _stacked(list(column), name)
     if values.dtype != object:
-        return values
+        return np.asarray(values)
     entries = list(values)
     if all(entry is None or isinstance(entry, str | bytes | bool | np.bool_) for entry in entries):
         return values
