@@ -51,6 +51,10 @@ class Diverged(RunError):
         return f"{self.args[0]}{kept}"
 
 
+class FunctionFailed(InputError, RunError):
+    """A policy of the user's that raised an error, before a run or in the middle of it; names its question."""
+
+
 class EnvironmentFailed(RunError):
     """An environment that raised, or returned something invalid, in the middle of a run.
 

@@ -14,7 +14,7 @@ from typing import Any
 HOME_OF: dict[str, str] = {  # public name -> the module that defines it
     name: home
     for home, name in re.findall(
-        r"^from (gvfx[\w.]*) import (\w+) as", Path(__file__).with_name("__init__.pyi").read_text(), re.MULTILINE
+        r"^from (gvfx[\w.]*) import (\w+) as", Path(__file__).with_name("__init__.pyi").read_text("utf-8"), re.MULTILINE
     )
 }
 SHORT_NAMES = {"BehaviourPolicySearch": "BPS", "SuccessorRepresentation": "SR"}  # class -> the paper's name of the method

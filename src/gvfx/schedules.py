@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gvfx.errors import InputError
+from gvfx.inputs import is_real
 from gvfx.kernel import piece
 
 
@@ -27,7 +28,8 @@ class Linear:
     steps: int
 
     def state(self) -> ScheduleState:
-        if self.end > self.start or self.steps < 1:
+        numbers = all(map(is_real, (self.start, self.end, self.steps)))
+        if not numbers or self.end > self.start or self.steps < 1:
             raise InputError(
                 f"schedule: Linear({self.start}, {self.end}, {self.steps}) must not rise; give end <= start and steps >= 1."
             )
@@ -43,7 +45,7 @@ class Geometric:
     minimum: float = 0.0
 
     def state(self) -> ScheduleState:
-        if not 0 < self.decay <= 1:
+        if not (is_real(self.decay) and 0 < self.decay <= 1):
             raise InputError(f"schedule: Geometric.decay {self.decay} lies outside (0, 1]; give a number such as 0.99.")
         return ScheduleState(self.start, self.minimum, 0.0, self.decay)
 
@@ -55,6 +57,8 @@ class Fixed:
     value: float
 
     def state(self) -> ScheduleState:
+        if not is_real(self.value):
+            raise InputError(f"schedule: {self.value!r:.40} is not a number; give one, or a schedule.")
         return ScheduleState(self.value, self.value, 0.0, 1.0)
 
 

@@ -32,7 +32,7 @@ def test_the_command_prints_findings_and_exits_with_2_on_errors(tmp_path):
     done = cli(tmp_path, "check", "mine:lake", "--steps", "4000")
     assert (done.returncode, done.stdout) == (0, "no mistakes found\n"), done.stderr
     done = cli(tmp_path, "check", "mine:pond")
-    assert done.returncode == 2 and done.stderr.startswith("gvfx: make: cannot load 'mine:pond'")
+    assert done.returncode == 2 and done.stderr == ("gvfx: target: mine has no 'pond'; its own functions are lake, broken.\n")
 
 
 def test_the_command_prints_values_with_errors(tmp_path):

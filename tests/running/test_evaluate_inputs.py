@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -99,3 +102,12 @@ def test_the_progress_bar_is_shown_where_asked_for(capfd):
     assert capfd.readouterr().err == ""
     gvfx.evaluate(Sound(), QUESTIONS, steps=500)  # nobody is looking
     assert capfd.readouterr().err == ""
+
+
+def test_the_first_example_needs_few_lines(capsys):
+    """From the import to an answer with an interval, for a name registered with Gymnasium."""
+    page = (Path(__file__).parents[2] / "docs" / "own.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 5
+    exec(code, {})
+    assert re.fullmatch(r"0\.00\d+ ± 0\.00\d+\n", capsys.readouterr().out)

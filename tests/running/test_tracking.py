@@ -78,3 +78,18 @@ def test_tensorboard_and_wandb_get_the_same_numbers(monkeypatch, tmp_path):
     ]
     assert [w["seed 1/error"] for w in logged if "seed 1/error" in w] == [w["error"] for w in lines if w["seed"] == 1]
     assert asked["mode"] == "offline" and closed == [str(tmp_path), "wandb"]
+
+
+def test_whatever_logs_numbers_by_name_is_a_tracker(tmp_path):
+    """An object with a method log, a module with such a function, and a function."""
+    told = {"object": [], "module": [], "function": []}
+    thing = types.SimpleNamespace(log=told["object"].append)
+    module = types.ModuleType("trackio")
+    module.log = lambda metrics, step=None: told["module"].append(metrics)
+    run(track=[tmp_path / "x.jsonl", thing, module, told["function"].append])
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
+    assert told["object"] == told["module"] == told["function"] and len(told["object"]) == len(lines) == 9
+    for line, numbers in zip(lines, told["object"], strict=True):
+        assert numbers["step"] == line["step"] and all(isinstance(x, int | float) for x in numbers.values())
+    assert [n["seed 0/error"] for n in told["object"][:4]] == [line["error"] for line in lines[:4]]
+    assert told["object"][-1]["seed all/value: one"] == lines[-1]["value: one"]

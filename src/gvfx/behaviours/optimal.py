@@ -39,6 +39,7 @@ from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.determinism import determinism
 from gvfx.evidence.smoothing import Smoothed
+from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import growing
@@ -87,6 +88,7 @@ class OptimalDesign(Behaviour[PlannedState]):
     explores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         if self.first is not None and self.first < 1:
             raise InputError(f"first: {self.first} random steps are too few for a plan; give at least 1, or None.")
         if not (self.growth > 1 and self.ahead > 0):

@@ -18,6 +18,7 @@ from gvfx.behaviours.optimal import OptimalDesign, PlannedState, begin_planned, 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
+from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
 from gvfx.questions.gvf import GVF, Stacked
 from gvfx.theory.design import characteristic_time_of, second_moment_of
@@ -70,6 +71,7 @@ class Planned(Behaviour[PlannedState]):
     explores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         self._frame()
         if not (self.prior > 0 and 0 <= self.random <= 1):
             raise InputError(f"prior: {type(self).__name__} needs prior > 0, and random within [0, 1].")

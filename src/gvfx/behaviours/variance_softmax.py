@@ -12,6 +12,7 @@ import numpy as np
 from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
+from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Linear, Schedule, ScheduleState
@@ -38,6 +39,7 @@ class VarianceSoftmax(Behaviour[SoftmaxState]):
     needs_variance: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         state = self.temperature.state()
         if not (state.minimum > 0 and state.start > 0):
             raise InputError(f"temperature: {self.temperature} must stay positive; give an end above 0.")

@@ -13,6 +13,7 @@ from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
+from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Linear, Schedule, ScheduleState
@@ -102,6 +103,7 @@ class Epsilon(Wrapper[EpsilonState | HeldEpsilonState]):
     when: Literal["step", "episode"] = field(default="step", metadata={"later": True})
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         if self.when not in ("step", "episode"):
             raise InputError(f"when: {self.when!r} is unknown; choose 'step' or 'episode'.")
 
@@ -167,6 +169,7 @@ class Hold(Wrapper[WithInner]):
     wraps: ClassVar[frozenset[str]] = frozenset({"box_actions"})
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         if not self.steps >= 1:
             raise InputError(f"steps: {self.steps!r} must be at least 1.")
 
@@ -258,6 +261,7 @@ class Blend(Behaviour[BlendState]):
     wraps: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks"})
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         if not 0 <= self.share <= 1:
             raise InputError(f"share: {self.share} lies outside [0, 1].")
 

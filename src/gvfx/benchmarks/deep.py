@@ -6,7 +6,6 @@ Contenders take turns in one run and the best time of each counts.  Run it with 
 from __future__ import annotations
 
 import dataclasses
-import resource
 import time
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from rich.console import Console
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.wrappers import Epsilon, Floor
+from gvfx.benchmarks.common.memory import check_memory_known, peak_megabytes
 from gvfx.benchmarks.common.rows import Row, as_table, at_least, at_most, machine
 from gvfx.experiments.settings.grid import EPSILON, questions
 from gvfx.learners.networks import replay as memory
@@ -105,6 +105,7 @@ def best_seconds(contenders: dict[str, tuple[Callable[[int], None], int]], repet
 
 def run(console: Console, quick: bool = False) -> list[Row]:
     """Measure every case, print them, and return them."""
+    check_memory_known()
     console.print(machine() + f", jax {jax.__version__}", highlight=False)
     blocks, repetitions = (150, 3) if quick else (600, 8)
     paper = Deep()
@@ -121,7 +122,7 @@ def run(console: Console, quick: bool = False) -> list[Row]:
         best = best_seconds(contenders, repetitions)
     rate = 1 / best["explorer"]
     note = f"{1 / best['dispatched']:,.0f} steps/s dispatched"
-    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory_mb = peak_megabytes()
     rows = [
         Row(
             "explorer, environment steps per second",

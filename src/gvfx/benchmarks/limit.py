@@ -7,7 +7,6 @@ much.  The large world runs in a process of its own, whose peak memory is read a
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from rich.table import Table
 import gvfx
 from gvfx.behaviours.optimal import PlannedState
 from gvfx.benchmarks.common.design_worlds import DESIGNS
+from gvfx.benchmarks.common.memory import check_memory_known, peak_megabytes
 from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.evidence.counts import Empirical
 from gvfx.theory.design import Model, best_design, importance_of, optimal
@@ -93,7 +93,7 @@ def _large(side: int, per_policy: int, out: Any) -> None:
     gvfx.evaluate(
         world, questions, Timed(first=first), gvfx.CertaintyEquivalence(), steps=first + 1_000, evaluate_every=first + 1_000
     )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    peak = peak_megabytes() / 1024
     out.put((peak, SPENT[0], time.perf_counter() - begun))
 
 
@@ -188,6 +188,7 @@ def whole_run(steps: int) -> Row:
 
 def run(console: Console, quick: bool = False) -> list[Row]:
     """Planning time, memory of a large world, and errors on worlds that nobody tuned for."""
+    check_memory_known()
     console.print(machine(), highlight=False)
     table, rows = others(OTHER_STEPS, 4 if quick else OTHER_SEEDS)
     rows += [*gaps(), long_horizon()]

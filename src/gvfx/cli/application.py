@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -11,9 +12,14 @@ from typer.core import TyperGroup
 from gvfx.cli.bench import bench
 from gvfx.cli.cache import cache
 from gvfx.cli.environments import check, truth
-from gvfx.cli.experiments import report, reproduce, sweep
+from gvfx.cli.evaluate import evaluate
+from gvfx.cli.experiments import reproduce, sweep
+from gvfx.cli.init import init
 from gvfx.cli.listing import list_all
-from gvfx.cli.run import demo, plan, run
+from gvfx.cli.log import log
+from gvfx.cli.plan import plan
+from gvfx.cli.report import report
+from gvfx.cli.run import demo, run
 from gvfx.cli.stopping import exit_if_stopped, install_handlers, raise_if_stopped, sentence_and_code
 from gvfx.cli.targets import train_targets
 from gvfx.errors import GvfxError, InputError
@@ -34,6 +40,11 @@ class Commands(TyperGroup):
             sentence, code = str(error), 2 if isinstance(error, InputError) else 1
         except KeyboardInterrupt as stop:
             sentence, code = sentence_and_code(stop)
+        except BrokenPipeError:  # `gvfx list | head`
+            raise
+        except OSError as error:  # a full disk, a name that is too long
+            about = f"{error.filename!s:.200}: " if error.filename else ""
+            sentence, code = f"{about}{error.strerror or error}; free some space, or name another file or folder.", 1
         print(f"gvfx: {sentence}", file=sys.stderr)
         raise typer.Exit(code)
 
@@ -41,7 +52,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     help="Answer many predictive questions (GVFs) from one stream of experience, with as few steps as possible.",
-    epilog="Start with: gvfx demo, or gvfx list",
+    epilog="Start with: gvfx demo, gvfx list, or for your own environment: gvfx init",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,11 +62,17 @@ app = typer.Typer(
 def main() -> None:
     """Entry point of `gvfx`."""
     install_handlers()
+    warnings.showwarning = _one_line
     try:
         app()
     except SystemExit as end:
         exit_if_stopped(int(end.code or 0))
         raise
+
+
+def _one_line(message: Warning | str, *where: object, **more: object) -> None:
+    """Show a warning as one sentence, without the line of code that raised it."""
+    print(f"gvfx: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 @app.callback(invoke_without_command=True)
@@ -80,13 +97,37 @@ app.command(
         "gvfx run continuous --preset recommended",
     )
 )(run)
-app.command(epilog=_examples("gvfx plan distinct --error 0.05", "gvfx plan same --error 0.05 --pilot 20000"))(plan)
+app.command(epilog=_examples("gvfx init", "gvfx init my_robot.py", "gvfx init questions.toml"))(init)
+app.command(
+    epilog=_examples(
+        "gvfx evaluate my_questions.py:make --steps 20000 --report answers.html",
+        "gvfx evaluate my_module:make --until 0.01 --where start --save answers.gvfx --checkpoint run",
+        "gvfx evaluate FrozenLake-v1 --questions questions.toml --json -",
+    )
+)(evaluate)
+app.command(
+    epilog=_examples("gvfx log runs.csv --questions questions.toml", "gvfx log runs.parquet --questions questions.toml --json -")
+)(log)
+app.command(
+    epilog=_examples(
+        "gvfx plan distinct --error 0.05",
+        "gvfx plan same --error 0.05 --pilot 20000",
+        "gvfx plan my_module:make --error 0.01 --pilot 20000",
+        "gvfx plan FrozenLake-v1 --questions questions.toml --error 0.001",
+    )
+)(plan)
 app.command(epilog=_examples("gvfx demo --setting same --out demo"))(demo)
-app.command(epilog=_examples("gvfx check my_module:make"))(check)
+app.command(epilog=_examples("gvfx check my_module:make", "gvfx check FrozenLake-v1 --questions questions.toml"))(check)
 app.command(epilog=_examples("gvfx truth my_module:make --points 20 --precision 0.01"))(truth)
 app.command(epilog=_examples("gvfx sweep", "gvfx sweep same distinct --seeds 3 --workers 2"))(sweep)
 app.command(epilog=_examples("gvfx reproduce table1 drift --seeds 5", "gvfx reproduce tabular"))(reproduce)
-app.command(epilog=_examples("gvfx report results", "gvfx report answers.gvfx --out answers.html"))(report)
+app.command(
+    epilog=_examples(
+        "gvfx report results",
+        "gvfx report answers.gvfx --out answers.html",
+        "gvfx report my_module:make --steps 20000 --out answers.html",
+    )
+)(report)
 app.command("train-targets", epilog=_examples("gvfx train-targets walker walk --seed 0"))(train_targets)
 app.command(epilog=_examples("gvfx bench tabular --quick"))(bench)
 app.add_typer(cache, name="cache")

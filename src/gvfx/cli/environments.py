@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 import typer
@@ -11,25 +12,34 @@ from gvfx.cli.terminal import check_output, make_console, make_table, write_json
 
 
 def check(
-    make: options.Make,
-    steps: Annotated[int, typer.Option("--steps", help="Number of random steps to try.")] = 1000,
+    target: options.Target,
+    questions: options.Questions = None,
+    trust: options.Trust = False,
+    steps: Annotated[str, typer.Option("--steps", help="Number of random steps to try.", metavar="N")] = "1000",
+    output: options.JsonOrStdout = None,
 ) -> None:
     """Find mistakes in your environment and questions before the first run; exit code 2 if there are errors."""
     from gvfx.running.check import check as find
-    from gvfx.running.check import load_made
+    from gvfx.running.loading import load_asked
 
-    env, questions = load_made(make)
-    findings = find(env, questions, steps)
+    check_output(output, "--json")
+    asked = load_asked(target, questions, trust)
+    findings = find(asked.make, asked.questions, options.count_given(steps, "--steps"))
+    console = make_console(output)
     for finding in findings:
-        print(finding)
+        console.print(str(finding), highlight=False, markup=False, soft_wrap=True)
     errors = sum(finding.severity == "error" for finding in findings)
-    print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "no mistakes found")
+    console.print(f"{errors} errors, {len(findings) - errors} warnings" if findings else "no mistakes found", highlight=False)
+    if output is not None:
+        write_json(output, {"target": target, "findings": [dataclasses.asdict(finding) for finding in findings]})
     if errors:
         raise typer.Exit(2)
 
 
 def truth(
-    make: options.Make,
+    target: options.Target,
+    questions: options.Questions = None,
+    trust: options.Trust = False,
     points: Annotated[
         int | None,
         typer.Option("--points", help="Evaluate at N states sampled by random walks (default: the start state).", metavar="N"),
@@ -45,23 +55,24 @@ def truth(
     max_episodes: Annotated[
         int, typer.Option("--max-episodes", help="Maximum number of episodes per point and policy.")
     ] = 10_000,
-    output: options.Json = None,
+    output: options.JsonOrStdout = None,
 ) -> None:
     """Estimate the true answers to your questions by Monte Carlo, with standard errors."""
-    from gvfx.running.check import load_made
+    from gvfx.running.loading import load_asked
     from gvfx.truths.monte_carlo import truth_of
 
     check_output(output, "--json")
-    env, questions = load_made(make)
+    asked = load_asked(target, questions, trust)
     wanted = relative if precision is None else precision
-    found = truth_of(env(), questions, points, precision=absolute, relative=wanted, max_episodes=max_episodes)
+    found = truth_of(asked.make(), asked.required(), points, precision=absolute, relative=wanted, max_episodes=max_episodes)
     table = make_table("GVF", "at", "value", "standard error", "truncation error, at most", "episodes")
     for i, name in enumerate(found.names):
         for j, point in enumerate(found.points):
             numbers = (found.values[i, j], found.standard_errors[i, j], found.residuals[i, j])
             table.add_row(name, f"{point}", *(f"{x:.4g}" for x in numbers), f"{found.episodes[i, j]:,}")
-    make_console().print(table)
+    console = make_console(output)
+    console.print(table)
     if (absolute or wanted) and not found.precise.all():
-        print(f"The precision was not reached everywhere within {max_episodes:,} episodes; increase --max-episodes.")
+        console.print(f"The precision was not reached everywhere within {max_episodes:,} episodes; increase --max-episodes.")
     if output is not None:
         write_json(output, found.to_json())

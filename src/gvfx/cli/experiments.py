@@ -1,4 +1,4 @@
-"""Commands for the paper's experiments: sweep, reproduce and report."""
+"""Commands for the paper's experiments: sweep and reproduce."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import typer
 from gvfx.cli import completion, options
 from gvfx.cli.terminal import check_output, make_console, make_table, write_json
 from gvfx.errors import InputError
+
+MOST_SEEDS = 1_000_000
 
 
 def sweep(
@@ -39,7 +41,7 @@ def sweep(
     from gvfx.reproduce.tuning import protocol
 
     names = [checked("setting", name, {**paper, "continuous": None}) for name in setting] or list(MAIN)
-    _check_seeds(seeds)
+    check_seeds(seeds)
     store = Store(results)
     protocols = {name: protocol(name) for name in names}
     runs = [(c.experiment, seeds_of(c, seeds, p.seeds)) for p in protocols.values() for c in p.curves]
@@ -87,7 +89,7 @@ def reproduce(
     from gvfx.reproduce.source import AllDiverged
 
     chosen = chosen_items(items)
-    _check_seeds(seeds)
+    check_seeds(seeds)
     folder = out or results / "items"
     check_output(folder / "table1.md", "--out")
     tuned = load_tuned(results)
@@ -107,43 +109,9 @@ def reproduce(
             console.print(f"wrote {path}")
 
 
-def report(
-    folder: Annotated[
-        Path, typer.Argument(help="A results folder of `gvfx reproduce` or `gvfx sweep`, or a file written by Result.save.")
-    ] = Path("results"),
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The HTML file (default: FOLDER/report.html, or FILE with .html).")
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Use only the first N seeds (default: each item's own number).", metavar="N")
-    ] = None,
-) -> None:
-    """Write one self-contained HTML page about a results folder or one saved result."""
-    _check_seeds(seeds)
-    if folder.is_file():
-        from gvfx.report.answers import write_answers
-        from gvfx.running.saved import load
-
-        page = out or folder.with_suffix(".html")
-        check_output(page, "--out")
-        write_answers(page, load(folder), folder)
-        print(f"wrote {page}")
-        return
-    from gvfx.experiments.store import Store
-    from gvfx.reproduce import Source
-    from gvfx.reproduce.curves import load_tuned
-    from gvfx.reproduce.summary import write_report
-
-    if not folder.is_dir():
-        raise InputError(f"folder: {folder} does not exist; run `gvfx reproduce tabular` first.")
-    page = out or folder / "report.html"
-    check_output(page, "--out")
-    missing = write_report(page, Source(Store(folder), seeds, load_tuned(folder)))
-    print(f"wrote {page}")
-    if missing:
-        print(f"not run yet, so left out: {', '.join(missing)}")
-
-
-def _check_seeds(seeds: int | None) -> None:
+def check_seeds(seeds: int | None) -> None:
+    """Refuse a number of seeds below 1, and one beyond any use."""
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise InputError(f"--seeds: {seeds} is too many; give at most {MOST_SEEDS:,}.")
     if seeds is not None and seeds < 1:
         raise InputError(f"--seeds: {seeds} is too few; give at least 1.")

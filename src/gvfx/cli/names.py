@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gvfx.errors import UnknownName
-from gvfx.names import SHORT_NAMES
+from gvfx.errors import InputError, UnknownName
+from gvfx.names import SHORT_NAMES, as_call, public_classes
 
 _CLASSES = {short.lower(): name for name, short in SHORT_NAMES.items()}
 _SHORT = {name.lower(): short for name, short in SHORT_NAMES.items()}
@@ -35,3 +35,16 @@ def accepted_name(setting: Any, behaviour: str) -> str:
             continue
         return name
     return behaviour
+
+
+def made_by_name(field: str, name: str | None, base: type[Any]) -> Any:
+    """A behaviour or learner with its defaults, by class name or short name; None without a name."""
+    if name is None:
+        return None
+    classes = public_classes(base)
+    kind = {known.lower(): known for known in classes}.get(class_name(name).lower())
+    if kind is None:
+        raise UnknownName(field, name, list(classes))
+    if as_call(classes[kind]).endswith("(...)"):
+        raise InputError(f"{field}: {kind} needs arguments; use it from Python, {as_call(classes[kind])}, or choose another.")
+    return classes[kind]()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gvfx.cli import completion
+from gvfx.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gvfx.evidence.decisions import Decided
     from gvfx.evidence.uncertainty import ErrorBelow
+    from gvfx.running.tracking import Tracked
 
 Setting = Annotated[
     str,
@@ -20,7 +25,16 @@ Setting = Annotated[
         autocompletion=completion.settings,
     ),
 ]
-Make = Annotated[str, typer.Argument(help="module:make, a function that returns your environment and your questions.")]
+TARGET = "module:make or path/to/file.py:make, a function that returns your environment and questions; or a name registered with "
+Target = Annotated[str, typer.Argument(help=TARGET + "Gymnasium, such as FrozenLake-v1.")]
+Questions = Annotated[
+    Path | None,
+    typer.Option("--questions", help="A TOML file of questions (`gvfx init questions.toml` writes an example).", metavar="FILE"),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Let the file of questions name functions and saved models, which can run any code.")
+]
+Steps = Annotated[str, typer.Option("--steps", help="Environment steps per run, such as 20000 or 1e6.", metavar="N")]
 Seeds = Annotated[int, typer.Option("--seeds", help="Number of independent runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Runs at the same time (default: the number of cores).")]
 Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.")]
@@ -46,13 +60,16 @@ Until = Annotated[
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the results to this JSON file.")]
+JsonOrStdout = Annotated[
+    Path | None,
+    typer.Option("--json", help="Also write the results to this JSON file; with - to stdout, and all else to stderr."),
+]
 
 
 def until_given(text: str | None) -> ErrorBelow | Decided | None:
     """The value of --until as `gvfx.evaluate` takes it."""
     if text is None:
         return None
-    from gvfx.errors import InputError
     from gvfx.evidence.decisions import decided
     from gvfx.evidence.uncertainty import error_below
 
@@ -69,3 +86,30 @@ def where_given(text: str | None) -> str | list[int] | None:
     """The value of --where as `gvfx.evaluate` takes it."""
     parts = (text or "").split(",")
     return [int(part) for part in parts] if all(part.strip().isdigit() for part in parts) else text
+
+
+def workers_given(workers: int | None) -> int:
+    """The value of --workers; by default the number of cores."""
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers: {workers} is too few; give at least 1, or leave it out for one per core.")
+    return workers or os.cpu_count() or 1
+
+
+def count_given(text: str, option: str) -> int:
+    """A count on the command line; 1e6 is accepted too."""
+    try:
+        number = float(text)
+        if number == int(number):
+            return int(text) if text.strip().lstrip("+-").isdigit() else int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise InputError(f"{option}: {text!r} is not a whole number; give one, such as 20000 or 1e6.")
+
+
+def trackers_given(texts: Sequence[str]) -> list[Tracked] | None:
+    """The values of --track as `gvfx.evaluate` takes them."""
+    from gvfx.running.tracking import TensorBoard, WeightsAndBiases
+
+    kinds = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+    split = [(text, *text.partition(":")[::2]) for text in texts]
+    return [kinds[kind](where) if kind in kinds and where else text for text, kind, where in split] or None

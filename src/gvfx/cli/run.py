@@ -1,8 +1,7 @@
-"""Commands that run behaviours on a setting of the paper: run, plan and demo."""
+"""Commands that run behaviours on a setting of the paper: run and demo."""
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -86,7 +85,7 @@ def run(
             evaluate_every=every if evaluate_every is None else evaluate_every,
             preset=preset,
             calibrate=calibrate,
-            workers=workers or os.cpu_count() or 1,
+            workers=options.workers_given(workers),
             progress=report,
             save=save,
             checkpoint=checkpoint,
@@ -113,43 +112,6 @@ def run(
         write_json(output, {"setting": chosen.name, **result.to_json()})
 
 
-def plan(
-    setting: options.Setting,
-    error: Annotated[float, typer.Option("--error", help="The mean squared error to reach.")] = 0.05,
-    pilot: Annotated[
-        int, typer.Option("--pilot", help="Treat the world as unknown and estimate it from a first run of N steps.", metavar="N")
-    ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of the pilot run.")] = 0,
-    where: options.Where = None,
-    output: options.Json = None,
-) -> None:
-    """Forecast how many steps each behaviour needs to reach an error, with CertaintyEquivalence as the learner."""
-    from gvfx.experiments.compare import find_setting
-    from gvfx.running.planning import OPTIMUM
-    from gvfx.running.planning import plan as make_plan
-
-    chosen = find_setting(setting)
-    check_output(output, "--json")
-    costs = make_plan(chosen.world, chosen.questions, error, pilot=pilot, seed=seed, where=options.where_given(where))
-    best = costs[OPTIMUM].steps
-    table = make_table("behaviour", "steps", "5% of runs by", "95% of runs by", "sure by", "times the optimum")
-    for cost in costs.costs:
-        numbers = [f"{n:,.0f}" if n < float("inf") else "never" for n in (cost.steps, cost.low, cost.high, cost.bounded)]
-        table.add_row(cost.name, *numbers, f"{cost.steps / best:.3g}" if best else "-", style="bold" * (cost.name == OPTIMUM))
-    console = make_console()
-    source = f"world estimated from {pilot:,} steps of OptimalDesign" if pilot else "known world"
-    console.print(
-        f"\n[bold]{chosen.title}[/], {source}: steps to a mean squared error of {error:g}{f' ({where})' if where else ''}"
-    )
-    console.print(table)
-    console.print(f"No behaviour needs fewer than {costs.bound:,.0f} steps. The row Mixture is also the forecast for RoundRobin.")
-    console.print("steps: the expected error is reached; sure by: until=error_below stops, whose bound on the error is larger.")
-    if costs.unseen:
-        console.print(f"The pilot never acted in {costs.unseen} of the evaluation states; a longer pilot would cover more.")
-    if output is not None:
-        write_json(output, {"setting": chosen.name, **costs.to_json()})
-
-
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the figures.")] = Path("demo"),
     setting: Annotated[
@@ -172,7 +134,7 @@ def demo(
     world = f"{len(chosen.questions)} GVFs, {chosen.world.states} states"
     console.print(f"[bold]{chosen.title}[/]: {world}, {steps:,} steps, {seeds} seeds")
     with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
-        results = compare(chosen, steps=steps, seeds=seeds, workers=workers or os.cpu_count() or 1, progress=report)
+        results = compare(chosen, steps=steps, seeds=seeds, workers=options.workers_given(workers), progress=report)
     table = make_table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
     for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
         rate = steps * len(result.seeds) / result.seconds.sum()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gvfx.cli.options import workers_given
 from gvfx.cli.progress import speed
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
@@ -24,6 +24,7 @@ def run_missing(
     device: str | None = None,
 ) -> None:
     """Run what the store does not have yet, with one progress bar: runs done, steps per second, time left."""
+    workers = workers_given(workers)
     columns = (
         TextColumn("runs"),
         BarColumn(bar_width=32),
@@ -41,7 +42,7 @@ def run_missing(
             bars.update(task, total=tally.total, completed=tally.done + tally.found, state=state)
 
         try:
-            tally = run_all(store, runs, workers=workers or os.cpu_count() or 1, cluster=cluster, device=device, report=show)
+            tally = run_all(store, runs, workers=workers, cluster=cluster, device=device, report=show)
         except KeyboardInterrupt as stop:
             stop.add_note(f"finished runs are stored in {store.folder}, and the same command continues from there")
             raise

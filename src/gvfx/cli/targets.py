@@ -19,9 +19,10 @@ def train_targets(
     folder: Annotated[Path, typer.Option("--folder", help="Folder for the policy and its learning curve.")] = Path("targets"),
 ) -> None:
     """Train a target policy with TD3 until a mid-level one (return 300 to 600) is found."""
+    from gvfx.running.plan import checked_seeds
     from gvfx.worlds.mujoco import domain_named
 
-    chosen = domain_named(domain)
+    chosen, (seed,) = domain_named(domain), checked_seeds(1, seed)
     require("jax", "mujoco")
     from gvfx.experiments.train_targets import PolicySnapshot
     from gvfx.experiments.train_targets import train_targets as train

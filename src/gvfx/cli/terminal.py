@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,14 @@ NUMBERS = frozenset(
 )
 
 
-def make_console() -> Console:
-    """The terminal; output to a file or a pipe is wide enough for every table."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
+STDOUT = Path("-")  # an output file that stands for stdout; everything else then goes to stderr
+
+
+def make_console(output: Path | None = None) -> Console:
+    """The terminal; output to a file or a pipe is wide enough for every table.  output: the JSON file of the command."""
+    aside = output == STDOUT
+    seen = (sys.stderr if aside else sys.stdout).isatty()
+    return Console(stderr=aside) if seen else Console(stderr=aside, width=160)
 
 
 def make_table(*columns: str) -> Table:
@@ -33,12 +40,28 @@ def make_table(*columns: str) -> Table:
 
 
 def check_output(path: Path | None, option: str) -> None:
-    """Refuse an output file that cannot be written, before any work is done."""
-    if path is not None:
-        check_writable(path, option)
+    """Make the folder of an output file, and refuse one that cannot be written, before any work is done."""
+    if path is None or path == STDOUT:
+        return
+    with suppress(OSError):  # which `check_writable` names
+        path.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(path, option)
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file, whole or not at all, and say so."""
-    write_whole(path, json.dumps(data, indent=1).encode())
+    """Write a JSON file, whole or not at all, and say so; to stdout if the path is -."""
+    text = json.dumps(data, indent=1)
+    if path == STDOUT:
+        print(text)
+        return
+    write_whole(path, text.encode())
     print(f"wrote {path}")
+
+
+def finite(data: Any) -> Any:
+    """Plain data with None in the place of numbers that JSON does not have: NaN and infinity."""
+    if isinstance(data, dict):
+        return {name: finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -158,6 +158,8 @@ def _unsafe(path: Path) -> str:
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return "it is a link or a file, not a folder"
+    if not hasattr(os, "geteuid"):  # Windows: who may enter is not in the mode, but a user's own folders are private
+        return "" if path.is_relative_to(Path.home()) else "it is outside your own folders"
     if status.st_uid != os.geteuid():
         return "it belongs to another user"
     if status.st_mode & 0o077:

@@ -23,6 +23,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.joint import Joint
+from gvfx.inputs import is_real
 from gvfx.questions.comparable import Contest, comparable
 from gvfx.questions.gvf import GVF
 from gvfx.schedules import growing
@@ -42,11 +43,11 @@ class Decided:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        if not 0 < self.confidence < 1:
+        if not (is_real(self.confidence) and 0 < self.confidence < 1):
             raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
-        if not (np.isfinite(self.margin) and self.margin >= 0):
+        if not (is_real(self.margin) and self.margin >= 0):
             raise InputError(f"margin: {self.margin!r} is not a difference of values; give a finite number of at least 0.")
-        if self.threshold is not None and not np.isfinite(self.threshold):
+        if self.threshold is not None and not is_real(self.threshold):
             raise InputError(f"threshold: {self.threshold!r} is not a value; give a finite number.")
 
     def on(self, questions: Sequence[GVF]) -> Decision:

@@ -20,6 +20,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.noise import WIDEST, shared_noise
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
+from gvfx.inputs import is_real
 from gvfx.schedules import growing
 from gvfx.theory.design import Model, error_draws, importances
 from gvfx.theory.flow import ENDLESS
@@ -118,9 +119,9 @@ class ErrorBelow:
     draws: int = 400
 
     def __post_init__(self) -> None:
-        if not self.target > 0:
-            raise InputError(f"target: {self.target!r} cannot be reached; give a mean squared error above 0.")
-        if not 0 < self.confidence < 1:
+        if not (is_real(self.target) and self.target > 0):
+            raise InputError(f"target: {self.target!r:.40} cannot be reached; give a mean squared error above 0.")
+        if not (is_real(self.confidence) and 0 < self.confidence < 1):
             raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
 
     def looks(self, steps: int, pairs: int, growth: float = LOOK_GROWTH) -> Sequence[int]:

@@ -122,17 +122,18 @@ def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executo
         yield Serial(), 1
     else:
         spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_leave_with, initargs=(os.getpid(),)) as pool:
+        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_leave_with_parent) as pool:
             yield pool, workers + 1
 
 
-def _leave_with(parent: int) -> None:
+def _leave_with_parent() -> None:
     """End this worker when the process that started it has ended, for whatever reason."""
+    parent = multiprocessing.parent_process()
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
+        if parent is not None:
+            parent.join()
+            os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -9,8 +9,6 @@ results/<hash>/seed-0007.claim   locked by the process that runs it; the lock en
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,20 +16,9 @@ from gvfx.errors import StoreError
 from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.specification import Experiment
 from gvfx.files import write_whole
+from gvfx.locks import Lock, lock
 from gvfx.running.record import Part
 from gvfx.tensors import CorruptFile, unpack
-
-
-class Claim:
-    """The exclusive right to make a run; ends with `release` or with the process."""
-
-    def __init__(self, path: Path, handle: int) -> None:
-        self.path, self._handle = path, handle
-
-    def release(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
-        os.close(self._handle)
 
 
 class Store:
@@ -90,22 +77,12 @@ class Store:
     def save_divergence(self, experiment: Experiment, divergence: Divergence) -> None:
         self._write(_diverged(self.path(experiment, divergence.seed)), divergence.to_bytes())
 
-    def claim(self, experiment: Experiment, seed: int) -> Claim | None:
-        """The right to run this seed, or None while another process has it."""
-        path = self.path(experiment, seed).with_suffix(".claim")
+    def claim(self, experiment: Experiment, seed: int) -> Lock | None:
+        """The right to run this seed, or None while another process has it; ends with `release` or with the process."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT)
+            return lock(self.path(experiment, seed).with_suffix(".claim"))
         except OSError as error:
             raise self._sentence(error) from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(handle).st_nlink == 0:  # released by another process between our open and our lock
-                raise BlockingIOError
-        except BlockingIOError:
-            os.close(handle)
-            return None
-        return Claim(path, handle)
 
     def _write(self, path: Path, raw: bytes) -> None:
         try:

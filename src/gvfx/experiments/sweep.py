@@ -18,8 +18,9 @@ from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.executors import Made, checkpoints_of, find_device, run_task, run_together
 from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.specification import Experiment
-from gvfx.experiments.store import Claim, Store
+from gvfx.experiments.store import Store
 from gvfx.learners.networks.deep import Deep
+from gvfx.locks import Lock
 from gvfx.questions.gvf import question_names
 from gvfx.running.gathering import gather
 from gvfx.running.plan import Plan, checked_seeds
@@ -95,7 +96,7 @@ class _Work:
         self.queue = deque(missing)
         self.found = total - len(missing)
         self.elsewhere: deque[tuple[Experiment, int]] = deque()
-        self.under_way: dict[Future, tuple[Experiment, int, Claim]] = {}
+        self.under_way: dict[Future, tuple[Experiment, int, Lock]] = {}
         self.done = self.steps = 0
         self.diverged: dict[tuple[str, int], Divergence] = {}  # by experiment and seed
         self.begun = time.perf_counter()
@@ -117,7 +118,7 @@ class _Work:
     def run_on(self, device: str) -> None:
         """Make the runs on networks, one experiment at a time; runs claimed by another process stay in the queue."""
         find_device(device)
-        groups: dict[str, list[tuple[Experiment, int, Claim]]] = {}
+        groups: dict[str, list[tuple[Experiment, int, Lock]]] = {}
         for experiment, seed in [pair for pair in self.queue if isinstance(pair[0].learner, Deep)]:
             if claim := self.store.claim(experiment, seed):
                 groups.setdefault(experiment.hash, []).append((experiment, seed, claim))
@@ -178,7 +179,7 @@ class _Work:
         said = {"experiment": experiment.hash, "seed": seed, "steps": experiment.steps, "seconds": round(made.seconds, 4)}
         if made.diverged is not None:
             said |= {"steps": made.diverged.step, "diverged": True}
-        with (self.store.folder / "runs.jsonl").open("a") as file:
+        with (self.store.folder / "runs.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(said) + "\n")
 
     def release(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
+from gvfx.inputs import check_fields
 from gvfx.kernel import LearnerRule, Sizes, learn_nothing_at_end, piece
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
@@ -47,6 +48,7 @@ class CertaintyEquivalence(Learner[ModelTables]):
     needs_evidence: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "learner")
         if self.forgetting != "auto" and not (isinstance(self.forgetting, Real) and 0 <= self.forgetting <= 1):
             raise InputError(f"forgetting: {self.forgetting!r} is not a valid rate; give a number within [0, 1], or 'auto'.")
         if self.initial_m < 0:

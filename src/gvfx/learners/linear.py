@@ -10,6 +10,7 @@ import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.evidence.transitions import Transitions
+from gvfx.inputs import check_fields
 from gvfx.learners.base import Learner
 from gvfx.learners.half_samples import Answers, answered
 from gvfx.learners.linear_fit import Fit, fitted
@@ -49,6 +50,7 @@ class LinearCertaintyEquivalence(Learner[NoTables]):
     supports: ClassVar[frozenset[str]] = frozenset({"linear"})
 
     def __post_init__(self) -> None:
+        check_fields(self, "learner")
         if self.features not in FEATURES:
             raise UnknownName("features", str(self.features), FEATURES)
         if not isinstance(self.capacity, int | np.integer) or self.capacity < 100:

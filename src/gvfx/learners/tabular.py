@@ -10,6 +10,7 @@ import numpy as np
 
 from gvfx import schedules
 from gvfx.errors import InputError
+from gvfx.inputs import check_fields
 from gvfx.kernel import LearnerRule, Sizes, learn_nothing_at_end, piece
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import Stacked
@@ -66,6 +67,7 @@ class ImportanceSampling(Learner[Tables]):
     needs_next_action: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "learner")
         if not 0 <= self.ratio_low <= self.ratio_high:
             raise InputError(f"ratio_low: {self.ratio_low} must lie between 0 and ratio_high, {self.ratio_high}.")
 

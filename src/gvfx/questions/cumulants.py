@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -35,13 +36,13 @@ class Cumulant(ABC):
 
 
 def _finite(value: float, field: str) -> float:
-    if not math.isfinite(value):
+    if not (isinstance(value, Real) and math.isfinite(value)):
         raise InputError(f"{field}: {value!r} is not a finite number; give one.")
     return float(value)
 
 
 def _spread(value: float, field: str) -> float:
-    if not (math.isfinite(value) and value >= 0):
+    if not (isinstance(value, Real) and math.isfinite(value) and value >= 0):
         raise InputError(f"{field}: {value!r} is not a standard deviation; give a finite number of at least 0.")
     return float(value)
 

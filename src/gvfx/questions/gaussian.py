@@ -57,7 +57,7 @@ class GaussianPolicy(ContinuousPolicy):
 
     def middles(self, observations: Observations, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         if callable(self.middle):
-            rows = answers(self.middle, self.batched, observations, shape)
+            rows = answers(self.middle, self.batched, observations, shape, field)
         else:
             fits = len(self.middle) == math.prod(shape)
             rows = [np.reshape(self.middle, shape) if fits else self.middle] * len(observations)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import listed
 from gvfx.questions.cumulants import Constant, Cumulant, Drifter
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.policies import Policy, PolicyLike, as_policy
@@ -52,6 +53,8 @@ class GVF:
         object.__setattr__(self, "policy", as_policy(self.policy))
         if isinstance(self.cumulant, Real):
             object.__setattr__(self, "cumulant", Constant(float(self.cumulant)))
+        if isinstance(self.cumulant, type):
+            raise InputError(f"cumulant: {self.cumulant.__name__} is a class; write gvfx.{self.cumulant.__name__}(...).")
         if not isinstance(self.cumulant, Cumulant) and callable(self.cumulant):
             object.__setattr__(self, "cumulant", Measure(self.cumulant))
         if not isinstance(self.cumulant, Cumulant):
@@ -65,10 +68,14 @@ class GVF:
             _check_discount(self.discount, "discount")
         if not (isinstance(self.weight, Real) and math.isfinite(self.weight) and self.weight >= 0):
             raise InputError(f"weight: {self.weight!r} must be a finite number of at least 0.")
+        if not isinstance(self.name, str | None):
+            raise InputError(f"name: {self.name!r:.40} is not a text; give one, such as name='goal'.")
 
 
 def _check_discount(value: Any, field: str) -> float:
-    if not (isinstance(value, Real) and 0 <= float(value) <= 1):
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise InputError(f"{field}: {value!r:.40} is {type(value).__name__}, not a number; give one between 0 and 1.")
+    if not 0 <= float(value) <= 1:
         raise InputError(f"{field}: {value!r} lies outside [0, 1]; give a number between 0 and 1.")
     return float(value)
 
@@ -134,7 +141,7 @@ def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
 
 def expand(questions: Sequence[GVF]) -> list[GVF]:
     """The questions, each about a vector of known size replaced by one per component, `name[0]`, `name[1]`, ..."""
-    questions = [questions] if isinstance(questions, GVF) else list(questions)
+    questions = [questions] if isinstance(questions, GVF) else listed(questions, "questions", "gvfx.GVF(...)")
     for i, q in enumerate(questions):
         if not isinstance(q, GVF):
             raise InputError(f"questions[{i}]: {q!r:.60} is not a GVF; write gvfx.GVF(policy, cumulant, discount).")

@@ -17,7 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import FunctionFailed, GvfxError, InputError
+from gvfx.inputs import listed
 from gvfx.types import Function, Observations, Row, Rows
 from gvfx.worlds.mdp import TOLERANCE
 
@@ -27,11 +28,17 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
     try:
         table = np.array(rows, dtype=float)
     except (TypeError, ValueError):
-        raise InputError(f"{field}: expected numbers, one probability per action, but got {rows!r:.80}.") from None
+        raise InputError(
+            f"{field}: expected numbers, one probability per action, but got {rows!r:.80}; give them, or gvfx.uniform_policy()."
+        ) from None
     if table.ndim not in (1, 2) or table.size == 0:
-        raise InputError(f"{field}: expected shape [actions] or [states, actions], but got {table.shape}.")
+        raise InputError(
+            f"{field}: expected shape [actions] or [states, actions], but got {table.shape}; give one probability per action."
+        )
     if actions is not None and table.shape[-1] != actions:
-        raise InputError(f"{field}: expected {actions} probabilities per row, one per action, but got {table.shape[-1]}.")
+        raise InputError(
+            f"{field}: expected {actions} probabilities per row, one per action, but got {table.shape[-1]}; give one each."
+        )
     totals = table.sum(axis=-1, keepdims=True)
     if table.min() >= 0 and np.abs(totals - 1).max() <= TOLERANCE:  # false for NaN
         return table / totals
@@ -135,10 +142,11 @@ class CallablePolicy(Policy):
         return self.at(np.arange(states), actions, field)
 
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
-        rows = answers(self.function, self.batched, observations, (actions,))
+        rows = answers(self.function, self.batched, observations, (actions,), field)
         if len(observations) and np.ndim(rows[0]) == 0:
+            what = f"{rows[0]!s:.40}" if np.asarray(rows[0]).dtype == object else f"one number ({rows[0]!s:.40})"
             raise InputError(
-                f"{field}: the function returns one number ({float(rows[0]):g}), not {actions} probabilities; "
+                f"{field}: the function returns {what}, not {actions} probabilities; "
                 "if it is the action, use gvfx.deterministic_policy(function)."
             )
         table = checked_rows(rows, field, actions)
@@ -164,7 +172,7 @@ class DeterministicPolicy(Policy):
 
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         if callable(self.choice):
-            chosen = np.asarray(answers(self.choice, self.batched, observations, ()))
+            chosen = np.asarray(answers(self.choice, self.batched, observations, (), field))
         else:
             chosen = np.asarray(self.choice)[np.asarray(observations)]
         if chosen.shape != (len(observations),) or not ((chosen >= 0) & (chosen < actions) & (chosen == chosen // 1)).all():
@@ -210,8 +218,21 @@ class UniformPolicy(Policy):
         return _CheckedRow(self.table(1, actions))
 
 
-def answers(function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]) -> Any:
+def answers(
+    function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...], field: str = "policy"
+) -> Any:
     """What a function returns at a batch of observations [batch, *row]: by one call if it takes batches, else one call each."""
+    try:
+        return _answers(function, batched, observations, row)
+    except GvfxError:
+        raise
+    except Exception as error:
+        raise FunctionFailed(
+            f"{field}: the function raised {type(error).__name__}: {error}; make it accept every observation."
+        ) from error
+
+
+def _answers(function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]) -> Any:
     if batched is None:
         batched = _takes_batches(function, observations, row)
     if batched:
@@ -226,7 +247,10 @@ def prepared_function(
     """The function, compiled if it returns JAX arrays, and whether it takes batches."""
     if batched is None:
         batched = _takes_batches(function, observations, row)
-    answer = function(observations if batched else observations[0])
+    try:
+        answer = function(observations if batched else observations[0])
+    except Exception:  # the next call names the question
+        return function, batched
     if type(answer).__module__.partition(".")[0] in ("jax", "jaxlib"):
         import jax
 
@@ -277,6 +301,8 @@ def table_policy(rows: Rows) -> TablePolicy:
 
 def callable_policy(function: Function, batched: bool | None = None) -> CallablePolicy:
     """Action probabilities by a function of the observation, or of a batch of them (`batched`; None: decided by a trial call)."""
+    if not callable(function):
+        raise InputError(f"function: {function!r:.40} cannot be called; give a function of the observation.")
     return CallablePolicy(function, batched)
 
 
@@ -314,7 +340,7 @@ def deterministic_policy(choice: Function | Sequence[int] | np.ndarray, batched:
 
 def mixture_policy(policies: Sequence[PolicyLike], weights: Sequence[float] | None = None) -> MixturePolicy:
     """A weighted average of policies (equal weights by default)."""
-    parts = tuple(as_policy(p) for p in policies)
+    parts = tuple(as_policy(p) for p in listed(policies, "policies", "policies"))
     if not parts:
         raise InputError("policies: the list is empty; give a mixture at least one policy.")
     shares = checked_rows(weights if weights is not None else np.full(len(parts), 1 / len(parts)), "weights", len(parts))

@@ -22,7 +22,7 @@ from gvfx.questions.cumulants import Constant, Drifter
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy
-from gvfx.questions.signals import Measured, Reward, SignalFailed, TransitionFunction, number, of_transition
+from gvfx.questions.signals import Measured, Reward, SignalFailed, TransitionFunction, function_raised, number, of_transition
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
 DRAWS = 32  # of a policy's noise, over which its value is averaged
@@ -104,7 +104,12 @@ class Reader:
     ) -> None:
         """Write a transition's cumulants into c [gvf] and its discounts into gamma [gvf], ignoring termination."""
         for read, wanted in self._signals:
-            value: Any = reward if read is None else read(observation, action, reward, following, info)
+            try:
+                value: Any = reward if read is None else read(observation, action, reward, following, info)
+            except SignalFailed:
+                raise
+            except Exception as error:
+                raise SignalFailed(function_raised(wanted[0][2], error)) from error
             for place, index, field in wanted:
                 try:
                     x = float(value) if index is None else float(value[index])
@@ -114,7 +119,12 @@ class Reader:
                     raise SignalFailed(f"{field}: is {x}; return finite numbers only.")
                 c[place] = x
         for read, place, field in self._ends:
-            x = number(read(observation, action, reward, following, info), None, field)
+            try:
+                x = number(read(observation, action, reward, following, info), None, field)
+            except SignalFailed:
+                raise
+            except Exception as error:
+                raise SignalFailed(function_raised(field, error)) from error
             if not 0 <= x <= 1:
                 raise SignalFailed(f"{field}: {x!r} lies outside [0, 1]; return a number between 0 and 1.")
             gamma[place] = x

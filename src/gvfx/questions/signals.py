@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import whole
 from gvfx.questions.cumulants import Cumulant, OutcomeTables
 from gvfx.types import Function
 from gvfx.worlds.mdp import MDP
@@ -27,8 +28,15 @@ class SignalFailed(InputError):
     """A signal that is missing in a transition, is not a number, or is not finite."""
 
 
+def function_raised(field: str, error: Exception) -> str:
+    """The sentence about a function of the transition that raised an error."""
+    return f"{field}: the function raised {type(error).__name__}: {error}; make it accept every transition."
+
+
 def of_transition(function: Function, field: str) -> TransitionFunction:
     """A function of three or five arguments as one of (observation, action, reward, next_observation, info)."""
+    if not callable(function):
+        raise InputError(f"{field}: {function!r:.40} cannot be called; give a function of the transition.")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -92,8 +100,13 @@ def over_outcomes(world: Any, read: TransitionFunction, field: str, index: int |
     possible = (world.prob > 0) & (world.reached & ~world.terminal)[:, None, None]
     for s, a, k in np.argwhere(possible).tolist():
         arguments = s, a, float(reward[s, a, k]), int(world.next[s, a, k]), NoInfo()
-        value = read(*arguments)
-        if not same(value, read(*arguments)):
+        try:
+            value, again = read(*arguments), read(*arguments)
+        except InputError:
+            raise
+        except Exception as error:
+            raise SignalFailed(function_raised(field, error)) from error
+        if not same(value, again):
             raise SignalFailed(f"{field}: has two values for the same transition; let the environment be stepped instead.")
         out[s, a, k] = number(value, index, field)
     return out
@@ -203,5 +216,5 @@ class Measure(Measured):
 
 
 def _check_size(signal: Any, kind: str) -> None:
-    if signal.size is not None and (signal.size < 1 or signal.index is not None):
+    if signal.size is not None and (whole(signal.size, f"{kind}.size") < 1 or signal.index is not None):
         raise InputError(f"{kind}.size: give the vector's length (at least 1), or index= for one component, not both.")

@@ -102,4 +102,7 @@ def load_tuned(folder: Path) -> Tuned:
     path = folder / "tuned.json"
     if not path.exists():
         return {}
-    return {s: {m: (rates[0], rates[1]) for m, rates in methods.items()} for s, methods in json.loads(path.read_text()).items()}
+    return {
+        s: {m: (rates[0], rates[1]) for m, rates in methods.items()}
+        for s, methods in json.loads(path.read_text(encoding="utf-8")).items()
+    }

@@ -59,7 +59,7 @@ def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Pa
     tables = [e for e in exhibits if isinstance(e, DataTable)]
     if tables:
         path = folder / f"{item.name}.md"
-        path.write_text("\n".join(markdown(t) for t in tables))
+        path.write_text("\n".join(markdown(t) for t in tables), encoding="utf-8")
         written.append(path)
     for exhibit in exhibits:
         if not isinstance(exhibit, DataTable):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
@@ -34,6 +33,7 @@ from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
+from gvfx.worlds.registered import registered
 from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed
 from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
 
@@ -41,16 +41,16 @@ NO_AUDIT = "audit: {} cannot be audited; {}."
 NO_WHERE = "where: networks learn everywhere alike; give 'start' in a Gymnasium environment, or leave it out."
 
 
+def is_world(world: Any) -> bool:
+    """Whether this is a gvfx world or a Gymnasium environment."""
+    return isinstance(world, MDP | ContinuousGrid | Domain) or is_environment(world)
+
+
 def as_world(world: Any) -> Any:
     """A gvfx world or a Gymnasium environment, checked; a registered name is made into an environment."""
     if isinstance(world, str):
-        try:
-            return gymnasium.make(world)
-        except (gymnasium.error.Error, ImportError) as error:
-            raise InputError(
-                f"world: Gymnasium cannot make {world!r} ({error}); give an environment or a registered name."
-            ) from None
-    if isinstance(world, MDP | ContinuousGrid | Domain) or is_environment(world):
+        return registered(world)
+    if is_world(world):
         return world
     if isinstance(world, Mapping | list) or hasattr(world, "next_observation") or hasattr(world, "columns"):
         raise InputError("world: this is a log of transitions; use gvfx.evaluate_log(log, questions).")
@@ -228,6 +228,12 @@ def _kind_of(env: Any, behaviour: Behaviour | None, learner: Any) -> str:
     if isinstance(behaviour, Behaviour) and "linear" not in behaviour.supports:
         return "networks"
     return "linear" if observed(env)[1] <= LARGEST else "networks"
+
+
+def needs_networks(env: Any) -> bool:
+    """Whether an environment is answered by networks, if neither behaviour nor learner is given."""
+    space = getattr(env, "single_observation_space", None) or env.observation_space
+    return has_box_actions(env) or (type(space).__name__ != "Discrete" and _kind_of(env, None, None) == "networks")
 
 
 def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:

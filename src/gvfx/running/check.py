@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import copy
-import importlib
-import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, install
+from gvfx.inputs import whole
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Gaussians, Reader, shifted
 from gvfx.questions.signals import Measured
+from gvfx.running.backends import as_world, needs_networks
+from gvfx.running.plan import checked_seeds
 from gvfx.types import Environment
 from gvfx.worlds.spec import (
     DiscreteSpec,
@@ -79,15 +80,17 @@ class _Step:
 
 
 def check(
-    env: Environment | Callable[[], Environment], questions: Sequence[GVF] = (), steps: int = 1000, seed: int = 0
+    env: Environment | Callable[[], Environment] | str, questions: Sequence[GVF] = (), steps: int = 1000, seed: int = 0
 ) -> list[Finding]:
     """Mistakes in an environment and its questions; an empty list if none was found.
 
-    env:   a Gymnasium environment, or a function that makes one (each of the two test runs then has its own).
+    env:   a Gymnasium environment, a function that makes one (each of the two test runs then has its own), or a registered
+           name.
     steps: number of random steps to try; signals that never fire and episodes that never end are judged by them.
     """
+    steps, (seed,) = whole(steps, "steps", least=1), checked_seeds(1, seed)
     found = _Findings()
-    tried, again = _two(env, found)
+    tried, again = _two(as_world(env) if isinstance(env, str) else env, found)
     asked: list[tuple[str, GVF]] = []
     try:
         expanded = expand(questions)
@@ -108,6 +111,8 @@ def check(
     except InputError as error:
         found.raised(error, "env", "")
         return list(found)
+    if needs_networks(tried) and find_spec("jax") is None:
+        found.error("jax", f"is not installed, but networks are needed here; run {install('deep')}.")
     path = _walk(tried, steps, seed, found)
     _check_policies(tried, spec, path, asked, found)
     if path:
@@ -120,7 +125,12 @@ def check(
 
 def _two(env: Any, found: _Findings) -> tuple[Any, Any]:
     """Two environments to try: two new ones from a factory, or the same one twice."""
-    made = (env, env) if is_environment(env) else (env(), env()) if callable(env) else (None, None)
+    made = (env, env)
+    try:
+        made = (env, env) if is_environment(env) else (env(), env()) if callable(env) else (None, None)
+    except Exception as error:
+        found.raised(error, "env", "make the function work without arguments")
+        return None, None
     if not is_environment(made[0]):
         found.error("env", f"{type(env).__name__} is not a Gymnasium environment; give one, or a function that makes one.")
     elif hasattr(made[0], "num_envs"):
@@ -298,24 +308,3 @@ def _check_endings(env: Any, path: list[_Step], asked: list[tuple[str, GVF]], fo
             found.error(f"{name}.discount", f"is 1, but {sum_}; use less than 1.")
     if not terminates and not any(step.truncated for step in path) and time_limit(env) is None:
         found.warning("env", f"no episode ended in {len(path)} steps; wrap it in gymnasium.wrappers.TimeLimit.")
-
-
-# --- for the command line ----------------------------------------------------------------------------------------
-
-
-def load_made(target: str) -> tuple[Callable[[], Any], list[GVF]]:
-    """A function that makes the environment, and the questions, from `module:make`; make() returns both."""
-    module, _, name = target.partition(":")
-    if not module or not name:
-        raise InputError(f"make: {target!r} does not name a function; write module:function.")
-    sys.path.insert(0, os.getcwd())
-    try:
-        make = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"make: cannot load {target!r} ({error}); write module:function, importable from this folder.") from None
-    made = make()
-    if is_environment(made):
-        return make, []
-    if not (isinstance(made, tuple) and len(made) == 2 and is_environment(made[0])):
-        raise InputError(f"make: {target!r} must return an environment, or an environment and a list of questions.")
-    return lambda: make()[0], list(made[1])

@@ -15,6 +15,7 @@ import numpy as np
 
 from gvfx.errors import InputError, StoreError
 from gvfx.files import write_whole
+from gvfx.inputs import as_path
 from gvfx.tensors import CorruptFile, pack, unpack
 
 FORMAT = "4"
@@ -139,7 +140,7 @@ def _words(leaf: Any) -> Any:
 
 def folder_for(checkpoint: str | Path) -> Path:
     """A folder for checkpoints; an InputError if it cannot be written to."""
-    folder = Path(checkpoint)
+    folder = as_path(checkpoint, "checkpoint")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / ".writable", b"")

@@ -19,6 +19,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.joint import joint_of, quantile
 from gvfx.evidence.uncertainty import refusal
+from gvfx.inputs import check_level
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
 from gvfx.running.predictor import Predictor
 from gvfx.types import Described
@@ -163,8 +164,7 @@ def difference_errors(result: Held) -> np.ndarray | None:
 
 def compared(result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
     """The comparison of a result; the arguments are those of `Result.compare`."""
-    if not 0 < level < 1:
-        raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+    check_level(level)
     contests = asked_of(result).chosen(policies, signal)
     errors = difference_errors(result)
     if errors is None or result.starts is None:

@@ -15,6 +15,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import WHERE, Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
+from gvfx.inputs import whole
 from gvfx.learners.base import Learner
 from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF, expand
@@ -26,7 +27,7 @@ from gvfx.running.drive import Backend, drive
 from gvfx.running.gathering import gather
 from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.log_table import LogLike
-from gvfx.running.plan import Plan, checked_seeds, whole
+from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
 from gvfx.running.result import Result
@@ -104,8 +105,9 @@ def evaluate(
             raise InputError(WHERE)
         where = "start"
     plan, listed = Plan.checked(steps, evaluate_every, snapshots, average_episodes), checked_seeds(seeds, seed)
-    if whole(workers, "workers") < 1:
-        raise InputError(f"workers: {workers} is too few; give at least 1.")
+    whole(workers, "workers", least=1)
+    if not isinstance(calibrate, bool):
+        raise InputError(f"calibrate: {calibrate!r:.40} is neither True nor False; give one of them.")
     folder = folder_for(checkpoint) if checkpoint is not None else None
     if save is not None:
         save = check_writable(save, "save")

@@ -101,7 +101,9 @@ class SingleStepper:
             raise self.failed(str(error)) from error
         except Exception as error:
             raise self.failed(f"a question's signal raised {type(error).__name__}: {error}") from error
-        ended = bool(terminated or truncated)
+        if terminated.__class__ is not bool or truncated.__class__ is not bool:
+            terminated, truncated = self.flag(terminated, "terminated"), self.flag(truncated, "truncated")
+        ended = terminated or truncated
         agent.following[0] = s
         agent.alive[0] = 0.0 if terminated else 1.0
         agent.ended[0] = ended
@@ -120,6 +122,12 @@ class SingleStepper:
             return self.spec.seen(observation)
         except BadObservation as error:
             raise self.failed(str(error)) from None
+
+    def flag(self, value: Any, name: str) -> bool:
+        """Whether an episode ended: True, False, 1 or 0, nothing else."""
+        if np.ndim(value) == 0 and not isinstance(value, str) and value in (False, True):
+            return bool(value)
+        raise self.failed(f"{name} is {value!r:.40}; return True or False.")
 
     def failed(self, what: str) -> EnvironmentFailed:
         return EnvironmentFailed(self.spec.name, self.episode, self.age, what)

@@ -15,6 +15,7 @@ from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Blend, Hold
 from gvfx.errors import InputError, UnknownName
+from gvfx.inputs import check_fields
 from gvfx.kernel import KINDS, runs_on
 from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
@@ -56,6 +57,9 @@ def choose_method(
     if kind not in RUNS:
         raise UnknownName("kind", kind, list(RUNS))
     run = RUNS[kind]
+    for what, part in (("behaviour", behaviour), ("learner", learner)):
+        if part is not None and not isinstance(part, type):
+            check_fields(part, what)
     if behaviour is None:
         behaviour = run.behaviour()
     elif not isinstance(behaviour, Behaviour):

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import listed, whole
 
-
-def whole(value: Any, field: str) -> int:
-    """A count that may be given as a whole float, such as 1e5."""
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (is_number and np.isfinite(value) and value == int(value)):
-        raise InputError(f"{field}: {value!r:.40} is not a whole number; give one, such as 100_000.")
-    return int(value)
+MOST = 1_000_000  # measurements, snapshots or seeds of a run
+LARGEST_SEED = 2**63
 
 
 def checked_seeds(seeds: int | Iterable[int], seed: int | None = None) -> tuple[int, ...]:
@@ -25,12 +18,16 @@ def checked_seeds(seeds: int | Iterable[int], seed: int | None = None) -> tuple[
         if seeds != 1:
             raise InputError("seed: give either seed=3 for one run or seeds=... for several, not both.")
         seeds = [seed]
-    listed = tuple(whole(s, "seeds") for s in seeds) if isinstance(seeds, Iterable) else tuple(range(whole(seeds, "seeds")))
-    if not listed:
+    if not isinstance(seeds, Iterable) and whole(seeds, "seeds") > MOST:
+        raise InputError(f"seeds: {seeds} runs are more than {MOST:,}; to run one seed of that number, give seed={seeds}.")
+    each = tuple(whole(s, "seeds") for s in seeds) if isinstance(seeds, Iterable) else tuple(range(whole(seeds, "seeds")))
+    if not each:
         raise InputError(f"seeds: {seeds!r} must be at least 1; give a count, or the seeds themselves.")
-    if min(listed) < 0 or len(set(listed)) < len(listed):
+    if min(each) < 0 or len(set(each)) < len(each):
         raise InputError("seeds: give distinct seeds of at least 0.")
-    return listed
+    if max(each) >= LARGEST_SEED:
+        raise InputError(f"seeds: {max(each)} is too large; give seeds below 2**63.")
+    return each
 
 
 @dataclass(frozen=True)
@@ -50,9 +47,12 @@ class Plan:
         every = max(1, steps // 20) if every is None else whole(every, "evaluate_every")
         if every < 1:
             raise InputError(f"evaluate_every: {every} is too few; give at least 1 step between measurements.")
-        wanted = sorted({whole(s, "snapshots") for s in snapshots})
+        if steps // every > MOST:
+            raise InputError(f"evaluate_every: {every} means {steps // every:,} measurements; give at least {steps // MOST:,}.")
+        wanted = sorted({whole(s, "snapshots") for s in listed(snapshots, "snapshots", "steps")})
         if wanted and not (wanted[0] >= 1 and wanted[-1] <= steps):
             raise InputError(f"snapshots: {wanted} must lie between 1 and the {steps} steps of the run.")
+        average_episodes = whole(average_episodes, "average_episodes")
         if average_episodes < 0:
             raise InputError(
                 f"average_episodes: {average_episodes} is negative; give 0 for the current error, or a number of episodes."

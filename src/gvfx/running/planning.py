@@ -8,18 +8,19 @@ the forecast is then as good as that estimate.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gvfx.behaviours.optimal import OptimalDesign
-from gvfx.errors import InputError
+from gvfx.errors import InputError, UnknownName
 from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
+from gvfx.inputs import is_real, whole
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
@@ -61,8 +62,8 @@ class Cost:
 
 
 @dataclass(frozen=True, eq=False)
-class Costs:
-    """The steps that behaviours need to reach an error, the fastest behaviour last; counted from a cold start."""
+class Costs(Mapping[str, Cost]):
+    """The steps that behaviours need to reach an error, by name, the fastest behaviour last; counted from a cold start."""
 
     error: float
     costs: tuple[Cost, ...]
@@ -74,7 +75,13 @@ class Costs:
         for cost in self.costs:
             if cost.name == name:
                 return cost
-        raise InputError(f"name: {name!r} was not planned; choose from {', '.join(c.name for c in self.costs)}.")
+        raise UnknownName("name", str(name), list(self))
+
+    def __iter__(self) -> Iterator[str]:
+        return (cost.name for cost in self.costs)
+
+    def __len__(self) -> int:
+        return len(self.costs)
 
     def __repr__(self) -> str:
         rows = [
@@ -114,7 +121,11 @@ def plan(
     bound of its error does, which is `bounded`.  A pilot that may have missed what the answers rest on is refused.
     RoundRobin is planned as the mixture.  Drifting cumulants are treated as constant.
     """
+    if not is_real(error):
+        raise InputError(f"error: {error!r:.40} is not a number; give a mean squared error above 0.")
     steps_needed(1.0, error)  # refuses an error of 0 or less
+    pilot, draws = whole(pilot, "pilot"), whole(draws, "draws", least=2)
+    checked_seeds(1, seed)
     if pilot < 0:
         raise InputError(f"pilot: {pilot} is negative; give a number of steps, or 0 to treat the world as known.")
     given: Any = as_world(world)

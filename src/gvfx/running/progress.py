@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from gvfx.errors import InputError
+from gvfx.inputs import check_takes
 
 Report = Callable[[int, int, float], None]  # (seed, steps done, current error)
 
@@ -102,4 +103,5 @@ def listener(progress: bool | Report | None, steps: int, seeds: Iterable[int]) -
         return Listeners(Bar(steps, seeds)) if progress or (progress is None and wants_bar()) else Listeners()
     if not callable(progress):
         raise InputError(f"progress: {progress!r:.40} cannot be called; give True, False, or a function of (seed, step, error).")
+    check_takes(progress, "progress", 0, 1, 0.5)  # seed, step, error
     return Listeners(Calls(progress))

@@ -13,7 +13,8 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
-from gvfx.files import write_whole
+from gvfx.files import check_writable, write_whole
+from gvfx.inputs import check_level
 from gvfx.running.comparing import Comparison, compared, difference_errors
 from gvfx.running.plotting import notebook, plotted
 from gvfx.running.predictor import Predictor, TablePredictor
@@ -265,6 +266,7 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
+        path = check_writable(path, "path")
         held = {name: getattr(self, name) for name in (*CURVES, *STOPS)} | {"differences": difference_errors(self)}
         arrays = {name: array for name, array in held.items() if array is not None}
         for k, snapshot in enumerate(self.snapshots):
@@ -282,7 +284,7 @@ class Result:
             **({"freedom": self.predictor.freedom} if self.predictor.freedom else {}),
         }
         metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
-        write_whole(Path(path), pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
+        write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
 
     def intervals(
         self,
@@ -299,8 +301,7 @@ class Result:
         Infinite if a prediction depends on an action that was never tried, may rest on states that were never seen
         (docs/unseen.md), or is about a cumulant that has only ever been 0.
         """
-        if not 0 < level < 1:
-            raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
+        check_level(level)
         if self.error_bars == "spread":
             raise InputError(self.predictor.no_intervals)
         tail = (1 - level) / 2

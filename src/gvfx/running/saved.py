@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import as_path
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.predictor import Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
@@ -24,7 +25,7 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
 
     env, questions: for networks, to predict at new observations (policies are not stored).
     """
-    path = Path(path)
+    path = as_path(path, "path")
     try:
         raw = path.read_bytes()
     except OSError as error:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.audits import over_seeds, quantile
+from gvfx.inputs import check_level
 from gvfx.running.predictor import Predictor
 from gvfx.types import Described
 
@@ -80,12 +81,6 @@ def checks_at_start(
         low, high = (value - half, value + half) if np.isfinite(half) else (-np.inf, np.inf)
         out[name] = Check(value, low, high, float(answer), *map(int, counts))
     return out
-
-
-def check_level(level: float) -> None:
-    """Refuse a level of intervals that is not a probability."""
-    if not 0 < level < 1:
-        raise InputError(f"level: {level!r} lies outside (0, 1); give a number such as 0.95.")
 
 
 def values_at_start(

@@ -1,20 +1,26 @@
-"""Trackers: send every measurement of a run to a file of JSON lines, to TensorBoard or to Weights & Biases.
+"""Trackers: send every measurement of a run to a file of JSON lines, to TensorBoard, to Weights & Biases or elsewhere.
 
 `evaluate(..., track="run.jsonl")` writes complete lines at all times; `track=[gvfx.TensorBoard("runs")]` and
-`track=[gvfx.WeightsAndBiases("project")]` need their extras and can be combined with a file.
+`track=[gvfx.WeightsAndBiases("project")]` need their extras and can be combined with a file.  Anything with a method
+`log(numbers)`, such as a run of Weights & Biases or Trackio, and any function of `numbers` is accepted as well.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from gvfx.errors import InputError, install
+from gvfx.inputs import as_path, check_takes
 from gvfx.running.result import Result
 from gvfx.types import Described
 
@@ -79,13 +85,36 @@ class WeightsAndBiases(Tracker):
             import wandb
         except ImportError:
             raise _not_installed("Weights & Biases", "wandb") from None
-        run = wandb.init(project=self.project, mode=self.mode, dir=None if self.folder is None else str(self.folder))
+        folder = None if self.folder is None else str(self.folder)
+        try:
+            run = wandb.init(project=self.project, mode=self.mode, dir=folder, reinit="create_new")
+        except Exception as error:
+            said = " ".join(str(error).split()).rstrip(".")
+            raise InputError(f"track: Weights & Biases cannot begin a run ({said}); try mode='offline'.") from None
+        return lambda record: run.log(flat(record)), run.finish
 
-        def log(record: Described) -> None:
-            at = {"step": record["step"]}
-            run.log(at | {f"seed {record['seed']}/{name}": value for name, value in _numbers(record).items()})
 
-        return log, run.finish
+class Sink(Protocol):
+    """Anything that takes numbers by name, such as a run of Weights & Biases or the module trackio."""
+
+    @property
+    def log(self) -> Callable[..., object]: ...
+
+
+@dataclass(frozen=True)
+class Given(Tracker):
+    """What the caller has opened: a function that takes numbers by name (`flat`); closing it is the caller's."""
+
+    function: Callable[[dict[str, float]], object]
+
+    def begin(self) -> tuple[Log, Callable[[], None]]:
+        return lambda record: (self.function(flat(record)), None)[1], lambda: None
+
+
+def flat(record: Described) -> dict[str, float]:
+    """A record as numbers by name: "step", "seed 0/error", "seed 0/seconds", and at the end "seed all/value: ..."."""
+    at = {"step": int(str(record["step"]))}
+    return at | {f"seed {record['seed']}/{name}": value for name, value in _numbers(record).items()}
 
 
 def _not_installed(name: str, extra: str) -> InputError:
@@ -97,17 +126,30 @@ def _numbers(record: Described) -> dict[str, float]:
     return {name: value for name, value in record.items() if isinstance(value, float) and name not in ("seed", "step")}
 
 
-Tracked = str | Path | Tracker  # a file of JSON lines, or a tracker
+Function = Callable[[dict[str, float]], object]
+Tracked = str | Path | Tracker | Sink | Function  # a file of JSON lines, a tracker, or what takes numbers by name
 
 
 def as_trackers(track: Tracked | Sequence[Tracked]) -> tuple[Tracker, ...]:
-    """Trackers from a file name, a tracker, or a list of either."""
-    several = track if isinstance(track, Sequence) and not isinstance(track, str) else [track]
-    made = tuple(JsonLines(t) if isinstance(t, str | Path) else t for t in several)
-    for t in made:
-        if not isinstance(t, Tracker):
-            raise InputError(f"track: {t!r:.40} is not a tracker; give a file name, gvfx.TensorBoard or gvfx.WeightsAndBiases.")
-    return made
+    """Trackers from a file name, a tracker, something with a method `log`, a function, or a list of these."""
+    return tuple(map(_as_tracker, track if isinstance(track, list | tuple) else [track]))
+
+
+def _as_tracker(track: Any) -> Tracker:
+    if isinstance(track, str | Path):
+        return JsonLines(as_path(track, "track"))
+    if isinstance(track, type):
+        raise InputError(f"track: {track.__name__} is a class; give an object, {track.__name__}(...).")
+    if isinstance(track, Tracker):
+        return track
+    function = getattr(track, "log", track)
+    if isinstance(track, logging.Logger) or track is math or not callable(function):
+        raise InputError(
+            f"track: {track!r:.40} is not a tracker; give a file name, gvfx.TensorBoard(...), gvfx.WeightsAndBiases(...), "
+            "a function of a dict of numbers, or an object whose method log takes one."
+        )
+    check_takes(function, "track", {})
+    return Given(function)
 
 
 class Tracking:
@@ -117,6 +159,7 @@ class Tracking:
     def __init__(self, track: Tracked | Sequence[Tracked] | None) -> None:
         self.begun = time.perf_counter()
         self.open: list[tuple[Log, Callable[[], None]]] = []
+        self.failed: list[tuple[Log, Callable[[], None]]] = []
         try:
             for tracker in as_trackers(track) if track is not None else ():
                 self.open.append(tracker.begin())
@@ -128,8 +171,16 @@ class Tracking:
     def stepped(self, seed: int, t: int) -> None: ...
 
     def _tell(self, record: Described) -> None:
-        for log, _ in self.open:
-            log({k: v for k, v in record.items() if not (isinstance(v, float) and not math.isfinite(v))})
+        """Log a record; a tracker that fails is left out from then on, and the run continues."""
+        for tracker in list(self.open):
+            try:
+                tracker[0]({k: v for k, v in record.items() if not (isinstance(v, float) and not math.isfinite(v))})
+            except Exception as error:
+                self.open.remove(tracker)
+                self.failed.append(tracker)
+                said = " ".join(str(error).split()).rstrip(".")
+                what = f"track: a tracker raised {type(error).__name__} ({said}); the run continues without it."
+                warnings.warn(what, stacklevel=2)
 
     def measured(self, seed: int, t: int, error: float) -> None:
         self._tell({"seed": seed, "step": t, "error": float(error), "seconds": round(time.perf_counter() - self.begun, 3)})
@@ -142,3 +193,6 @@ class Tracking:
     def close(self) -> None:
         for _, close in self.open:
             close()
+        for _, close in self.failed:
+            with suppress(Exception):  # it has failed before
+                close()

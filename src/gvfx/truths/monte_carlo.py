@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import is_real, whole
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Reader, Targets
 from gvfx.types import Described, Environment, Function
+from gvfx.worlds.registered import registered
 from gvfx.worlds.spec import (
     DiscreteSpec,
     box_action_spec,
@@ -61,7 +63,7 @@ class MonteCarlo:
 
 
 def truth_of(
-    env: Environment,
+    env: Environment | str,
     questions: Sequence[GVF],
     points: int | Sequence[object] | None = None,
     *,
@@ -84,14 +86,22 @@ def truth_of(
     max_episodes: largest number of episodes per point and policy.
     horizon:      steps after which an episode is cut.
     """
+    env = registered(env, "env") if isinstance(env, str) else env
     if not is_environment(env) or hasattr(env, "num_envs"):
-        raise InputError("env: truth needs one Gymnasium environment that can be reset, not a vector or a world of gvfx.")
+        raise InputError(
+            "env: a vector environment or a world of gvfx cannot be reset as needed; give one Gymnasium environment."
+        )
     for field, wanted in (("precision", precision), ("relative", relative)):
-        if wanted is not None and not wanted > 0:
+        if wanted is not None and not (is_real(wanted) and wanted > 0):
             raise InputError(f"{field}: {wanted} is not a precision; give a number above 0.")
+    max_episodes, horizon, seed = whole(max_episodes, "max_episodes"), whole(horizon, "horizon"), whole(seed, "seed", least=0)
+    if reset_to is not None and not callable(reset_to):
+        raise InputError(f"reset_to: {reset_to!r:.40} cannot be called; give a function of an environment and a point.")
     if max_episodes < 2 or horizon < 1:
         raise InputError(f"max_episodes: {max_episodes} and horizon: {horizon} are too few; give at least 2 and 1.")
     asked = expand(questions)
+    if not asked:
+        raise InputError("questions: the list is empty; give at least one GVF.")
     try:
         spec: DiscreteSpec | None = discrete_spec(env)
     except InputError:

@@ -31,6 +31,8 @@ def gridworld(
     horizon:  steps after which an episode is truncated; None: never.
     grouping: number of vertically neighbouring cells that share one table row: with 2, 20x20 states become 10x20 rows.
     """
+    if not isinstance(goals, Mapping | None):
+        raise InputError(f"goals: {goals!r:.40} does not name its goals; give a dict such as {{'left': (0, 0)}}.")
     recipe: dict[str, Any] = {
         "size": size,
         "goals": dict(goals or {}),

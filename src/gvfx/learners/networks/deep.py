@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from gvfx.errors import InputError
+from gvfx.inputs import check_fields
 from gvfx.learners.base import Learner
 
 
@@ -48,6 +49,7 @@ class Deep(Learner):
     supports: ClassVar[frozenset[str]] = frozenset({"networks"})
 
     def __post_init__(self) -> None:
+        check_fields(self, "learner")
         for name in ("rate_q", "rate_m", "final_rate", "alpha"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InputError(f"{name}: {getattr(self, name)!r} must be a positive number.")

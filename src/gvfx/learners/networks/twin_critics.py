@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gvfx.errors import InputError
+from gvfx.inputs import check_fields
 from gvfx.learners.base import Learner
 
 
@@ -52,6 +53,7 @@ class TwinCritics(Learner):
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
 
     def __post_init__(self) -> None:
+        check_fields(self, "learner")
         for name in ("rate_q", "rate_m", "final_rate", "tau"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InputError(f"{name}: {getattr(self, name)!r} must be a positive number.")

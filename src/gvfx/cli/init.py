@@ -1,0 +1,38 @@
+"""Command that writes a file to start from: init."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gvfx.errors import InputError
+
+TEMPLATES = {".py": "environment.py", ".toml": "questions.toml"}
+
+
+def init(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="The file to write: .py for an environment and its questions, .toml for questions about a Gymnasium environment."
+        ),
+    ] = Path("my_questions.py"),
+) -> None:
+    """Write a commented file to start from, which works as it is; refuses to overwrite a file."""
+    template = TEMPLATES.get(file.suffix)
+    if template is None:
+        raise InputError(f"file: {file} ends neither in .py nor in .toml; give a name that does.")
+    text = resources.files("gvfx.cli").joinpath("templates", template).read_text(encoding="utf-8").replace(template, str(file))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8", newline="\n") as out:
+            out.write(text)
+    except FileExistsError:
+        raise InputError(f"file: {file} exists and is not overwritten; give another name.") from None
+    except OSError as error:
+        raise InputError(f"file: cannot write {file} ({error.strerror}); give another name.") from None
+    asked = f"{file}:make" if file.suffix == ".py" else f"FrozenLake-v1 --questions {file}"
+    print(f"wrote {file}; try: gvfx evaluate {asked} --steps 20000")
