@@ -60,5 +60,6 @@ def worth_collecting_around(
     here = cells(data.observation)
     count = np.maximum(1, np.bincount(here, minlength=cells.size))
     middle = np.stack([np.bincount(here, column, cells.size) / count for column in data.observation.T], axis=1)
-    own = worth_collecting(model, OptimalDesign().on_cells(), lambda s: middle[s].tolist() if s in here else None)
+    named = [[float(f"{x:.3g}") for x in row] for row in middle]
+    own = worth_collecting(model, OptimalDesign().on_cells(), lambda s: named[s] if s in here else None)
     return [row for row in own if row["observation"] is not None]
