@@ -22,6 +22,8 @@ EXTRAS = {  # optional packages, and rich, which only a progress bar needs
     "tensorboardX",
     "wandb",
     "pandas",
+    "polars",
+    "pyarrow",
 }
 
 SLOW = "matplotlib.figure"  # takes longer to import than all of gvfx

@@ -46,7 +46,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_all_commands_are_there():
-    expected = "list run init evaluate plan demo check truth sweep reproduce report train-targets bench cache"
+    expected = "list run init evaluate log plan demo check truth sweep reproduce report train-targets bench cache"
     assert list(COMMANDS) == expected.split()
     done = invoke("--help")
     assert done.exit_code == 0 and all(f" {name} " in without_colours(done.output) for name in COMMANDS)

@@ -47,6 +47,19 @@ def test_an_action_never_tried_has_no_support_and_infinite_intervals():
     assert result.experiment["support"]["right"] == 0.0
     assert np.isinf(result.intervals(np.array([0.2]))).all()
     assert "WARNING: 100% of its choices were never tried" in result.summary()
+    assert np.isnan(result.predict(np.array([0.2]))[0]) and np.isfinite(result.predict(np.array([0.2]))[1])
+    assert np.isnan(result.value()["right"].value) and np.isinf(result.value()["right"].low)
+    assert "right  not known" in result.summary()
+    first = result.collect[0]
+    assert (first["action"], first["seen"], len(first["observation"])) == (1, 0, 1)
+
+
+def test_what_to_collect_is_where_little_was_tried():
+    log = drift()
+    kept = (log["action"] == 0) | (log["observation"][:, 0] < 0.5)
+    log = {name: column[kept] if np.ndim(column) else column for name, column in log.items()}
+    best = gvfx.evaluate_log(log, RIGHT).collect[:3]
+    assert all(row["action"] == 1 and row["observation"][0] > 0.4 for row in best)
 
 
 def test_effective_shares_with_behaviour_probabilities():
@@ -74,9 +87,9 @@ def test_a_result_is_saved_and_loaded(tmp_path):
     [
         ({"observation": np.full((N, 1), np.nan)}, "observation: holds nan, infinity or"),
         ({"next_observation": np.zeros((N, 2))}, "next_observation: its shape differs"),
-        ({"action": np.full(N, 0.5)}, "action: give one whole number"),
-        ({"actions": 1}, "actions: the log has an action beyond the number given"),
-        ({"observation": np.full((N, 1), "a")}, "observation: holds <U1, not numbers"),
+        ({"action": np.full(N, 0.5)}, "action: is 0.5 in row 0; give one whole number"),
+        ({"actions": 1}, "actions: the log has action 1 and 1 actions were given"),
+        ({"observation": np.full((N, 1), "a")}, "observation: holds 'a' .str., not numbers"),
     ],
 )
 def test_bad_columns_are_named(change, said):

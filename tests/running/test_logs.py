@@ -51,6 +51,47 @@ def test_choices_never_tried_are_warned_of(lake):
     assert (first["action"], first["seen"]) == (3, 0)
 
 
+def never_up(log):
+    kept = {name: column[log["action"] != 3] for name, column in log.items()}
+    questions = [
+        gvfx.GVF([0, 0, 0, 1.0], gvfx.Reward(), 0.9, name="up"),
+        gvfx.GVF([0, 0, 0.6, 0.4], gvfx.Reward(), 0.9, name="right"),
+    ]
+    return gvfx.evaluate_log(kept | {"states": 16}, questions)
+
+
+def test_answers_that_nothing_was_tried_for_are_not_known(lake, tmp_path):
+    result = never_up(lake[1])
+    result.save(tmp_path / "log.gvfx")
+    for found in (result, gvfx.load(tmp_path / "log.gvfx")):
+        assert np.isnan(found.predict(0)[0]) and np.isfinite(found.predict(0)[1])
+        assert found.intervals(0)[0].tolist() == [-np.inf, np.inf]
+        value = found.value()["up"]
+        assert np.isnan(value.value) and (value.low, value.high) == (-np.inf, np.inf)
+        assert np.isfinite(found.value()["right"].value)
+        rows = {(row["question"], row["observation"]): row for row in found.rows()}
+        assert np.isnan(rows["up", 0]["prediction"]) and rows["up", 0]["low"] is None
+        assert rows["right", 0]["prediction"] == found.predict(0)[1]
+        assert "up     not known: nothing was tried that its policy does" in found.summary()
+        (difference,) = found.compare().differences
+        assert np.isnan(difference.difference) and (difference.low, difference.high) == (-np.inf, np.inf)
+
+
+def test_what_to_collect_is_a_table(lake, tmp_path):
+    result = never_up(lake[1])
+    rows = result.collect
+    assert set(rows[0]) == {"observation", "action", "seen", "gain"}
+    gains = [row["gain"] for row in rows]
+    assert gains == sorted(gains, reverse=True) and gains[-1] > 0
+    assert len({(row["observation"], row["action"]) for row in rows}) == len(rows) > 5
+    assert all(row["seen"] == result.visits[0, row["observation"], row["action"]] for row in rows)
+    assert rows[0]["action"] == 3
+    assert result.summary().count(" times)") == 5  # the first few
+    result.save(tmp_path / "log.gvfx")
+    assert gvfx.load(tmp_path / "log.gvfx").collect == rows
+    assert gvfx.evaluate(gvfx.gridworld(), [gvfx.GVF([0.25] * 4, 1.0, 0.9)], steps=10).collect == []
+
+
 def test_a_log_is_counted_like_the_run_that_made_it():
     """The same transitions, once as they come and once as a log: answers and intervals are equal."""
     env, rng, rows = Sound(), np.random.default_rng(0), []

@@ -16,6 +16,7 @@ from gvfx.cli.evaluate import evaluate
 from gvfx.cli.experiments import reproduce, sweep
 from gvfx.cli.init import init
 from gvfx.cli.listing import list_all
+from gvfx.cli.log import log
 from gvfx.cli.plan import plan
 from gvfx.cli.report import report
 from gvfx.cli.run import demo, run
@@ -104,6 +105,9 @@ app.command(
         "gvfx evaluate FrozenLake-v1 --questions questions.toml --json -",
     )
 )(evaluate)
+app.command(
+    epilog=_examples("gvfx log runs.csv --questions questions.toml", "gvfx log runs.parquet --questions questions.toml --json -")
+)(log)
 app.command(
     epilog=_examples(
         "gvfx plan distinct --error 0.05",

@@ -45,6 +45,7 @@ class Answers:
         """Answers and their standard errors, each [gvf, n], at observations [n, o] with policies pi [1 or n, action, gvf].
 
         Errors are infinite away from all data, and for questions that the data cannot answer; empty without half-samples.
+        Answers are NaN where a log has none of the actions that a policy takes.
         """
         values = self.fit.values(observations, pi)
         if not self.halves:
@@ -55,6 +56,7 @@ class Answers:
         squares = np.mean(off, axis=0) + self.least[:, None] ** 2
         if self.doubt is not None:
             squares += self.doubt.at(observations) ** 2
+            values = np.where(self.doubt.nothing(pi), np.nan, values)
         return values, np.where(known, np.sqrt(squares), np.inf)
 
     def mean(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

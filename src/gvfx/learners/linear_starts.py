@@ -31,6 +31,7 @@ def start_answers(found: Answers, data: Transitions, policies: Callable[[np.ndar
     value, error = found.mean(starts, pi)
     at_starts, elsewhere = found.fit.values(starts, pi), found.fit.values(others, policies(others))
     variance = _variance(at_starts - value[:, None], elsewhere - value[:, None])
+    variance = np.where(np.isnan(value), np.inf, variance)  # nothing was tried
     return np.stack([value, np.sqrt(error**2 + variance)], axis=1)
 
 

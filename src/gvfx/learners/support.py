@@ -45,6 +45,7 @@ class Doubt(NamedTuple):
     cells: Cells
     error: np.ndarray  # [cell, gvf]
     support: np.ndarray  # [gvf] share of the policy's choices, over the data, whose action was tried in the cell
+    tried: np.ndarray  # bool [action] whether it was tried anywhere
 
     @classmethod
     def of(cls, data: Transitions, pi: np.ndarray, width: np.ndarray) -> Doubt:
@@ -68,17 +69,23 @@ class Doubt(NamedTuple):
             met = np.linalg.solve(flow, (own * untried).sum(axis=1))[:, None]
             error[:, members] = np.where(met > SLIGHT, met, 0.0) * np.where(met > SLIGHT, width[members], 0.0)
         tried = 1 - np.einsum("nap,na->p", pi, untried[here]) / len(data)
-        return cls(cells, error, tried[data.member])
+        return cls(cells, error, tried[data.member], np.bincount(data.action, minlength=actions) > 0)
 
     def at(self, observations: np.ndarray) -> np.ndarray:
         """The errors [gvf, n] at observations [n, o]."""
         return self.error[self.cells(observations)].T
 
+    def nothing(self, pi: np.ndarray) -> np.ndarray:
+        """Whether policies pi [1 or n, action, gvf] take only actions that were never tried, bool [gvf, 1 or n]."""
+        return np.zeros((pi.shape[2], 1), bool) if self.tried.all() else pi[:, self.tried].sum(axis=1).T <= 0
+
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
-        return {"doubt.error": self.error, "doubt.support": self.support} | self.cells.arrays("doubt.cells.")
+        own = {f"doubt.{name}": getattr(self, name) for name in ("error", "support", "tried")}
+        return own | self.cells.arrays("doubt.cells.")
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Doubt:
         """The doubt that `arrays` described."""
-        return cls(Cells.from_arrays(arrays, "doubt.cells."), arrays["doubt.error"], arrays["doubt.support"])
+        tried = arrays.get("doubt.tried", np.ones(1, bool))  # results of older versions did not keep it
+        return cls(Cells.from_arrays(arrays, "doubt.cells."), arrays["doubt.error"], arrays["doubt.support"], tried)

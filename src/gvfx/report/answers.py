@@ -16,6 +16,7 @@ from gvfx.running.comparing import Comparison
 from gvfx.running.plotting import comparison_of
 from gvfx.running.predictor import ERROR_BARS
 from gvfx.running.result import Result, standard_error
+from gvfx.running.summary import NEXT
 
 SHOWN = 60  # rows of a table: states, or points
 UNBOUNDED = "unbounded"
@@ -62,7 +63,7 @@ def _unresolved(result: Result) -> list[str]:
 def wanted_by(result: Result) -> list[Wanted]:
     """What to collect next, most useful first; only a log's answers say it."""
     collect: Any = result.experiment.get("collect", [])
-    return [Wanted(c["action"], c["observation"], c["seen"]) for c in collect]
+    return [Wanted(c["action"], c["observation"], c["seen"]) for c in collect[:NEXT]]
 
 
 def write_answers(path: Path, result: Result, source: Path) -> None:

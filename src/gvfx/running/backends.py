@@ -24,6 +24,8 @@ from gvfx.questions.signals import Info, SignalFailed
 from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
 from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
+from gvfx.running.earlier import NOT_HERE, check_start, earlier_states, earlier_vectors, planned_for
+from gvfx.running.log_table import Checked, LogLike, as_log
 from gvfx.running.method import choose_method
 from gvfx.running.plan import Plan
 from gvfx.running.streams.grid_questions import grid_questions
@@ -56,7 +58,7 @@ def as_world(world: Any) -> Any:
         return registered(world)
     if is_world(world):
         return world
-    if isinstance(world, Mapping) or hasattr(world, "next_observation"):
+    if isinstance(world, Mapping | list) or hasattr(world, "next_observation") or hasattr(world, "columns"):
         raise InputError("world: this is a log of transitions; use gvfx.evaluate_log(log, questions).")
     if isinstance(world, type):
         raise InputError(f"world: {world.__name__} is a class; give an instance, {world.__name__}(...).")
@@ -77,6 +79,7 @@ def open_backend(
     where: WhereLike = None,
     audit: float | Audit | None = 0.0,
     numbered: bool = True,
+    log: LogLike | None = None,
 ) -> Backend:
     """The backend for a world; a method that does not fit is refused before anything is compiled.
 
@@ -84,7 +87,9 @@ def open_backend(
     """
     share = checked_share(audit)
     if is_environment(world):
-        world = (None if share else known_world(world, questions)) or world
+        world = (None if share or log is not None else known_world(world, questions)) or world
+    elif log is not None:
+        raise InputError(NOT_HERE.format("a world that is known"))
     if share:
         world, questions = stepped_world(world, questions)
     if isinstance(world, MDP):
@@ -108,7 +113,7 @@ def open_backend(
         from gvfx.running.streams.critics_lockstep import CriticsLockstep
 
         return CriticsLockstep(world, questions, behaviour, learner, plan)
-    stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit, numbered)
+    stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit, numbered, log)
     stepped.audits_early = until is not None
     if isinstance(audit, Audit):
         stepped.audit_ranges = audit.on(questions)
@@ -164,6 +169,7 @@ def _stepped(
     where: WhereLike,
     audit: float | Audit | None,
     numbered: bool,
+    log: LogLike | None,
 ) -> Backend:
     """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
     if plan.average_episodes:
@@ -186,19 +192,28 @@ def _stepped(
             raise InputError("where: states are numbered as they are met; give 'start', or leave it out.")
         if share:
             raise InputError(NO_AUDIT.format("an environment whose observations are numbered", "give 0, or learner=gvfx.Deep()"))
+        if log is not None:
+            raise InputError(NOT_HERE.format("a run that numbers observations as they are met"))
         at = START if where is not None else EVERYWHERE
         return NumberedGym(counted_spec(env, FIRST), questions, behaviour, learner, plan, calibrate, at)
+    kept: Checked = None if log is None else as_log(log)
+    if kept is not None:
+        check_start(kind, behaviour, learner)
+        behaviour = planned_for(behaviour, plan.steps, len(kept.action))
     if kind == "tables":
         spec = discrete_spec(env)
         counts = as_where(where, spec.skeleton, spec.first_state)
-        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts, share)
+        before = None if kept is None else earlier_states(kept, questions, spec)
+        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts, share, before)
     if kind != "linear" and where not in (None, "start"):
         raise InputError(NO_WHERE)
     at = START if where is not None else EVERYWHERE
     if has_own(questions):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
     if kind == "linear":
-        linear = LinearGym(box_spec(env), questions, behaviour, learner, plan, calibrate, where, share)
+        boxes = box_spec(env)
+        before = None if kept is None else earlier_vectors(kept, questions, boxes, learner)
+        linear = LinearGym(boxes, questions, behaviour, learner, plan, calibrate, where, share, before)
         if by_default:
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"
         return linear

@@ -218,7 +218,7 @@ def compared(result: Held, policies: Sequence[str] | None, signal: str | None, l
         ranks = _ranks(value[at], draws)
         for rank, k in enumerate(order):
             i, half = at[k], quantile((1 - level) / 2, free[k, k]) * own[k, k]
-            low, high, alone = value[i] - half, value[i] + half, shown[result.names[i]]
+            (low, high), alone = _around(value[i], half), shown[result.names[i]]
             if alone.value == value[i] and np.isfinite(half):  # the two sides of its own interval may differ
                 low, high = alone.low, alone.high
             place = (contest.signal, contest.policies[k], result.names[i], rank + 1)
@@ -236,7 +236,12 @@ def _difference(
     away, half = float(value[k] - value[m]), float(wide * error)
     better = _better(away, float(error), freedom)
     names = (contest.signal, contest.policies[k], contest.policies[m])
-    return Difference(*names, away, away - half, away + half, better, float(truth[k] - truth[m]))
+    return Difference(*names, away, *_around(away, half), better, float(truth[k] - truth[m]))
+
+
+def _around(value: float, half: float) -> tuple[float, float]:
+    """An interval around a value, which may not be known."""
+    return (value - half, value + half) if np.isfinite(half) else (-np.inf, np.inf)
 
 
 def _better(away: float, error: float, freedom: float) -> float:

@@ -26,6 +26,7 @@ from gvfx.evidence.joint import Groups, Joint, joint_of
 from gvfx.evidence.uncertainty import LOOK_GROWTH, ErrorBelow
 from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import Checkpoints
+from gvfx.running.earlier import Earlier
 from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan
 from gvfx.running.progress import Listeners
@@ -119,7 +120,13 @@ class Backend(ABC):
     audits_early: bool = False  # whether some are made before the end, for a stopping rule
     tag: str = ""  # in the names of its checkpoints
     left_out: tuple[str, ...] = ()  # entries of the environment's observations that are not read
+    log: Earlier | None = None  # the transitions from which it starts
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
+
+    @property
+    def logged(self) -> int:
+        """The number of transitions of the log from which it starts."""
+        return 0 if self.log is None else len(self.log)
 
     @abstractmethod
     def begin(self, seed: int) -> Stream:
@@ -132,6 +139,7 @@ class Backend(ABC):
         said |= {"calibrate": True} if self.calibrated else {}
         said |= {} if self.where == EVERYWHERE else {"where": str(self.where)}
         said |= {"audit": self.audit} if self.audit else {}
+        said |= {} if self.log is None else {"log": len(self.log)}
         return said | ({"chosen": self.why} if self.why else {})
 
     def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

@@ -29,6 +29,7 @@ from gvfx.running.comparing import told_of
 from gvfx.running.drive import Backend, drive
 from gvfx.running.gathering import gather
 from gvfx.running.interrupt import Interrupted, Interruption
+from gvfx.running.log_table import LogLike
 from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
@@ -63,6 +64,7 @@ def evaluate(
     save: str | Path | None = None,
     checkpoint: str | Path | None = None,
     track: Tracked | Sequence[Tracked] | None = None,
+    log: LogLike | None = None,
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 
@@ -95,6 +97,9 @@ def evaluate(
                     worlds the result is the same to the byte; a Gymnasium environment begins a new episode.
     track:          a file to which every measurement is appended as a JSON line, a tracker (`gvfx.running.tracking`), or a
                     list of them.
+    log:            transitions of the same environment recorded earlier, in any form that `gvfx.evaluate_log` takes, from
+                    which the run starts: answers rest on them too, and OptimalDesign chooses what to add.  They are not
+                    counted as steps; visits include them.  On tables and linear features.
 
     Ctrl-C and SIGTERM raise gvfx.Interrupted, a failing environment gvfx.EnvironmentFailed, numbers that are no longer finite
     gvfx.RunError; each carries what was learned so far as `result`.
@@ -117,6 +122,7 @@ def evaluate(
     listeners = Listeners(listener(progress, plan.steps, listed), tracking)
     try:
         options: dict[str, Any] = {"plan": plan, "until": rule, "calibrate": calibrate, "where": where, "audit": audit}
+        options |= {} if log is None else {"log": log}
         backend = open_backend(world, questions, behaviour, learner, **options)
         if backend.one_environment and workers != 1:
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
@@ -236,5 +242,6 @@ def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | De
     """Identifies the run that a checkpoint belongs to: method, plan and questions (functions by name, not by address)."""
     asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(questions)]
     text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, until, asked))
+    text += "" if backend.log is None else backend.log.digest
     text += "" if backend.where == EVERYWHERE else repr((backend.where, backend.asked_at.tolist()))
     return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]

@@ -20,6 +20,7 @@ from gvfx.questions.reader import Reader, Targets
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.comparing import told_of
 from gvfx.running.log_audits import ActionValues, Signals, audited_log
+from gvfx.running.log_collect import worth_collecting_around
 from gvfx.running.predictor import LinearPredictor
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.streams.linear_gym import POINTS, nearest, observations_where
@@ -70,7 +71,8 @@ def answered_from_box(log: Any, questions: Sequence[GVF], signals: Signals, wher
         experiment["effective"] = dict(zip(reader.names, share.tolist(), strict=True))
     gvfs, nothing = len(reader.names), np.zeros((1, len(reader.names)))
     spec = BoxSpec(None, "log", 0, log.actions, 1, Box(-np.inf, np.inf, (size,), np.float32), size)
-    asked = observations_where(where, spec)[0]
+    asked, asked_at = observations_where(where, spec)
+    experiment["collect"] = worth_collecting_around(data, reader, learner, choice, asked, asked_at)
     experiment |= {} if asked == EVERYWHERE else {"where": str(asked)}
     experiment |= told_of(comparable(questions))
     start = start_answers(answers, data, targets)

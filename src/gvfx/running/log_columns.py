@@ -1,14 +1,16 @@
-"""Logs in the forms that people have them: columns, data frames, rows, and episodes with one more observation."""
+"""Logs in the forms that people have them: columns, data frames, files, rows, and episodes with one more observation."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.running.log_files import read_table
 
 RENAMED = {  # the names of Minari and of other collections of episodes
     "observations": "observation",
@@ -20,40 +22,83 @@ RENAMED = {  # the names of Minari and of other collections of episodes
     "timeouts": "truncated",
     "next_observations": "next_observation",
 }
+PROBABILITIES = {"behavior_prob": "behaviour_prob", "propensity": "behaviour_prob"}  # other names of one more column
+NEEDED = ("observation", "action", "next_observation", "terminated")  # the columns that every log has
 INFOS = "infos"  # of an episode: further columns, with one more entry if the reset's come first
 POLICY = "policy"  # which policy an episode followed: a column, or one entry of an episode
 NOBODY = ("", "nan", "none", "<na>")  # entries of that column that name none, in lower case
-FORMS = "give a mapping of columns, a data frame, or a list of rows or episodes"
+FORMS = "give a mapping of columns, a data frame, a CSV or Parquet file, or a list of rows or episodes"
 
 
 def as_columns(table: Any) -> Mapping[str, Any]:
-    """A mapping of columns from a mapping, a data frame, rows (mappings), or episodes; rows and episodes in any iterable.
+    """A mapping of columns from a mapping, a data frame, a file, rows (mappings), or episodes; rows and episodes in any iterable.
 
-    An episode is a mapping, or an object with fields, that has observations, actions, rewards and terminations; its
-    observations may be one more than its actions, the last one being what followed the last action.  Columns `observation_0`,
-    `observation_1`, ... are the numbers of an observation.
+    A data frame is one of pandas, polars or pyarrow.  An episode is a mapping, or an object with fields, that has observations,
+    actions, rewards and terminations; its observations may be one more than its actions, the last one being what followed the
+    last action.  A dataset of Minari is an iterable of episodes that also knows its numbers of states and actions.  Columns
+    `observation_0`, `observation_1`, ... are the numbers of an observation.
     """
-    if hasattr(table, "columns") and hasattr(table, "items"):  # a data frame
-        return _transitions({str(name): _stacked(list(column), str(name)) for name, column in table.items()})
+    if isinstance(table, str | Path):
+        table = read_table(table)
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # a frame of polars that is not computed yet
+        table = table.collect()
+    if (frame := _frame(table)) is not None:
+        return _transitions({name: _column(column, name) for name, column in frame})
     if isinstance(table, Mapping):
         return _transitions(table)
     if hasattr(table, "observations"):  # a single episode
         return _transitions(_fields(table))
-    if not isinstance(table, Iterable) or isinstance(table, str | np.ndarray):
+    if not isinstance(table, Iterable) or isinstance(table, bytes | np.ndarray):
         raise InputError(f"log: {type(table).__name__} is not a log; {FORMS}.")
-    parts = list(table)
+    return _sizes(table) | _of_parts(list(table))
+
+
+def _of_parts(parts: list[Any]) -> dict[str, Any]:
+    """Columns from rows or episodes."""
     if not parts:
         raise InputError(f"log: is empty; {FORMS}.")
+    for k, part in enumerate(parts):
+        if not (isinstance(part, Mapping) or hasattr(part, "observations")):
+            raise InputError(f"log: entry {k} is {type(part).__name__}, neither a row nor an episode; {FORMS}.")
     if isinstance(parts[0], Mapping) and np.ndim(parts[0].get("action", parts[0].get("actions", ()))) == 0:
         if any(POLICY in row for row in parts):
             parts = [{POLICY: None} | dict(row) for row in parts]
         names = _same_names(parts, "row")
-        return _transitions({name: _stacked([row[name] for row in parts], name) for name in names})
+        return dict(_transitions({name: _stacked([row[name] for row in parts], name) for name in names}))
     episodes = [_transitions(_fields(part)) for part in parts]
     if any(POLICY in episode for episode in episodes):
         episodes = [{**each, POLICY: _repeated(each.get(POLICY), len(each.get("action", ())))} for each in episodes]
     names = _same_names(episodes, "episode")
     return {name: _joined([np.asarray(episode[name]) for episode in episodes], name) for name in names}
+
+
+def _sizes(dataset: Any) -> dict[str, int]:
+    """The numbers of states and actions of a dataset that knows its spaces."""
+    spaces = {"states": "observation_space", "actions": "action_space"}
+    found: dict[str, Any] = {name: getattr(dataset, space, None) for name, space in spaces.items()}
+    return {name: int(space.start + space.n) for name, space in found.items() if type(space).__name__ == "Discrete"}
+
+
+def _frame(table: Any) -> Iterator[tuple[str, Any]] | None:
+    """The names and columns of a data frame of pandas, polars or pyarrow; None for anything else."""
+    if hasattr(table, "columns") and hasattr(table, "items"):  # pandas
+        return ((str(name), column) for name, column in table.items())
+    if hasattr(table, "get_columns"):  # polars
+        return ((str(column.name), column) for column in table.get_columns())
+    if hasattr(table, "column_names") and hasattr(table, "to_pydict"):  # pyarrow
+        return ((str(name), column) for name, column in table.to_pydict().items())
+    return None
+
+
+def _column(column: Any, name: str) -> np.ndarray:
+    """A column of a data frame as an array, [n] or [n, o]."""
+    values = column.to_numpy() if hasattr(column, "to_numpy") else _stacked(list(column), name)
+    if values.dtype != object:
+        return np.asarray(values)
+    entries = list(values)
+    if all(entry is None or isinstance(entry, str | bytes | bool | np.bool_) for entry in entries):
+        return values
+    return _stacked(entries, name)
 
 
 def policy_names(column: Any, size: int) -> np.ndarray | None:
@@ -90,6 +135,11 @@ def _fields(episode: Any) -> Mapping[str, Any]:
 
 def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """Columns with one entry per transition, under their names here."""
+    for name in table:
+        if not isinstance(name, str):
+            raise InputError(f"log: the name of column {name!r:.40} is not text; name the columns {', '.join(NEEDED)}.")
+    if any(name in table for name in PROBABILITIES):
+        table = {PROBABILITIES.get(name, name): column for name, column in table.items()}
     table = _numbered(table)
     if not any(name in table for name in RENAMED) or "observation" in table:
         return table
@@ -102,7 +152,8 @@ def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
         out |= {"observation": seen[:-1], "next_observation": seen[1:]}
     infos = out.pop(INFOS, None)
     if isinstance(infos, Mapping):
-        out |= {name: np.asarray(column)[-steps:] for name, column in infos.items() if _per_step(column, steps)}
+        own = {PROBABILITIES.get(name) or name: column for name, column in infos.items()}
+        out |= {name: np.asarray(column)[-steps:] for name, column in own.items() if _per_step(column, steps)}
     if "next_observation" not in out and "observation" in out:
         raise InputError(
             f"observations: there are {len(seen)} for {steps} actions; give next_observations, or one more than actions."

@@ -4,15 +4,15 @@ States are counted and the questions answered by certainty equivalence, with int
 are answered in features (`gvfx.learners.linear`).  The result
 reports the limits of the log: `support` is the share of a question's choices that were ever tried, `effective` the effective
 share of the log for it (given behaviour probabilities), and `collect` lists the choices where one more sample would reduce
-the error most.
+the error most.  Where nothing was tried that a question's policy does, its answer is NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,98 +31,19 @@ from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.comparing import told_of
 from gvfx.running.frozen import action_values
 from gvfx.running.linear_logs import answered_from_box
-from gvfx.running.log_audits import ActionValues, Signals, audited_log
-from gvfx.running.log_columns import as_columns, policy_names
+from gvfx.running.log_audits import ActionValues, audited_log
+from gvfx.running.log_collect import worth_collecting
+from gvfx.running.log_table import Checked, LogLike, as_log, signals
+from gvfx.running.log_table import Log as Log
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.story import seen_in
 from gvfx.theory.exact import DENSE_BELOW
-from gvfx.types import Columns, Row
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
-NEXT = 5  # number of choices listed as worth collecting
-
-
-Column = Row  # one entry per transition
-
-
-class Log(NamedTuple):
-    """Transitions as columns, one entry per transition.
-
-    Actions are whole numbers from 0.  So are states; or observations are numbers, one row of them per transition.
-    """
-
-    observation: Column
-    action: Column
-    next_observation: Column
-    terminated: Column
-    reward: Column | None = None
-    behaviour_prob: Column | None = None  # the probability with which the action was taken
-    info: Mapping[str, Column] | None = None  # further columns, for Info("column")
-    states: int | None = None  # number of states, if the log may not contain all of them
-    actions: int | None = None  # likewise
-    policy: Sequence[str | None] | Column | None = None  # the name of the policy or question that was followed; empty: none
-
-
-Checked = Any  # a Log all of whose columns are arrays
-
-
-def as_log(table: Any) -> Log:
-    """A Log from a Log, columns, a data frame or a list of rows or episodes, with every column checked."""
-    if not isinstance(table, Log):
-        table = as_columns(table)
-        known = {name: table[name] for name in Log._fields if name in table}
-        missing = [name for name in Log._fields[:4] if name not in known]
-        if missing:
-            raise InputError(f"log: has no column {missing[0]!r}; its columns must include {', '.join(Log._fields[:4])}.")
-        further = {name: column for name, column in table.items() if name not in Log._fields}
-        table = Log(**{**known, "info": {**further, **(known.get("info") or {})}})
-    columns: dict[str, Any] = {"info": {name: np.asarray(column) for name, column in (table.info or {}).items()}}
-    size = len(table.observation)
-    columns |= {name: np.asarray(getattr(table, name)) for name in ("observation", "action", "next_observation")}
-    box = columns["observation"].dtype.kind == "f" or columns["observation"].ndim > 1
-    for name in ("observation", "next_observation") if box else ():
-        columns[name] = _numbers(columns[name], name)
-    for name in ("action",) if box else ("observation", "action", "next_observation"):
-        if columns[name].ndim != 1 or columns[name].dtype.kind not in "iu" or (columns[name] < 0).any():
-            raise InputError(f"{name}: give one whole number of at least 0 per transition.")
-    columns["terminated"] = np.asarray(table.terminated, dtype=bool)
-    for name in ("reward", "behaviour_prob"):
-        value = getattr(table, name)
-        columns[name] = None if value is None else np.asarray(value, dtype=float)
-    columns["policy"] = policy_names(table.policy, size)
-    for name, column in (*columns.items(), *columns["info"].items()):
-        if isinstance(column, np.ndarray) and (len(column) != size or (column.dtype.kind == "f" and np.isnan(column).any())):
-            raise InputError(f"{name}: has {len(column)} entries or NaN; give one number for each of {size} transitions.")
-    if not size:
-        raise InputError("log: is empty; give at least one transition.")
-    prob = columns["behaviour_prob"]
-    if prob is not None and not ((prob > 0) & (prob <= 1)).all():
-        raise InputError("behaviour_prob: has a number outside (0, 1]; give the probability of each action that was taken.")
-    if box:
-        columns["actions"] = table.actions or 1 + int(columns["action"].max())
-        if columns["action"].max() >= columns["actions"]:
-            raise InputError("actions: the log has an action beyond the number given; increase it.")
-        return Log(**columns)
-    seen = 1 + int(max(columns["observation"].max(), columns["next_observation"].max()))
-    columns["states"], columns["actions"] = table.states or seen, table.actions or 1 + int(columns["action"].max())
-    if seen > columns["states"] or columns["action"].max() >= columns["actions"]:
-        raise InputError("states: the log has a state or action beyond the number given; increase it.")
-    return Log(**columns)
-
-
-def _numbers(column: np.ndarray, name: str) -> np.ndarray:
-    """Continuous observations as rows of finite numbers, [n, o]."""
-    if column.dtype.kind not in "fiub":
-        raise InputError(f"{name}: holds {column.dtype}, not numbers; give one row of numbers per transition.")
-    column = column.reshape(len(column), -1).astype(float)
-    if not (np.abs(column) < np.finfo(np.float32).max).all():
-        raise InputError(f"{name}: holds nan, infinity or a number beyond single precision; give finite numbers.")
-    return column
-
 
 def evaluate_log(
-    log: Log | Columns,
+    log: LogLike,
     questions: Sequence[GVF],
     *,
     where: WhereLike = None,
@@ -142,7 +63,7 @@ def evaluate_log(
         )
     if save is not None:
         check_writable(save, "save")
-    checked: Checked = as_log(log)
+    checked: Checked = as_log(log, questions)
     if not audit:
         checked = checked._replace(policy=None)
     tables = checked.observation.ndim == 1
@@ -156,8 +77,8 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
     asked = stack(policies_only(questions, spec), spec.skeleton, where=where)
     reader = Reader(questions, spec)
-    c, gamma = _signals(log, reader)
-    begins, varying = _begins(log), any(callable(q.discount) for q in reader.questions)
+    read = signals(log, reader)
+    (c, gamma, begins), varying = read, any(callable(q.discount) for q in reader.questions)
 
     def counted(rows: np.ndarray | slice) -> Empirical:
         part = log._replace(**{name: getattr(log, name)[rows] for name in Log._fields[:4]})
@@ -179,11 +100,13 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
     experiment: dict[str, Any] = {"environment": "a log", "learner": "CertaintyEquivalence()", "steps": len(pair)}
     experiment["support"] = dict(zip(asked.names, _support(visits, pi), strict=True))
-    experiment["collect"] = _worth_collecting(known)
+    experiment["collect"] = worth_collecting(known, OptimalDesign(), int)
     experiment |= seen_in([known])
     experiment |= {} if asked.where == EVERYWHERE else {"where": str(asked.where)}
     experiment |= told_of(comparable(questions))
+    untried = np.einsum("sa,sai->is", visits > 0, pi) <= 0  # nothing that the question's policy does was ever tried there
     start = start_values(known)
+    start[untried @ known.world.start[:states] > 0, 0] = np.nan
     if log.behaviour_prob is not None:
         ratio = pi[log.observation, log.action] / log.behaviour_prob[:, None]
         share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
@@ -192,7 +115,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     audits = None
     if log.policy is not None:
         answers = answers_of(known), lambda rows: answers_of(counted(~rows))
-        audits = audited_log(log, questions, Signals(c, gamma, begins), lambda s: pi[s], *answers)
+        audits = audited_log(log, questions, read, lambda s: pi[s], *answers)
     return Result(
         names=asked.names,
         weights=asked.weights,
@@ -211,6 +134,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
                 levels=nothing,
                 standard_errors=errors if errors is None else errors[None],
                 policies=np.moveaxis(pi, 2, 0)[None].copy() if asked.own else None,
+                untried=untried[None],
             ),
         ),
         truth=np.full((1, gvfs, spec.skeleton.states), np.nan),
@@ -225,30 +149,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
 def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Result:
     if any(isinstance(q.policy, OwnPolicy) for q in expand(questions)):
         raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
-    c, gamma = _signals(log, Reader(questions))
-    return answered_from_box(log, questions, Signals(c, gamma, _begins(log)), where)
-
-
-def _begins(log: Checked) -> np.ndarray:
-    """Whether an episode begins with a row, bool [n]: unless it continues from the row before it, which did not end one."""
-    begins = np.ones(len(log.action), bool)
-    apart = log.observation[1:] != log.next_observation[:-1]
-    begins[1:] = log.terminated[:-1] | (apart if apart.ndim == 1 else apart.any(axis=1))
-    if "truncated" in log.info:
-        begins[1:] |= np.asarray(log.info["truncated"][:-1], bool)
-    return begins
-
-
-def _signals(log: Checked, reader: Reader) -> tuple[np.ndarray, np.ndarray]:
-    """Cumulants and discounts [transition, gvf]; discounts are 0 on termination."""
-    c, gamma = reader.begin(len(log.observation))
-    reward = np.full(len(c), np.nan) if log.reward is None else log.reward
-    here, after = (column.tolist() if column.ndim == 1 else column for column in (log.observation, log.next_observation))
-    rows = zip(here, log.action.tolist(), reward.tolist(), after, strict=True)
-    info = log.info or {}
-    for t, (s, a, r, s_next) in enumerate(rows):
-        reader.read(s, a, r, s_next, {name: column[t] for name, column in info.items()}, c[t], gamma[t])
-    return c, gamma * ~log.terminated[:, None]
+    return answered_from_box(log, questions, signals(log, Reader(questions)), where)
 
 
 def _counted(
@@ -281,21 +182,6 @@ def _check_endings(known: Empirical, asked: Stacked) -> None:
             raise InputError(
                 f"discount: the values of {name!r} do not converge in this log; use less than 1, or log terminations."
             )
-
-
-def _worth_collecting(known: Empirical) -> list[dict[str, int]]:
-    """The choices where one more transition would reduce the expected error most, G / n - G / (n + 1)."""
-    smoothed, need = OptimalDesign().needs(known)
-    n = smoothed.visits + 1.0  # one more visit each, so that pairs never tried have a finite gain and come first
-    gain = need / n / (n + 1)
-    gain[~smoothed.model.going] = 0.0
-    best = np.argsort(gain, axis=None)[::-1][:NEXT]
-    rows, actions = np.unravel_index(best, gain.shape)
-    return [
-        {"observation": s, "action": a, "seen": int(smoothed.visits[s, a])}
-        for s, a in zip(rows.tolist(), actions.tolist(), strict=True)
-        if gain[s, a] > 0
-    ]
 
 
 def _support(visits: np.ndarray, pi: np.ndarray) -> list[float]:

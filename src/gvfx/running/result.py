@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "gvfx result", "1"  # of saved files
 CURVES = ("weights", "steps", "mse", "levels", "episodes", "truth", "seconds", "mse_outside", "expected")
 STOPS = ("stopped", "bounds", "reached", "starts", "differences", "audits", "audit_differences", "audit_bounds")  # of some runs
-TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
+TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies", "untried")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,7 @@ class Snapshot:
     levels: np.ndarray  # [seed, gvf] drifting cumulants
     standard_errors: np.ndarray | None = None  # [seed, gvf, state] of the values, if the learner has them (or their spread)
     policies: np.ndarray | None = None  # [seed, gvf, state, action] target policies, if some were found during the run
+    untried: np.ndarray | None = None  # bool [seed, gvf, state] of a log: nothing that the policy does was tried there
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +139,18 @@ class Result:
         """
         if action is not None:
             return self.predictor.action_values(observation, action)
-        return self.predictor.at(observation, self._answers, np.empty(0))[0].mean(axis=0)
+        return self.predictor.at(observation, self.answers, np.empty(0))[0].mean(axis=0)
 
     @property
-    def _answers(self) -> np.ndarray:
-        """The values with NaN where no seed ever tried anything (terminal states have a standard error of 0)."""
+    def answers(self) -> np.ndarray:
+        """The values [seed, gvf, state] with NaN where no seed ever tried anything (terminal states have a standard error of
+        0), and in logs where nothing was tried that a question's policy does."""
         errors = self.snapshots[-1].standard_errors
         if self.points is not None or errors is None:
             return self.values
         never = (self.visits.sum(axis=(0, 2)) == 0) & np.isinf(errors).all(axis=(0, 1))
-        return np.where(never, np.nan, self.values)
+        untried = self.snapshots[-1].untried
+        return np.where(never if untried is None else never | untried, np.nan, self.values)
 
     def value(self, level: float = 0.95) -> dict[str, Value]:
         """The value at the start of every question, by name: value, interval (low, high) and truth.
@@ -186,7 +189,7 @@ class Result:
         With where="start" the first row of every question is its value at the start.
         """
         lead = start_rows(self.value()) if leads(self) else []
-        predicted, error = self.values.mean(axis=0), standard_error(self.values)
+        predicted, error = self.answers.mean(axis=0), standard_error(self.values)
         truth, visits = self.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
         between = self.intervals() if self.has_intervals else np.full((*predicted.shape, 2), np.nan)
         spread = self.spread() if self.error_bars == "spread" else None
@@ -205,6 +208,17 @@ class Result:
             for i, name in enumerate(self.names)
             for s in range(predicted.shape[1])
         ]
+
+    @property
+    def collect(self) -> list[Described]:
+        """What to collect next, of a log: choices (observation, action), most useful first, how often each was seen, and its
+        gain: by how much one more sample would reduce the mean squared error (each counts as seen once more than it was).
+
+        `pandas.DataFrame(result.collect)` is a table of them.  With continuous observations a choice is an action around an
+        observation.  Empty for other results.
+        """
+        found: Any = self.experiment.get("collect", [])
+        return list(found)
 
     @property
     def unseen(self) -> np.ndarray | None:
@@ -306,6 +320,7 @@ class Result:
         if method == "asymptotic":
             half = self.predictor.quantile(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
             out = np.stack([centre - half, centre + half], axis=-1)
+            out[np.isinf(half)] = [-np.inf, np.inf]  # also where there is no answer
         elif method == "bootstrap":
             if not self.models:
                 raise InputError("method: the bootstrap needs the counts of a run, which are not saved; use 'asymptotic'.")

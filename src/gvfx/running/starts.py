@@ -14,6 +14,7 @@ from gvfx.running.predictor import Predictor
 from gvfx.types import Described
 
 NOT_AUDITED = "audit: this run was not audited; run it with audit=0.15, or give a log the column 'policy'."
+UNKNOWN = "not known: nothing was tried that its policy does"
 NOT_KEPT = "value: this run did not keep the starts of its episodes; run it with where='start'."
 
 
@@ -32,6 +33,8 @@ class Value(NamedTuple):
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
+        if np.isnan(self.value):
+            return UNKNOWN
         if np.isnan(self.low):
             return f"{self.value:.4g}" + ("" if np.isnan(self.spread) else f", spread {self.spread:.2g}")
         return f"{self.value:.4g} ± {self.half:.2g}" if np.isfinite(self.half) else f"{self.value:.4g} (not sure yet)"
@@ -113,7 +116,9 @@ def values_at_start(
     if predictor.error_bars == "spread":
         errors, spread = np.full(errors.shape, np.nan), np.sqrt((starts[:, :, 1] ** 2).mean(axis=0))
     below, above = predictor.quantile((1 - level) / 2) * errors.T
-    columns = zip(value, value - below, value + above, truth, spread, strict=True)
+    known = ~np.isnan(value) | ~np.isinf(below)  # where nothing was tried there is no value, and the interval is everything
+    low, high = np.where(known, value - below, -np.inf), np.where(known, value + above, np.inf)
+    columns = zip(value, low, high, truth, spread, strict=True)
     out = {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}
     if audits is not None:
         for name, check in checks_at_start(names, starts, audits, level, bounds).items():

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gvfx.running.predictor import ERROR_BARS
-from gvfx.running.starts import start_lines
+from gvfx.running.starts import UNKNOWN, start_lines
 from gvfx.running.story import PLUS_MINUS, decided_lines, until_line
 
 if TYPE_CHECKING:
     from gvfx.running.result import Result
 
 SAID = ("environment", "behaviour", "learner", "chosen", "inputs", "kept", "failed", "run", "where")  # shown in a summary
+NEXT = 5  # choices that are named as worth collecting
 
 
 def leads(result: Result) -> bool:
@@ -29,6 +30,8 @@ def summary_of(result: Result) -> str:
     kept = [f"{k} {v}" for k, v in result.experiment.items() if k in SAID]
     steps, seeds = result.snapshots[-1].step, len(result.seeds)
     lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {_reached(result, visits)}"]
+    if "log" in result.experiment:
+        lines.append(f"started from a log of {result.experiment['log']:,} transitions, which visits include")
     bars = ERROR_BARS[result.error_bars]
     if result.audits is not None and not result.has_intervals:
         bars = f"95 % intervals at the start, from audits; elsewhere {bars}"
@@ -40,15 +43,19 @@ def summary_of(result: Result) -> str:
     starts = [] if result.starts is None else start_lines(result.value(), None if result.audits is None else result.audit())
     lines += starts if leads(result) else []
     chance = result.unseen
-    known = not np.isnan(result.truth).any()
+    known, answers = not np.isnan(result.truth).any(), result.answers
     between = result.intervals() if result.has_intervals else None
     spread = result.spread() if result.error_bars == "spread" else None
     width = max(map(len, result.names))
     supports: Any = result.experiment.get("support", {})
     missed: Any = result.experiment.get("not_resolved", {})
     for i, name in enumerate(result.names):
-        v = result.values[:, i].mean(axis=0)
-        line = f"{name:<{width}}  mean over visits {v @ share:.4g}, from {v[share > 0].min():.4g} to {v[share > 0].max():.4g}"
+        v = answers[:, i].mean(axis=0)
+        met = (share > 0) & ~np.isnan(v)
+        line = f"{name:<{width}}  {UNKNOWN}"
+        if met.any():
+            mean = v[met] @ share[met] / share[met].sum()
+            line = f"{name:<{width}}  mean over visits {mean:.4g}, from {v[met].min():.4g} to {v[met].max():.4g}"
         if between is not None:
             wide = np.diff(between[i], axis=1)[share > 0, 0] / 2
             sure = np.isfinite(wide)
@@ -68,7 +75,7 @@ def summary_of(result: Result) -> str:
         lines.append(str(result.experiment["frontier"]))
     collect: Any = result.experiment.get("collect")
     if collect:
-        wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in collect)
+        wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in collect[:NEXT])
         lines.append("collect next: " + ", ".join(wanted))
     return "\n".join(lines)
 

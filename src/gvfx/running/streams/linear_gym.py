@@ -20,6 +20,7 @@ from gvfx.questions.reader import Reader, Targets
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
 from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import generator_state, set_generator
+from gvfx.running.earlier import Earlier
 from gvfx.running.frozen import MOST, FrozenActions, Nearby, drawn_action
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
 from gvfx.running.plan import Plan
@@ -51,8 +52,9 @@ class LinearGym(LinearRuns):
         calibrate: bool = False,
         where: WhereLike = None,
         audit: float = 0.0,
+        log: Earlier | None = None,
     ) -> None:
-        self.spec, self.questions, self.audit = spec, questions, audit
+        self.spec, self.questions, self.audit, self.log = spec, questions, audit, log
         asked, self.asked_at = observations_where(where, spec)
         Reader(questions)  # refuses signals that cannot be read here
         self.targets = Targets(questions, spec.actions)
@@ -132,11 +134,28 @@ class SteppedLinear(LinearStream, AuditedStream):
         self._expected: tuple[int, np.ndarray] | None = None
         if run.audit:
             self.audits = Audits(run, run.targets.member, self.reader, seed)
+        if run.log is not None:
+            self.replay(run.log)
+
+    def replay(self, log: Earlier) -> None:
+        """Keep the transitions of a log, before those of the run."""
+        self.make_room(len(log))
+        kept, n = self.agent.kept, len(log)
+        columns = {"observation": log.state, "following": log.following, "action": log.action, "cumulant": log.c}
+        columns |= {"discount": log.gamma, "episode": log.episode, "first": log.starts, "terminated": log.terminated}
+        for name, column in columns.items():
+            getattr(kept, name)[:n] = column
+        if len(kept.pi) > 1:
+            kept.pi[:n] = self.run.at(log.following)
+        kept.used[:] = n
+        self.agent.t[1] = log.episode[-1] + 1
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
             self.run.compiled[3](self.agent)
         self.stepper.begin(self.agent, self.seed, self.t)
+        if 0 in self.stops and not self.t and self.data.first.any():
+            self.pause(0)
 
     def advance(self, to: int) -> None:
         if self.audits is None:

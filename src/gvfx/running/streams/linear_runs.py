@@ -29,6 +29,7 @@ from gvfx.questions.where import EVERYWHERE, START, Where, counted
 from gvfx.rng import seed_streams
 from gvfx.running.checkpoint import fill, tables
 from gvfx.running.drive import Backend, Stream
+from gvfx.running.earlier import later
 from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY
 from gvfx.running.streams.linear_agent import FIRST, Kept, LinearAgent, make_lanes, no_transitions, transitions, with_room
@@ -69,20 +70,27 @@ class LinearRuns(Backend):
         self.rows = LATTICE_CELLS if size <= 2 else CENTRE_CELLS
         self.pairs = self.rows * actions
         skeleton = skeleton_mdp(self.rows, actions, horizon)
-        on_cells = [_on_cells(q, name) for q, name in zip(asked, self.names, strict=True)]
-        self.asked: Stacked = stack(on_cells, skeleton, "calibrated" if calibrate else None)
-        self.replans = frozenset(self.planner.stops(plan.steps, skeleton))
-        looks = learner.stops(plan.steps)
-        self.looks, self.seldom = frozenset(looks), frozenset(looks[::2])
+        self.asked: Stacked = stack(over_cells(asked, self.names), skeleton, "calibrated" if calibrate else None)
+        self.replans = later(lambda steps: self.planner.stops(steps, skeleton), self.logged, plan.steps)
+        self.looks = later(learner.stops, self.logged, plan.steps)
+        self.seldom = later(lambda steps: learner.stops(steps)[::2], self.logged, plan.steps)
         self.sizes = Sizes(len(self.names), actions)
         self.rule = self.planner.rule(self.sizes)
         self.compiled = make_lanes(self.sizes, self.rule, behaviour.counts_cells)
 
 
-def _on_cells(q: GVF, name: str) -> GVF:
-    """A question as a table of cells needs it; its policy, cumulants and varying discounts come from transitions."""
-    discount = 1.0 if callable(q.discount) else q.discount
-    return replace(q, policy=uniform_policy(), cumulant=Constant(0.0), discount=discount, name=name)
+def over_cells(questions: Sequence[GVF], names: Sequence[str]) -> list[GVF]:
+    """Questions as a table of cells needs them; policies, cumulants and varying discounts come from transitions."""
+    return [
+        replace(
+            q,
+            policy=uniform_policy(),
+            cumulant=Constant(0.0),
+            discount=1.0 if callable(q.discount) else q.discount,
+            name=name,
+        )
+        for q, name in zip(questions, names, strict=True)
+    ]
 
 
 class LinearStream(Stream):

@@ -29,6 +29,7 @@ from gvfx.rng import seed_streams
 from gvfx.running.auditing import AuditedStream, Audits
 from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
 from gvfx.running.drive import Backend
+from gvfx.running.earlier import Earlier, later, plan_first, replayed
 from gvfx.running.finite import FiniteTables
 from gvfx.running.frozen import FrozenTable, drawn_action, frozen_table
 from gvfx.running.gym_stepper import NEW_EPISODE, stepper
@@ -59,9 +60,10 @@ class TableGym(Backend):
         calibrate: bool = False,
         where: Where = EVERYWHERE,
         audit: float = 0.0,
+        log: Earlier | None = None,
     ) -> None:
         self.questions, self.behaviour, self.learner, self.plan = questions, behaviour, learner, plan
-        self.calibrated, self.where, self.audit = calibrate, where, audit
+        self.calibrated, self.where, self.audit, self.log = calibrate, where, audit, log
         if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
             raise InputError("learner: EpisodicExpectedSarsa handles one episode at a time; give a plain environment.")
         if spec.lanes > 1 and isinstance(behaviour, BehaviourPolicySearch):
@@ -72,8 +74,8 @@ class TableGym(Backend):
             raise InputError("discount: EpisodicExpectedSarsa needs constant discounts; use gvfx.ExpectedSarsa().")
         skeleton = spec.skeleton
         self.pairs = skeleton.states * skeleton.actions
-        self.replans = frozenset(behaviour.stops(plan.steps, skeleton))
-        self.refreshes = frozenset(learner.stops(plan.steps) if behaviour.needs_variance else ())
+        self.replans = later(lambda steps: behaviour.stops(steps, skeleton), self.logged, plan.steps)
+        self.refreshes = later(learner.stops, self.logged, plan.steps) if behaviour.needs_variance else frozenset()
         self.counted = learner.needs_evidence or bool(self.replans) or where == START or audit > 0
         self.size(spec)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
@@ -121,6 +123,8 @@ class SteppedTable(AuditedStream):
         self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
         if run.targets is not None:
             self.audits = Audits(run, run.targets.member, self.reader, seed)
+        if run.log is not None:
+            self.agent = replayed(run.log, self.agent, self.learn)
 
     def new_agent(self) -> TableAgent:
         """The agent before the first step."""
@@ -154,6 +158,7 @@ class SteppedTable(AuditedStream):
         if self.t:  # continued from a checkpoint
             self.run.compiled[2](self.agent)
         self.stepper.begin(self.agent, self.seeds[0], self.t)
+        plan_first(self)
 
     def advance(self, to: int) -> None:
         if self.audits is None:
@@ -163,6 +168,7 @@ class SteppedTable(AuditedStream):
 
     def forward(self, to: int) -> None:
         agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
+        to += self.run.logged
         audits = self.audits if self.audits is not None and self.audits.under_way else None
         full = len(agent.outcomes.pair) - len(agent.state) or -1  # the number of outcomes above which the arrays must grow
         try:
@@ -175,7 +181,7 @@ class SteppedTable(AuditedStream):
                     self.agent = agent = self.roomier(agent)
                     full = len(agent.outcomes.pair) - len(agent.state) or -1
         finally:
-            self.t, self._known = int(agent.t[0]), None
+            self.t, self._known = int(agent.t[0]) - self.run.logged, None
 
     def roomier(self, agent: TableAgent) -> TableAgent:
         """The agent with room for more."""
@@ -292,7 +298,7 @@ class SteppedTable(AuditedStream):
         set_generator(self.reader.noise, arrays["noise"])
         self.ended, self.stepper.episode = (int(n) for n in arrays["episodes"])
         self.restore_audits(arrays)
-        self.t, self._known = int(self.agent.t[0]), None
+        self.t, self._known = int(self.agent.t[0]) - self.run.logged, None
 
     def outcome(self, k: int) -> dict[str, Any]:
         run, known = self.run, self.known

@@ -1,0 +1,253 @@
+"""A log of transitions as checked columns, and what questions read in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.questions.gvf import GVF, expand
+from gvfx.questions.policies import CallablePolicy, ConstantPolicy, MixturePolicy, Policy, TablePolicy
+from gvfx.questions.reader import Reader
+from gvfx.questions.signals import SignalFailed
+from gvfx.running.log_audits import Signals
+from gvfx.running.log_columns import NEEDED, as_columns, policy_names
+from gvfx.types import Columns, Row
+
+Column = Row  # one entry per transition
+LARGEST = 5_000_000  # states times actions of a table
+ENDS = ("terminated", "truncated")  # columns of truth values
+
+
+class Log(NamedTuple):
+    """Transitions as columns, one entry per transition.
+
+    Actions are whole numbers from 0.  So are states; or observations are numbers, one row of them per transition.
+    """
+
+    observation: Column
+    action: Column
+    next_observation: Column
+    terminated: Column
+    reward: Column | None = None
+    behaviour_prob: Column | None = None  # the probability with which the action was taken
+    info: Mapping[str, Column] | None = None  # further columns, for Info("column")
+    states: int | None = None  # number of states, if the log may not contain all of them
+    actions: int | None = None  # likewise; by default what is logged and what the questions' policies know of
+    policy: Sequence[str | None] | Column | None = None  # the name of the policy or question that was followed; empty: none
+
+
+LogLike = Log | Columns | Iterable[object] | str | Path  # what is accepted as a log (`gvfx.running.log_columns`)
+Checked = Any  # a Log all of whose columns are arrays
+
+
+def as_log(table: LogLike, questions: Sequence[GVF] = ()) -> Checked:
+    """A Log from any of the forms of a log, with every column checked; `questions` may know of actions that were never taken."""
+    given = _named(table)
+    size = _size(given)
+    columns: dict[str, Any] = {name: _sized(getattr(given, name), name, size) for name in NEEDED[:3]}
+    box = columns["observation"].dtype.kind == "f" or columns["observation"].ndim > 1
+    for name in ("observation", "next_observation"):
+        columns[name] = _numbers(columns[name], name) if box else _whole(columns[name], name)
+    columns["action"] = _whole(columns["action"], "action")
+    columns["info"] = {name: _sized(column, name, size) for name, column in (given.info or {}).items()}
+    columns["terminated"] = _truths(_sized(given.terminated, "terminated", size), "terminated")
+    if "truncated" in columns["info"]:
+        columns["info"]["truncated"] = _truths(columns["info"]["truncated"], "truncated")
+    for name in ("reward", "behaviour_prob"):
+        column = getattr(given, name)
+        columns[name] = None if column is None else _finite(_sized(column, name, size), name)
+    prob = columns["behaviour_prob"]
+    if prob is not None and not ((prob > 0) & (prob <= 1)).all():
+        raise InputError("behaviour_prob: has a number outside (0, 1]; give the probability of each action that was taken.")
+    columns["policy"] = policy_names(given.policy, size)
+    columns["actions"] = _count(given.actions, "actions") or max(
+        1 + int(columns["action"].max()), _known_actions(questions, columns["observation"])
+    )
+    if columns["action"].max() >= columns["actions"]:
+        raise InputError(
+            f"actions: the log has action {columns['action'].max()} and {columns['actions']} actions were given; count from 0, "
+            "and give at least one more than the largest."
+        )
+    if not box:
+        columns["states"] = _states(given, columns)
+    return Log(**columns)
+
+
+def _named(table: LogLike) -> Log:
+    """The columns under their names."""
+    if isinstance(table, Log):
+        return table
+    found = as_columns(table)
+    known = {name: found[name] for name in Log._fields if name in found}
+    missing = [name for name in NEEDED if name not in known]
+    if missing:
+        raise InputError(f"log: has no column {missing[0]!r}; its columns must include {', '.join(NEEDED)}.")
+    further = {str(name): column for name, column in found.items() if name not in Log._fields}
+    info: Any = known.get("info")
+    if info is not None and not isinstance(info, Mapping):
+        raise InputError("info: is not a mapping of columns; give each entry of info its own column.")
+    return Log(**{**known, "info": {**further, **(info or {})}})
+
+
+def _size(log: Log) -> int:
+    """The number of transitions."""
+    for name in NEEDED:
+        column = getattr(log, name)
+        if isinstance(column, str) or not hasattr(column, "__len__"):
+            raise InputError(f"{name}: {column!r:.40} is not a column; give one entry per transition.")
+    if not len(log.observation):
+        raise InputError("log: is empty; give at least one transition.")
+    return len(log.observation)
+
+
+def _sized(column: Any, name: str, size: int) -> np.ndarray:
+    """The column as an array with an entry per transition."""
+    try:
+        array = np.asarray(column)
+    except ValueError:
+        raise InputError(f"{name}: its entries have different shapes; give the same number of values in each row.") from None
+    if array.ndim == 0:
+        raise InputError(f"{name}: {column!r:.40} is not a column; give one entry per transition.")
+    if len(array) != size:
+        raise InputError(f"{name}: has {len(array)} entries and observation has {size}; give one for each transition.")
+    return array
+
+
+def _not_numbers(column: np.ndarray, name: str, wanted: str) -> InputError:
+    example = column.flat[0] if column.dtype == object else column.flat[0].item()
+    return InputError(f"{name}: holds {example!r:.40} ({type(example).__name__}), not numbers; give {wanted}.")
+
+
+def _finite(column: np.ndarray, name: str) -> np.ndarray:
+    """Finite numbers, one per transition; a reward may have several."""
+    if column.ndim > (2 if name == "reward" else 1):
+        raise InputError(f"{name}: has shape {list(column.shape)}; give one number per transition.")
+    if column.dtype.kind not in "fiub":
+        raise _not_numbers(column, name, "one number per transition")
+    bad = np.flatnonzero(~np.isfinite(column.astype(float)).reshape(len(column), -1).all(axis=1))
+    if len(bad):
+        raise InputError(f"{name}: is {column[bad[0]]} in row {bad[0]}; give finite numbers, or leave such rows out.")
+    return column.astype(float)
+
+
+def _numbers(column: np.ndarray, name: str) -> np.ndarray:
+    """Continuous observations as rows of finite numbers, [n, o]."""
+    if column.dtype.kind not in "fiub":
+        raise _not_numbers(column, name, "one row of numbers per transition")
+    column = column.reshape(len(column), -1).astype(float)
+    bad = np.flatnonzero(~(np.abs(column) < np.finfo(np.float32).max).all(axis=1))
+    if len(bad):
+        raise InputError(f"{name}: holds nan, infinity or a number beyond single precision in row {bad[0]}; give finite numbers.")
+    return column
+
+
+def _whole(column: np.ndarray, name: str) -> np.ndarray:
+    """One whole number of at least 0 per transition, int64 [n]."""
+    wanted = "one whole number of at least 0 per transition"
+    if column.ndim != 1:
+        boxes = "; Box actions need gvfx.evaluate with their environment" if name == "action" else ""
+        raise InputError(f"{name}: has shape {list(column.shape)}; give {wanted}{boxes}.")
+    if column.dtype.kind not in "fiub":
+        more = ", or columns observation_0, observation_1, ... for its numbers" if name != "action" else ""
+        raise _not_numbers(column, name, wanted + more)
+    bad = np.flatnonzero((column < 0) | (column != column // 1) if column.dtype.kind == "f" else column.astype(np.int64) < 0)
+    if len(bad):
+        raise InputError(f"{name}: is {column[bad[0]]} in row {bad[0]}; give {wanted}.")
+    return column.astype(np.int64)
+
+
+def _truths(column: np.ndarray, name: str) -> np.ndarray:
+    """Truth values, or 0 and 1, bool [n]; text is refused, because any of it would count as true."""
+    if column.ndim == 1 and column.dtype == object:
+        kept = [isinstance(entry, bool | np.bool_ | int | float | np.number) for entry in column]
+        column = np.array([float(entry) for entry in column]) if all(kept) else column
+    numbers = column.ndim == 1 and column.dtype.kind in "fiub"
+    bad = np.flatnonzero((column != 0) & (column != 1)) if numbers else np.zeros(1, int)
+    if len(bad):
+        found = column[bad[0]].tolist() if hasattr(column[bad[0]], "tolist") else column[bad[0]]
+        raise InputError(f"{name}: {found!r:.40} in row {bad[0]} is not True, False, 0 or 1; give one of them.")
+    return column.astype(bool)
+
+
+def _count(number: Any, name: str) -> int:
+    """A number of states or actions that was given, or 0."""
+    if number is None:
+        return 0
+    if np.ndim(number) or isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+        raise InputError(f"{name}: {number!r:.40} is not a number of {name}; give a whole number of at least 1.")
+    return int(number)
+
+
+def _states(given: Log, columns: dict[str, Any]) -> int:
+    seen = 1 + int(max(columns["observation"].max(), columns["next_observation"].max()))
+    states = _count(given.states, "states") or seen
+    if seen > states:
+        raise InputError(f"states: the log has state {seen - 1} and {states} states were given; give at least {seen}.")
+    if states * columns["actions"] > LARGEST:
+        raise InputError(
+            f"observation: {states:,} states and {columns['actions']} actions are too many for a table; number the states that "
+            "are there from 0, or give observations as rows of numbers."
+        )
+    return states
+
+
+def _known_actions(questions: Sequence[GVF], observations: np.ndarray) -> int:
+    """The largest number of actions that a question's policy has probabilities for; 0 if none says."""
+    return max((_actions_of(q.policy, observations[:1]) for q in expand(questions)), default=0)
+
+
+def _actions_of(policy: Policy, observations: np.ndarray) -> int:
+    if isinstance(policy, ConstantPolicy):
+        return len(policy.probabilities)
+    if isinstance(policy, TablePolicy):
+        return len(policy.rows[0])
+    if isinstance(policy, MixturePolicy):
+        return max(_actions_of(part, observations) for part in policy.parts)
+    if isinstance(policy, CallablePolicy):
+        one = observations if policy.batched else observations[0] if observations.ndim > 1 else int(observations[0])
+        try:
+            shape = np.shape(policy.function(one))
+        except Exception:  # reported where the policy is evaluated
+            return 0
+        return shape[-1] if shape else 0
+    return 0
+
+
+def begins(log: Checked) -> np.ndarray:
+    """Whether an episode begins with a row, bool [n]: unless it continues from the row before it, which did not end one."""
+    out = np.ones(len(log.action), bool)
+    out[1:] = ended(log)[:-1] | apart(log)
+    return out
+
+
+def ended(log: Checked) -> np.ndarray:
+    """Whether an episode ended with a row, bool [n], by termination or truncation."""
+    return np.asarray(log.terminated | log.info["truncated"] if "truncated" in log.info else log.terminated)
+
+
+def apart(log: Checked) -> np.ndarray:
+    """Whether a row does not continue from the row before it, bool [n - 1]."""
+    other = log.observation[1:] != log.next_observation[:-1]
+    return np.asarray(other if other.ndim == 1 else other.any(axis=1))
+
+
+def signals(log: Checked, reader: Reader, first_state: int = 0, first_action: int = 0) -> Signals:
+    """The cumulants and discounts of every row; first_state, first_action: what the reader calls state 0 and action 0."""
+    c, gamma = reader.begin(len(log.observation))
+    reward = np.full(len(c), np.nan) if log.reward is None else log.reward
+    here, after = (
+        (column + first_state).tolist() if column.ndim == 1 else column for column in (log.observation, log.next_observation)
+    )
+    rows = zip(here, (log.action + first_action).tolist(), reward.tolist(), after, strict=True)
+    info = log.info or {}
+    for t, (s, a, r, s_next) in enumerate(rows):
+        try:
+            reader.read(s, a, r, s_next, {name: column[t] for name, column in info.items()}, c[t], gamma[t])
+        except SignalFailed as error:
+            missing = " (the log has no column 'reward')" if log.reward is None and "nan" in str(error) else ""
+            raise SignalFailed(f"{str(error).rstrip('.')}, in row {t} of the log{missing}.") from error
+    return Signals(c, gamma * ~log.terminated[:, None], begins(log))

@@ -1,0 +1,195 @@
+"""Runs that start from a log."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from helpers.environments import Sound, Walk
+
+import gvfx
+from gvfx.running.backends import open_backend
+from gvfx.running.earlier import later
+from gvfx.running.plan import Plan
+
+NAMES = ("observation", "action", "next_observation", "terminated", "reward", "truncated", "force")
+QUESTIONS = [
+    gvfx.GVF([0.3, 0.7], gvfx.Reward(), 0.9, name="right"),
+    gvfx.GVF([0.9, 0.1], lambda s, a, s2: s2, lambda s, a, s2: 0.5 if s2 == 2 else 0.9, name="left"),
+]
+
+
+def recorded(env, steps, action, seed=0):
+    """A log of an environment; action(rng) chooses."""
+    rng, rows = np.random.default_rng(seed), []
+    s, _ = env.reset(seed=seed)
+    for _ in range(steps):
+        a = action(rng)
+        s2, r, terminated, truncated, info = env.step(a)
+        rows.append((s, a, s2, terminated, r, truncated, info.get("force", [0.0])[0]))
+        s = env.reset()[0] if terminated or truncated else s2
+    return {name: np.array(column) for name, column in zip(NAMES, zip(*rows, strict=True), strict=True)}
+
+
+@pytest.fixture(scope="module")
+def log():
+    """The second action is rare."""
+    return recorded(Sound(), 2000, lambda rng: int(rng.random() < 0.01))
+
+
+def begun(log, env=None, steps=100, **options):
+    return open_backend(env or Sound(), QUESTIONS, plan=Plan.checked(steps, None, (), 0), log=log, **options).begin(0)
+
+
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_a_run_begins_with_the_evidence_of_the_log(log, lanes):
+    env = Sound() if lanes is None else gym.vector.SyncVectorEnv([Sound] * lanes)
+    (one,) = gvfx.evaluate_log({**log, "states": 5}, QUESTIONS).models
+    stream = begun(log, env)
+    assert stream.t == 0
+    known = stream.known
+    np.testing.assert_allclose(known.values, one.values, rtol=1e-12)
+    for name in ("visits", "tried"):
+        assert np.array_equal(getattr(known, name), getattr(one, name))
+    assert np.array_equal(known.evidence.starts, one.evidence.starts)
+    assert np.array_equal(known.evidence.found[:5], one.evidence.found[:5])
+    np.testing.assert_allclose(known.spreads, one.spreads, atol=1e-12)
+
+
+def test_the_plan_adds_what_the_log_lacks(log):
+    alone, topped = (gvfx.evaluate(Sound(), QUESTIONS, steps=200, log=before) for before in (None, log))
+    added = topped.visits[0].copy()
+    np.subtract.at(added, (log["observation"], log["action"]), 1)
+    assert added.sum() == 200 and topped.steps[-1] == 200 and topped.snapshots[-1].step == 200
+    assert added[:, 1].sum() > 150 > alone.visits[0][:, 1].sum()
+    assert "ahead=0.1," in topped.experiment["behaviour"]  # the plan is for 200 steps, not for as many as there are data
+    assert topped.experiment["log"] == 2000 and "log" not in alone.experiment
+    assert "started from a log of 2,000 transitions" in topped.summary() and "200 steps" in topped.summary()
+    widths = [np.ptp(result.intervals(0), axis=1) for result in (gvfx.evaluate_log(log, QUESTIONS), topped, alone)]
+    assert (widths[1] < widths[0]).all() and (widths[1] < widths[2]).all()
+
+
+def test_the_search_knows_what_the_log_has(log):
+    search = begun(log).agent.behaviour.search
+    assert search.n.sum() == 2000 and np.array_equal(search.n[:5].sum(axis=1), np.bincount(log["observation"], minlength=5))
+
+
+def test_plans_are_due_as_the_data_grow():
+    def doubling(n):
+        return [size for size in (10, 20, 40, 80, 160) if size <= n]
+
+    assert later(doubling, 0, 100) == {10, 20, 40, 80}
+    assert later(doubling, 30, 100) == {0, 10, 50}  # one was due before
+    assert later(doubling, 5, 10) == {5}
+
+
+def test_rows_in_any_order_say_nothing_about_starts(log):
+    order = np.random.default_rng(0).permutation(2000)
+    shuffled = {name: column[order] for name, column in log.items()}
+    stream = begun(shuffled)
+    assert not stream.agent.outcomes.evidence.starts.any()
+    result = gvfx.evaluate(Sound(), QUESTIONS, steps=60, log=shuffled, where="start")
+    assert np.flatnonzero(result.models[0].evidence.starts).tolist() == [0]
+    assert np.array_equal(stream.agent.visits, begun(log).agent.visits)
+
+
+def test_the_same_call_continues_from_its_checkpoint_and_another_log_is_refused(log, tmp_path):
+    options = {"steps": 60, "log": log, "checkpoint": tmp_path}
+    first, again = (gvfx.evaluate(Sound(), QUESTIONS, **options) for _ in range(2))
+    assert np.array_equal(first.values, again.values) and np.array_equal(first.visits, again.visits)
+    assert np.array_equal(first.values, gvfx.evaluate(Sound(), QUESTIONS, steps=60, log=log).values)
+    other = {name: column[1:] for name, column in log.items()}
+    for changed in (None, other):
+        with pytest.raises(gvfx.StoreError, match="belongs to another experiment"):
+            gvfx.evaluate(Sound(), QUESTIONS, **options | {"log": changed})
+
+
+def test_a_run_that_was_interrupted_keeps_the_log(log, tmp_path):
+    options = {"log": log, "checkpoint": tmp_path, "evaluate_every": 20}
+
+    def stop(seed, steps, error):
+        if steps == 40:
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        gvfx.evaluate(Sound(), QUESTIONS, steps=60, progress=stop, **options)
+    stream = begun(log)
+    state = {name: array.copy() for name, array in stream.state().items()}
+    fresh = begun(log)
+    fresh.restore(state)
+    assert fresh.t == 0 and np.array_equal(fresh.agent.visits, stream.agent.visits)
+    stream.start()
+    stream.advance(30)
+    fresh.restore(stream.state())
+    assert fresh.t == stream.t == 30
+    assert fresh.agent.visits.sum() == 2030
+
+
+def test_counts_of_actions_and_states_begin_where_the_space_does():
+    class Shifted(Sound):
+        observation_space = gym.spaces.Discrete(5, start=7)
+        action_space = gym.spaces.Discrete(2, start=3)
+
+        def step(self, action):
+            return super().step(action - 3)
+
+        def show(self):
+            return self.s + 7
+
+    log = recorded(Shifted(), 300, lambda rng: 3 + int(rng.integers(2)))
+    seen = []
+
+    def signal(s, a, s2):
+        seen.append((s, a))
+        return 1.0
+
+    result = gvfx.evaluate(Shifted(), [gvfx.GVF([0.5, 0.5], signal, 0.9)], steps=20, log=log)
+    assert min(s for s, _ in seen) == 7 and {a for _, a in seen} == {3, 4}
+    assert result.visits.sum() == 320
+    with pytest.raises(gvfx.InputError, match="^log: observation is 0 in row 0 and Shifted has 7 to 11"):
+        gvfx.evaluate(Shifted(), QUESTIONS, steps=20, log={**log, "observation": log["observation"] - 7})
+
+
+def walked():
+    return recorded(Walk(), 600, lambda rng: 3 + int(rng.random() < 0.1))
+
+
+def test_linear_features_start_from_a_log():
+    log = walked()
+    questions = [gvfx.GVF(lambda o: [0.2, 0.8] if o[0] > 0 else [0.5, 0.5], gvfx.Reward(), 0.9, name="out")]
+    stream = open_backend(Walk(), questions, plan=Plan.checked(100, None, (), 0), log=log).begin(0)
+    data = stream.data
+    assert len(data) == 600 and stream.t == 0
+    assert np.array_equal(data.observation, log["observation"]) and np.array_equal(data.action, log["action"] - 3)
+    assert np.array_equal(data.cumulant[:, 0], log["reward"])
+    assert np.array_equal(data.discount[:, 0], 0.9 * ~log["terminated"])
+    expected = [[0.2, 0.8] if o[0] > 0 else [0.5, 0.5] for o in log["next_observation"]]
+    np.testing.assert_allclose(data.pi[:, :, 0], expected, rtol=1e-6)
+    assert data.first.sum() == 1 + (log["terminated"] | log["truncated"])[:-1].sum() == data.episode[-1] + 1
+    result = gvfx.evaluate(Walk(), questions, steps=100, log=log, evaluate_every=100)
+    assert result.visits.sum() == 700 and result.experiment["log"] == 600 and result.steps.tolist() == [100]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"learner": gvfx.ExpectedSarsa()}, "ExpectedSarsa learns from its own steps alone"),
+        ({"behaviour": gvfx.BehaviourPolicySearch()}, "BehaviourPolicySearch learns from its own actions alone"),
+        ({"log": walked()}, "its observations are rows of numbers and those of Sound are states"),
+        ({"log": "absent.csv"}, "cannot read absent.csv"),
+        ({"log": []}, "is empty"),
+        ({"world": gvfx.gridworld()}, "a world that is known cannot start from a log"),
+        ({"world": Walk()}, "observation has 1 numbers and those of Walk have 2"),
+        ({"world": Walk(), "log": walked(), "learner": gvfx.LinearCertaintyEquivalence(capacity=500)}, "has 600 transitions and"),
+        ({"world": Walk(), "log": walked(), "learner": gvfx.Deep()}, "networks cannot start from a log"),
+    ],
+)
+def test_what_cannot_start_from_a_log_is_told(log, options, said):
+    given = {"world": Sound(), "log": log, "steps": 10} | options
+    with pytest.raises(gvfx.InputError, match=f"^log: {said}"):
+        gvfx.evaluate(given.pop("world"), QUESTIONS[:1], **given)
+
+
+def test_a_list_as_a_world_is_told_where_it_belongs():
+    with pytest.raises(gvfx.InputError, match="use gvfx.evaluate_log"):
+        gvfx.evaluate([{"observation": 0}], QUESTIONS)
