@@ -103,3 +103,19 @@ def vector_rewards_stack() -> bool:
         return np.shape(envs.step(np.array([0, 1]))[1]) == (2, 2)
     except (TypeError, ValueError):
         return False
+
+
+def test_logs_have_vector_rewards_too():
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 4, 400), rng.integers(0, 2, 400)
+    after = (s + 2 * a - 1) % 4
+    log = {"observation": s, "action": a, "next_observation": after, "terminated": rng.random(400) < 0.1}
+    log["reward"] = np.stack([1.0 * after, -1.0 * a], axis=1)
+    about = {"r": gvfx.Reward(), "sum": gvfx.Reward(weights=[1, 2]), "second": gvfx.Reward(index=1)}
+    result = gvfx.evaluate_log(log, [gvfx.GVF([0.5, 0.5], reward, 0.9, name=name) for name, reward in about.items()])
+    assert result.names == ("r[0]", "r[1]", "sum", "second")
+    each = result.values[0]
+    np.testing.assert_allclose(each[0] + 2 * each[1], each[2], atol=1e-10)
+    np.testing.assert_array_equal(each[1], each[3])
+    with pytest.raises(gvfx.InputError, match=r"^r.cumulant: Reward\(index=2\) is not one of its 2 components"):
+        gvfx.evaluate_log(log, [gvfx.GVF([0.5, 0.5], gvfx.Reward(index=2), 0.9, name="r")])

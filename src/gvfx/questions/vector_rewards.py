@@ -61,8 +61,12 @@ def on_rewards(questions: Sequence[GVF], world: Any) -> list[GVF]:
     They are called after the question and the component, `name[0]`, or `reward[0]` if the only such question has no name.
     Raises InputError for an index or weights that do not fit the reward.
     """
+    return of_components(questions, reward_names(world) if is_environment(world) else None)
+
+
+def of_components(questions: Sequence[GVF], names: Sequence[str] | None) -> list[GVF]:
+    """As `on_rewards`, with a name for each component of the reward; None if it is a single number."""
     questions = [questions] if isinstance(questions, GVF) else list(questions)
-    names = reward_names(world) if is_environment(world) else None
     about = [isinstance(q, GVF) and isinstance(q.cumulant, Reward) for q in questions]
     if names is None or not any(about):
         return questions

@@ -235,6 +235,12 @@ def apart(log: Checked) -> np.ndarray:
     return np.asarray(other if other.ndim == 1 else other.any(axis=1))
 
 
+def components(log: Checked) -> tuple[str, ...] | None:
+    """The numbers of the reward's components; None if it is a single number, or missing."""
+    many = 0 if log.reward is None or np.ndim(log.reward) < 2 else np.shape(log.reward)[1]
+    return tuple(map(str, range(many))) or None
+
+
 def signals(log: Checked, reader: Reader, first_state: int = 0, first_action: int = 0) -> Signals:
     """The cumulants and discounts of every row; first_state, first_action: what the reader calls state 0 and action 0."""
     c, gamma = reader.begin(len(log.observation))

@@ -27,13 +27,14 @@ from gvfx.questions.comparable import comparable
 from gvfx.questions.gvf import GVF, Stacked, expand, stack
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Reader, policies_only
+from gvfx.questions.vector_rewards import of_components
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.comparing import told_of
 from gvfx.running.frozen import action_values
 from gvfx.running.linear_logs import answered_from_box
 from gvfx.running.log_audits import ActionValues, audited_log
 from gvfx.running.log_collect import worth_collecting
-from gvfx.running.log_table import Checked, LogLike, as_log, signals
+from gvfx.running.log_table import Checked, LogLike, as_log, components, signals
 from gvfx.running.log_table import Log as Log
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.story import seen_in
@@ -64,6 +65,7 @@ def evaluate_log(
     if save is not None:
         check_writable(save, "save")
     checked: Checked = as_log(log, questions)
+    questions = of_components(questions, components(checked))
     if not audit:
         checked = checked._replace(policy=None)
     tables = checked.observation.ndim == 1
