@@ -46,7 +46,7 @@ def test_what_to_collect_comes_first_in_the_summary(result):
 
 def test_the_answers_come_before_what_is_known_of_the_error(result):
     summary = page_of(result, Path("x.gvfx")).summary
-    assert "not sure yet which policy is best" in summary.headline and "intervals below" in summary.bullets[-1]
+    assert "not sure yet which policy has the highest value" in summary.headline and "intervals below" in summary.bullets[-1]
     world = gvfx.paper["distinct"]
     known = gvfx.evaluate(world.world, world.questions, gvfx.Uniform(), steps=2000, seeds=1)
     summary = page_of(known, Path("y.gvfx")).summary

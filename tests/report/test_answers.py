@@ -40,5 +40,5 @@ def test_policies_are_compared_first_and_misses_are_marked(tmp_path):
     ranking = next(item for item in page.sections[0].items if item.id == "ranking-1")
     (first, _) = result.compare().ranking
     assert ranking.rows[0][:3] == ["1", first.policy, f"{first.value:.4g}"]
-    assert page.summary.headline.startswith(f"reward: {first.policy} is the best (probability above 0.999)")
+    assert page.summary.headline.startswith(f"reward: {first.policy} has the highest value (probability above 0.999)")
     assert _truth(2.0, 0.5, 1.0) == "2 (outside)" and _truth(0.7, 0.5, 1.0) == "0.7" and _truth(0.7, np.nan, np.nan) == "0.7"

@@ -13,7 +13,7 @@ from gvfx.running.plotting import Panel, compared_panels, panels_of
 from gvfx.running.result import Result
 
 TEXT = (
-    "Policies are compared by their values at the start, signal by signal; the largest is the best. A difference whose interval "
+    "Policies are compared by their values at the start, signal by signal, the highest first. A difference whose interval "
     "does not contain 0 is sure; the intervals of differences take into account that both values come from the same data."
 )
 Row = TypeVar("Row", Ranked, Difference)
@@ -58,12 +58,15 @@ def best_sentences(comparison: Comparison) -> list[str]:
         value = f"{first.value:.4g}" + (f" \N{PLUS-MINUS SIGN} {half:.2g}" if np.isfinite(half) else "")
         chance = first.ranks[0]
         if np.isnan(chance):
-            out.append(f"{signal}: not sure yet which policy is best; {first.policy} leads with {value} at the start.")
+            out.append(
+                f"{signal}: not sure yet which policy has the highest value; {first.policy} leads with {value} at the start."
+            )
         elif chance < comparison.level:
-            how = f"the best with probability {probability(chance)}"
+            how = f"the highest with probability {probability(chance)}"
             out.append(f"{signal}: {first.policy} leads with {value} at the start, {how}.")
         else:
-            out.append(f"{signal}: {first.policy} is the best (probability {probability(chance)}), {value} at the start.")
+            how = f"(probability {probability(chance)})"
+            out.append(f"{signal}: {first.policy} has the highest value {how}, {value} at the start.")
     return out
 
 

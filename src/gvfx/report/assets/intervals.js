@@ -81,9 +81,11 @@ function intervalPanel(panel) {
 function drawInterval(row, colour, x, area, y, fits) { // a name, a bar (dotted without bounds), the estimate and the truth
   const bounded = finite(row.low) && finite(row.high);
   const [from, to] = bounded ? [x(row.low), x(row.high)] : [area.left, area.right];
-  const name = row.name.length > fits ? row.name.slice(0, Math.max(fits - 1, 1)) + "\u2026" : row.name;
+  const short = (text) => (text.length > fits ? text.slice(0, Math.max(fits - 1, 1)) + "\u2026" : text);
+  const cut = row.name.length > fits ? row.name.indexOf(" \u2212 ") : -1; // a difference that is too long takes two lines
+  const lines = cut < 0 ? [row.name] : [row.name.slice(0, cut + 2), row.name.slice(cut + 3)];
   return s("g", { class: "series interval", own: colour },
-    s("text", { x: area.left - 10, y: y + 4, "text-anchor": "end" }, name),
+    lines.map((line, k) => s("text", { class: cut < 0 ? null : "small", x: area.left - 10, y: cut < 0 ? y + 4 : y - 2 + 12 * k, "text-anchor": "end" }, short(line))),
     s("line", { class: bounded ? "line" : "line open", x1: from, x2: to, y1: y, y2: y }),
     finite(row.value) ? s("rect", { class: "mark", x: x(row.value) - 4, y: y - 4, width: 8, height: 8 }) : "",
     finite(row.truth) ? s("circle", { class: misses(row) ? "truth missed" : "truth", cx: x(row.truth), cy: y, r: 6 }) : "");
