@@ -18,7 +18,7 @@ def result():
 
 
 def test_results_come_back_from_a_file(result, tmp_path):
-    path = tmp_path / "a" / "answers.gvfx"
+    path = tmp_path / "answers.gvfx"
     result.save(path)
     back = gvfx.load(path)
     assert (back.names, back.seeds, back.experiment) == (result.names, result.seeds, result.experiment)

@@ -5,7 +5,7 @@ An environment says how many by `reward_space` (as in MO-Gymnasium) or `reward_d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -66,7 +66,10 @@ def on_rewards(questions: Sequence[GVF], world: Any) -> list[GVF]:
 
 def of_components(questions: Sequence[GVF], names: Sequence[str] | None) -> list[GVF]:
     """As `on_rewards`, with a name for each component of the reward; None if it is a single number."""
-    questions = [questions] if isinstance(questions, GVF) else list(questions)
+    questions = [questions] if isinstance(questions, GVF) else questions
+    if not isinstance(questions, Iterable):  # refused later, in words
+        return questions
+    questions = list(questions)
     about = [isinstance(q, GVF) and isinstance(q.cumulant, Reward) for q in questions]
     if names is None or not any(about):
         return questions

@@ -24,6 +24,7 @@ from gymnasium.spaces.utils import flatdim, flatten, unflatten
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from gvfx.errors import InputError
+from gvfx.types import Environment
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spaces import (
     MOST_ACTIONS,
@@ -73,7 +74,7 @@ def numbered_actions(env: Any) -> tuple[int, tuple[Any, ...]]:
     return 0, tuple(elements_of(moves))
 
 
-def actions_of(env: Any) -> list[object]:
+def actions_of(env: Environment) -> list[object]:
     """The environment's actions in the order in which policies give their probabilities; the last number changes fastest."""
     first, listed = numbered_actions(env)
     return list(listed) or [first + a for a in range(int(spaces_of(env)[1].n))]
