@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from rich.console import Console
 
+import gvfx
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.learners.certainty import CertaintyEquivalence
@@ -25,7 +26,7 @@ from gvfx.running.plan import Plan
 from gvfx.running.streams.table_gym import TableGym
 from gvfx.worlds.spec import discrete_spec
 
-BAR, BAR_NETWORKS = 25.0, 150.0  # microseconds that the agent may add to a step
+BAR, BAR_NETWORKS = 12.0, 150.0  # microseconds that the agent may add to a step
 PLAN = Plan.checked(100_000, None, ())
 CASES = ("FrozenLake-v1", "Taxi-v4", "CliffWalking-v1")
 
@@ -54,7 +55,7 @@ class Networks:
     """The same on networks, in the middle of learning (an update of Q every 4 steps, of M every 16)."""
 
     def __init__(self, env: Any, count: int) -> None:
-        run = open_backend(env, questions(int(env.action_space.n), count)[:-1], None, None, plan=PLAN)
+        run = open_backend(env, questions(int(env.action_space.n), count)[:-1], None, gvfx.Deep(), plan=PLAN)
         self.stream = run.begin(0)
         self.stream.start()
         self.stream.advance(run.learner.learning_starts)
