@@ -38,7 +38,7 @@ def check_level(level: Any) -> None:
 
 
 def check_fields(part: Any, what: str) -> None:
-    """Refuse a behaviour or learner of gvfx with a field that is no number, no bool or no schedule, as it should be.
+    """Refuse a behaviour or learner of gvfx if a field does not have its declared type (number, bool or schedule).
 
     what: "behaviour" or "learner"; those that it wraps are checked as well.
     """

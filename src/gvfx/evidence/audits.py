@@ -275,7 +275,7 @@ def _rare(scores: Scores, own: np.ndarray, i: int) -> float:
 
 
 def poisson_upper(met: float) -> float:
-    """The upper limit of a Poisson mean after so many events."""
+    """The upper confidence limit of a Poisson mean, given the number of events met."""
     return float(scipy.special.gammaincinv(met + 1, UPPER))
 
 

@@ -75,10 +75,7 @@ def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
 
 
 class AuditedStream(Stream, ABC):
-    """A stream that can be audited.
-
-    Its `advance` calls `Audits.advance`, and `forward` calls `Audits.follow` between choosing actions and taking them.
-    """
+    """A stream that can be audited; its `forward` calls `Audits.follow` between choosing actions and taking them."""
 
     audits: Audits | None = None
     stepper: SingleStepper | VectorStepper
@@ -87,6 +84,12 @@ class AuditedStream(Stream, ABC):
     @abstractmethod
     def written(self) -> Any:
         """The arrays that the stepper writes: c, gamma, alive, ended, counts, fresh [lane, ...]."""
+
+    def advance(self, to: int) -> None:
+        if self.audits is None:
+            self.forward(to)
+        else:
+            self.audits.advance(self, to)
 
     @abstractmethod
     def forward(self, to: int) -> None:
@@ -127,15 +130,16 @@ class AuditedStream(Stream, ABC):
             return {}
         found = self.audits.found(self)
         out = {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
-        bounds = {"audit_bounds": np.stack([self.audits.bounds(self, level) for level in LEVELS], axis=1)}
-        return out | (bounds if np.isfinite(self.audits.ranges).any() else {})
+        if np.isfinite(self.audits.ranges).any():
+            out["audit_bounds"] = np.stack([self.audits.bounds(self, level) for level in LEVELS], axis=1)
+        return out
 
 
 class Audits:
     """The audits of one seed."""
 
     def __init__(self, run: Backend, member: np.ndarray, reader: Reader, seed: int, after: int = 0) -> None:
-        """member [gvf]: each question's policy among the distinct ones; after: the steps before which there are no answers."""
+        """member [gvf]: the index of each question's policy among the distinct ones; after: the step of the first answers."""
         discounts = reader.discounts  # 1 where they change
         share, steps = run.audit, run.plan.steps
         self.seed, self.gvfs, self.policies = seed, len(member), int(member.max()) + 1
@@ -272,7 +276,7 @@ class Audits:
         self.lengths[rollout.policy] += len(rollout.actions), 1
 
     def _observe_starts(self, stream: AuditedStream, each: np.ndarray, lengths: np.ndarray, most: int) -> None:
-        """Further resets, so many that the chance of the block's starts is small beside that of its rollouts, each [policy]."""
+        """Reset until the variance of the mean start value is small beside that of the rollouts; each [policy]: their number."""
         if not isinstance(stream.stepper, SingleStepper):
             return
         assert self.frozen is not None

@@ -116,7 +116,7 @@ def values_at_start(
     if predictor.error_bars == "spread":
         errors, spread = np.full(errors.shape, np.nan), np.sqrt((starts[:, :, 1] ** 2).mean(axis=0))
     below, above = predictor.quantile((1 - level) / 2) * errors.T
-    known = ~np.isnan(value) | ~np.isinf(below)  # where nothing was tried there is no value, and the interval is everything
+    known = ~np.isnan(value) | ~np.isinf(below)  # if nothing was tried, the value is NaN and the interval infinite
     low, high = np.where(known, value - below, -np.inf), np.where(known, value + above, np.inf)
     columns = zip(value, low, high, truth, spread, strict=True)
     out = {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}

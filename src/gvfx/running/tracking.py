@@ -153,8 +153,8 @@ def _as_tracker(track: Any) -> Tracker:
 
 
 class Tracking:
-    """A listener that passes every measurement to trackers; the error is the estimated one if the truth is not known, and is
-    left out if there is no estimate."""
+    """A listener that passes every measurement to trackers; without a known truth the error is the estimated one,
+    and without an estimate it is omitted."""
 
     def __init__(self, track: Tracked | Sequence[Tracked] | None) -> None:
         self.begun = time.perf_counter()

@@ -67,7 +67,7 @@ class Walker:
 
 
 def plain(env: gymnasium.Env[Any, Any], questions: list[gvfx.GVF], rollouts: int, stopping: bool, seed: int = 1) -> Plain:
-    """Measure plain Monte Carlo by so many rollouts of each policy; questions have one constant discount."""
+    """Plain Monte Carlo with `rollouts` rollouts of each policy; all questions have the same constant discount."""
     (gamma,) = {float(q.discount) for q in questions}  # type: ignore[arg-type]
     walker, spread, length = Walker(env, questions, seed), np.zeros(len(questions)), np.zeros(len(questions))
     for policy in range(len(walker.targets.distinct)):

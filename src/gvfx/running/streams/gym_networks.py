@@ -128,12 +128,6 @@ class SteppedNetworks(AuditedStream):
 
     # --- stepping ----------------------------------------------------------------------------------------------------
 
-    def advance(self, to: int) -> None:
-        if self.audits is None:
-            self.forward(to)
-        else:
-            self.audits.advance(self, to)
-
     def forward(self, to: int) -> None:
         step, lanes, learn = self.stepper.step, self.lanes, self.learn
         audits = self.audits if self.audits is not None and self.audits.under_way else None

@@ -157,12 +157,6 @@ class SteppedLinear(LinearStream, AuditedStream):
         if 0 in self.stops and not self.t and self.data.first.any():
             self.pause(0)
 
-    def advance(self, to: int) -> None:
-        if self.audits is None:
-            self.forward(to)
-        else:
-            self.audits.advance(self, to)
-
     def forward(self, to: int) -> None:
         lanes = len(self.agent.action)
         while self.t < to:

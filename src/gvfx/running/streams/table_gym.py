@@ -160,12 +160,6 @@ class SteppedTable(AuditedStream):
         self.stepper.begin(self.agent, self.seeds[0], self.t)
         plan_first(self)
 
-    def advance(self, to: int) -> None:
-        if self.audits is None:
-            self.forward(to)
-        else:
-            self.audits.advance(self, to)
-
     def forward(self, to: int) -> None:
         agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
         to += self.run.logged
