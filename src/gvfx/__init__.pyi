@@ -2,6 +2,7 @@
 
 from gvfx import testing as testing
 from gvfx.behaviours.actor import Actor as Actor
+from gvfx.behaviours.actor import MixtureActor as MixtureActor
 from gvfx.behaviours.base import Behaviour as Behaviour
 from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
 from gvfx.behaviours.fixed import Follow as Follow
@@ -16,6 +17,7 @@ from gvfx.behaviours.rivals import SecondMoment as SecondMoment
 from gvfx.behaviours.search import BehaviourPolicySearch as BehaviourPolicySearch
 from gvfx.behaviours.successor import SuccessorRepresentation as SuccessorRepresentation
 from gvfx.behaviours.variance_softmax import VarianceSoftmax as VarianceSoftmax
+from gvfx.behaviours.wrappers import Alternate as Alternate
 from gvfx.behaviours.wrappers import Blend as Blend
 from gvfx.behaviours.wrappers import Epsilon as Epsilon
 from gvfx.behaviours.wrappers import Floor as Floor

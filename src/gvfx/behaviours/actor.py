@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule
-from gvfx.behaviours.fixed import RoundRobin
+from gvfx.behaviours.explorer import in_proportion
+from gvfx.behaviours.fixed import RoundRobin, memoryless
 from gvfx.errors import InputError
+from gvfx.inputs import check_fields
 
 CHOICES = {"direction": ("raise", "lower", "optimal"), "kl_to": ("each", "mixture")}
 
@@ -70,4 +72,43 @@ class Actor(Behaviour):
         return BoxActionRule(turns.begin, choose, turns.episode_end)
 
 
+@dataclass(frozen=True)
+class MixtureActor(Behaviour):
+    """A learned mixture of the target policies, drawn to Theorem 4.1's behaviour by the variance critics.
+
+    Its network gives, at every state, the probability of following each target policy and a residual on that policy's action;
+    `gvfx.learners.networks.mixture_actor` has the loss.  Wrap it in `Hold`, so that a choice lasts.
+
+    residual: the largest change of a component of an action.
+    floor:    the part of the probability that is spread evenly over the target policies.
+    updates:  updates of the actor per vector step; rate: Adam's learning rate.
+    """
+
+    residual: float = 0.1
+    floor: float = 0.2
+    rate: float = 3e-4
+    updates: int = 1
+    hidden: tuple[int, ...] = (64, 64)
+
+    supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
+    needs_variance: ClassVar[bool] = True
+    needs_actor: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
+        if not (math.isfinite(self.residual) and self.residual >= 0):
+            raise InputError(f"residual: {self.residual!r} must be a number of at least 0.")
+        if not 0 <= self.floor <= 1:
+            raise InputError(f"floor: {self.floor!r} lies outside [0, 1].")
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(f"rate: {self.rate!r} must be a positive number.")
+        if self.updates < 1:
+            raise InputError(f"updates: {self.updates!r} must be at least 1.")
+
+    def box_action_rule(self) -> BoxActionRule:
+        """Follows its own component k, number gvfs + k, with the gate's probability."""
+        return memoryless(lambda chance, pull: pull.shape[1] + in_proportion(chance, pull))
+
+
 PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0, updates=1)
+STABLE = replace(PAPER, kl_weight=10.0, kl_to="each", normalised=True, target_entropy=-6.0)  # sensibly set

@@ -31,10 +31,11 @@ class BoxActionRule(NamedTuple):
 
     begin(worlds, gvfs)         a fresh state (a pytree)
     choose(state, chance, pull) the state and the policy that each world follows now [world]: the index of a GVF's target
-                                policy, or the number of GVFs for the behaviour's own actor (uniform actions if it has
-                                none); chance [world, 2] is uniform in [0, 1); pull [world, gvf] is the importance weight
-                                of each target policy's sample under Theorem 4.1, for behaviours that need the variance
-                                and have no actor
+                                policy, or, from the number of GVFs on, the index of an action of the behaviour's own
+                                actor (one uniform action if it has none); chance [world, 2] is uniform in [0, 1); pull
+                                [world, gvf] is the importance weight of each target policy's sample under Theorem 4.1, for
+                                behaviours that need the variance and have no actor, and the gate's probability of each
+                                component for a mixture actor
     episode_end(state, over)    the state after episodes have ended in the worlds marked by `over` [world]
     """
 

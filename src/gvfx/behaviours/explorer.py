@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -58,13 +58,15 @@ class GVFExplorer(Behaviour[ExplorerState]):
 
     def box_action_rule(self) -> BoxActionRule:
         """Follows one of the target policies' samples, with probability proportional to its pull."""
-        import jax.numpy as jnp
+        return memoryless(in_proportion)
 
-        def choose(chance, pull):
-            shares = jnp.cumsum(pull, axis=1)
-            return (chance[:, :1] * shares[:, -1:] >= shares[:, :-1]).sum(axis=1)
 
-        return memoryless(choose)
+def in_proportion(chance: Any, pull: Any) -> Any:
+    """An index per world [world], drawn in proportion to its pull [world, gvf]; chance [world, ...] is uniform in [0, 1)."""
+    import jax.numpy as jnp
+
+    shares = jnp.cumsum(pull, axis=1)
+    return (chance[:, :1] * shares[:, -1:] >= shares[:, :-1]).sum(axis=1)
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 
 from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
+from gvfx.behaviours.fixed import RoundRobin
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.inputs import check_fields
@@ -189,6 +190,52 @@ class Hold(Wrapper[WithInner]):
             choose=choose,
             episode_end=lambda state, over: (inner.episode_end(state[0], over), jnp.where(over, -1, state[1])),
         )
+
+
+@dataclass(frozen=True)
+class Alternate(Wrapper[WithInner]):
+    """Box actions: the fraction `share` of every world's episodes follows `behaviour`, the others follow `other`."""
+
+    behaviour: Behaviour
+    other: Behaviour = RoundRobin()
+    share: float = 0.5
+
+    wraps: ClassVar[frozenset[str]] = frozenset({"box_actions"})
+
+    def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
+        if not 0 < self.share < 1:
+            raise InputError(f"share: {self.share!r} must lie between 0 and 1.")
+        if self.other.needs_actor or self.other.needs_variance:
+            raise InputError(f"other: {type(self.other).__name__} learns; give it as the behaviour, or one that does not learn.")
+
+    @property
+    def supports(self) -> frozenset[str]:
+        return super().supports & self.other.supports
+
+    def box_action_rule(self) -> BoxActionRule:
+        import jax.numpy as jnp
+
+        first, second = self.behaviour.box_action_rule(), self.other.box_action_rule()
+
+        def own(episode):  # whether this episode is the behaviour's
+            return jnp.floor((episode + 1) * self.share) > jnp.floor(episode * self.share)
+
+        def choose(state, chance, pull):
+            one, two, episode = state
+            one, a = first.choose(one, chance, pull)
+            two, b = second.choose(two, chance, pull)
+            return (one, two, episode), jnp.where(own(episode), a, b)
+
+        def episode_end(state, over):
+            one, two, episode = state
+            mine = own(episode)
+            return first.episode_end(one, over & mine), second.episode_end(two, over & ~mine), episode + over
+
+        def begin(worlds, gvfs):  # worlds of either kind follow the targets in turn
+            return first.begin(worlds, gvfs), second.begin(worlds, gvfs), jnp.arange(worlds) // gvfs
+
+        return BoxActionRule(begin, choose, episode_end)
 
 
 def passing_on(inner: BehaviourRule, probabilities: Any) -> BehaviourRule:

@@ -20,6 +20,8 @@ HEAVY = 20.0  # standard deviations over the interquartile range from which an i
 OTHERWISE = 1e-3  # share of its absolute value by which an input that never changed differs when it has changed
 SAMPLE = 20_000  # observations from which quantiles and correlations are computed
 
+LIMIT = 10.0  # scaled observations of networks are clipped here, against outliers not seen when the scales were found
+
 
 class Scaling(NamedTuple):
     """The inputs that are kept, and their units; arrays alone, so that compiled functions can read it too."""

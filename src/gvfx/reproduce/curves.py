@@ -51,7 +51,7 @@ def seeds_of(curve: AnyCurve, asked: int | None, own: int = SEEDS) -> range:
         return range(curve.first_seed, curve.first_seed + (asked or curve.seeds))
     deep = curve if isinstance(curve, DeepCurve) else None
     count = asked or (min(own, SR_SEEDS) if deep and deep.method == "SR" else own)
-    first = deep.first_seed if deep else 0
+    first = curve.first_seed if isinstance(curve, DeepCurve | MujocoCurve) else 0
     return range(first, first + count)
 
 

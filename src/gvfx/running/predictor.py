@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 
 from gvfx.errors import InputError
+from gvfx.features.scaling import LIMIT
 from gvfx.learners.half_samples import FREEDOM, Answers
 from gvfx.learners.limits import Range
 from gvfx.questions.reader import Gaussians, Targets
@@ -24,7 +25,6 @@ ERROR_BARS = {  # what a summary says of each kind
     "spread": "none; spread, the disagreement of the networks' heads, is not an interval",
     "none": "none",
 }
-LIMIT = 10.0  # scaled observations are clipped here, against outliers not seen when the scales were found
 
 
 @dataclass(frozen=True, eq=False)

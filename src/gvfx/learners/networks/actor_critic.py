@@ -30,10 +30,16 @@ def wide(sigmas: jax.Array) -> jax.Array:
 
 
 def twin_critics(
-    generator: np.random.Generator, inputs: int, hidden: tuple[int, ...], gvfs: int, positive: bool = False
+    generator: np.random.Generator,
+    inputs: int,
+    hidden: tuple[int, ...],
+    gvfs: int,
+    positive: bool = False,
+    layer_norm: bool = False,
 ) -> Twins:
     """Two critics of `inputs` numbers (observation and action together), each with one output per GVF."""
-    return Heads(generator, inputs, hidden, (gvfs,), positive), Heads(generator, inputs, hidden, (gvfs,), positive)
+    one, other = (Heads(generator, inputs, hidden, (gvfs,), positive, layer_norm=layer_norm) for _ in range(2))
+    return one, other
 
 
 def both(critics: Twins, observation: jax.Array, action: jax.Array) -> jax.Array:

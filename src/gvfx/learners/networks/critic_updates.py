@@ -9,15 +9,29 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from gvfx.features.scaling import LIMIT
 from gvfx.learners.networks.actor_critic import Twins, aggregated, both, twin_critics, wide
+from gvfx.learners.networks.dynamics import Dynamics
 from gvfx.learners.networks.replay import Columns
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.theory.equations import m_target, q_target
+
+
+class Scaling(NamedTuple):
+    """How numbers enter and leave the networks: (observation - centre) / spread, clipped; Q in units, M in squared units."""
+
+    centre: jax.Array  # [o]
+    spread: jax.Array  # [o]
+    unit: jax.Array  # [gvf]
+
+    def scaled(self, observations: jax.Array) -> jax.Array:
+        return jnp.clip((observations - self.centre) / self.spread, -LIMIT, LIMIT)
 
 
 class Critics(NamedTuple):
@@ -31,6 +45,8 @@ class Critics(NamedTuple):
     adam_m: Any
     updates: jax.Array  # [] updates of Q so far
     seen: jax.Array  # [2, gvf] smallest and largest value of each cumulant so far; [3, gvf] with the largest discount
+    scaling: Scaling | None  # None: numbers enter and leave as they are
+    model: Any  # the learned dynamics of `lookahead`, or None
 
 
 class Question(NamedTuple):
@@ -72,26 +88,50 @@ class CriticUpdates:
         def adam(rate: float, number: int) -> optax.GradientTransformation:
             return optax.adam(optax.linear_schedule(rate, rate * described.final_rate, max(1, number)))
 
+        self.dynamics = Dynamics(columns, adam(described.rate_q, updates)) if described.lookahead else None
         self.optimiser_q = adam(described.rate_q, updates)
         self.optimiser_m = adam(described.rate_m, updates // described.m_every)
 
     def begin(self, generator: np.random.Generator) -> Critics:
         inputs = sum(self.columns.sizes)
-        q = twin_critics(generator, inputs, self.described.hidden, self.gvfs)
-        m = twin_critics(generator, inputs, self.described.hidden, self.gvfs, positive=True) if self.variance else None
+        d = self.described
+        q = twin_critics(generator, inputs, d.hidden, self.gvfs, layer_norm=d.layer_norm)
+        m = twin_critics(generator, inputs, d.hidden, self.gvfs, True, d.layer_norm) if self.variance else None
         adam_m = self.optimiser_m.init(m) if self.variance else None
         seen = jnp.array([[math.inf], [-math.inf], [0.0]][: 2 + self.varying]) * jnp.ones((1, self.gvfs))
-        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32), seen)
+        scaling = None
+        if d.scaled and not self.varying:
+            size = self.columns.sizes[0]
+            scaling = Scaling(jnp.zeros(size), jnp.ones(size), jnp.ones(self.gvfs))
+        model = self.dynamics.begin(generator) if self.dynamics is not None else None
+        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32), seen, scaling, model)
+
+    def prepare(self, critics: Critics, scaling: Scaling | None, level: Any) -> Critics:
+        """The critics as learning starts: with the scales of the first transitions, and Q at the level [gvf]."""
+
+        def moved(twins: Twins) -> Twins:
+            unit = 1.0 if scaling is None else scaling.unit
+            biases = [[*net.biases[:-1], net.biases[-1] + level / unit] for net in twins]
+            return eqx.tree_at(lambda two: [net.biases for net in two], twins, biases)
+
+        return critics._replace(q=moved(critics.q), target_q=moved(critics.target_q), scaling=scaling)
+
+    def values(self, twins: Twins, critics: Critics, observations: jax.Array, actions: jax.Array, power: int = 1) -> jax.Array:
+        """The outputs of both twins in the cumulants' units (power 1: Q) or squared units (2: M), [twin, ..., gvf]."""
+        if critics.scaling is None:
+            return both(twins, observations, actions)
+        return both(twins, critics.scaling.scaled(observations), actions) * critics.scaling.unit**power
 
     def next_actions(self, rows: jax.Array, noise: jax.Array) -> jax.Array:
         """a' ~ pi(.|s') of every policy, [batch, policy, action], from noise of that shape."""
         middle = rows[:, self.columns.notes].reshape(noise.shape)
         return (middle + self.sigmas * noise).clip(-1, 1)
 
-    def next_answers(self, critics: Twins, rows: jax.Array, actions: jax.Array) -> jax.Array:
+    def next_answers(self, twins: Twins, critics: Critics, rows: jax.Array, actions: jax.Array, power: int = 1) -> jax.Array:
         """The twins' aggregated values of (s', a'_i) for each GVF i, [batch, gvf]."""
         following = rows[:, self.columns.following]
-        answers = both(critics, jnp.broadcast_to(following[:, None], (*actions.shape[:2], following.shape[1])), actions)
+        around = jnp.broadcast_to(following[:, None], (*actions.shape[:2], following.shape[1]))
+        answers = self.values(twins, critics, around, actions, power)
         if self.asked.members:
             own = answers[:, :, jnp.asarray(self.asked.members), jnp.arange(self.gvfs)]
         else:
@@ -104,7 +144,7 @@ class CriticUpdates:
 
     def q_targets(self, critics: Critics, rows: jax.Array, actions: jax.Array, entropy: Entropy | None) -> jax.Array:
         """Q_tar [batch, gvf] from the target networks."""
-        onward = self.next_answers(critics.target_q, rows, actions) + self.bonus(entropy)
+        onward = self.next_answers(critics.target_q, critics, rows, actions) + self.bonus(entropy)
         targets = q_target(self.cumulants(rows), self.discounts(rows), onward)  # Algorithm 2 (algo:sac_gvf), Q_tar
         return targets.clip(*self.range(critics)) if self.described.bounded else targets
 
@@ -135,29 +175,32 @@ class CriticUpdates:
         self, critics: Critics, rows: jax.Array, actions: jax.Array, q_targets: jax.Array, entropy: Entropy | None
     ) -> jax.Array:
         """M_tar [batch, gvf], from the TD error of the current Q."""
-        said = both(critics.q, rows[:, self.columns.observation], rows[:, self.columns.action])
+        said = self.values(critics.q, critics, rows[:, self.columns.observation], rows[:, self.columns.action])
         delta = q_targets - aggregated(said, self.described.aggregate)  # Algorithm 2 (algo:sac_gvf), delta_Q
         assert critics.target_m is not None
-        onward = self.next_answers(critics.target_m, rows, actions) + self.bonus(entropy)
+        onward = self.next_answers(critics.target_m, critics, rows, actions, 2) + self.bonus(entropy)
         targets = m_target(delta, self.discounts(rows), onward)  # Algorithm 2 (algo:sac_gvf), M_tar
         low, high = self.range(critics)
         return targets.clip(0, ((high - low) / 2) ** 2) if self.described.bounded else targets
 
-    def loss(self, critics: Twins, rows: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The squared error summed over twins and GVFs, averaged over the batch; and its parts per GVF [gvf]."""
-        errors = targets - both(critics, rows[:, self.columns.observation], rows[:, self.columns.action])
+    def loss(
+        self, twins: Twins, critics: Critics, rows: jax.Array, targets: jax.Array, power: int
+    ) -> tuple[jax.Array, jax.Array]:
+        """The squared error in units, summed over twins and GVFs, averaged over the batch; and its parts per GVF [gvf]."""
+        errors = targets - self.values(twins, critics, rows[:, self.columns.observation], rows[:, self.columns.action], power)
+        errors = errors if critics.scaling is None else errors / critics.scaling.unit**power
         each = (errors**2).mean(axis=1).sum(axis=0)
         return each.sum(), each
 
     def update_q(self, critics: Critics, rows: jax.Array, targets: jax.Array) -> tuple[Critics, jax.Array]:
         """One step of Adam on Q's loss; and the loss of each GVF."""
-        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.q, rows, targets)
+        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.q, critics, rows, targets, 1)
         change, adam = self.optimiser_q.update(gradient, critics.adam_q)
         return critics._replace(q=optax.apply_updates(critics.q, change), adam_q=adam, updates=critics.updates + 1), losses
 
     def update_m(self, critics: Critics, rows: jax.Array, targets: jax.Array) -> tuple[Critics, jax.Array]:
         """One step of Adam on M's loss; and the loss of each GVF."""
-        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.m, rows, targets)
+        gradient, losses = jax.grad(self.loss, has_aux=True)(critics.m, critics, rows, targets, 2)
         change, adam = self.optimiser_m.update(gradient, critics.adam_m)
         return critics._replace(m=optax.apply_updates(critics.m, change), adam_m=adam), losses
 

@@ -31,6 +31,7 @@ class Heads(eqx.Module):
     shape: tuple[int, ...] = eqx.field(static=True)
     positive: bool = eqx.field(static=True)
     exponential: bool = eqx.field(static=True)
+    layer_norm: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -41,10 +42,12 @@ class Heads(eqx.Module):
         positive: bool = False,
         waves: int = 0,
         exponential: bool = False,
+        layer_norm: bool = False,
     ) -> None:
         """key: randomness of the initial weights; a NumPy generator avoids compilation.
 
         positive, exponential: positive outputs are the softplus or the exponential of the last layer.
+        layer_norm: every hidden layer is scaled to mean 0 and variance 1 over its units before the ReLU (Ba et al. 2016).
         """
         sizes = (inputs + 2 * waves, *hidden, math.prod(shape))
         bounds = [1 / math.sqrt(size) for size in sizes[:-1]]
@@ -61,7 +64,7 @@ class Heads(eqx.Module):
         if positive:  # small initially
             bias = math.log(SMALL_VARIANCE if exponential else math.expm1(SMALL_VARIANCE))
             self.biases[-1] = jnp.full_like(self.biases[-1], bias)
-        self.shape, self.positive, self.exponential = shape, positive, exponential
+        self.shape, self.positive, self.exponential, self.layer_norm = shape, positive, exponential, layer_norm
 
     def first(self, count: int) -> Heads:
         """The same network with only the first `count` outputs of the last axis."""
@@ -81,7 +84,8 @@ class Heads(eqx.Module):
             turns = x @ jax.lax.stop_gradient(self.frequencies)
             x = jnp.concatenate([x, _wave(turns), _wave(turns + 0.25)], axis=-1)
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = jax.nn.relu(x @ w + b)
+            x = x @ w + b
+            x = jax.nn.relu(jax.nn.standardize(x) if self.layer_norm else x)
         x = x @ self.weights[-1] + self.biases[-1]
         if self.positive:
             x = jnp.exp(x) if self.exponential else jax.nn.softplus(x)

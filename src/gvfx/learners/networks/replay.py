@@ -36,6 +36,7 @@ class Columns(NamedTuple):
     cumulants: slice
     notes: slice
     discounts: slice  # empty if every transition has the same
+    traces: slice  # min(1, pi_i(a|s) / mu(a|s)) of each GVF, 0 at the first transition of an episode; empty if not needed
     width: int
 
     @property
@@ -44,10 +45,10 @@ class Columns(NamedTuple):
         return self.observation.stop - self.observation.start, self.action.stop - self.action.start
 
 
-def columns(observation: int, action: int, cumulants: int, notes: int = 0, discounts: int = 0) -> Columns:
-    ends = list(accumulate((observation, action, observation, cumulants, notes, discounts), initial=0))
+def columns(observation: int, action: int, cumulants: int, notes: int = 0, discounts: int = 0, traces: int = 0) -> Columns:
+    ends = list(accumulate((observation, action, observation, cumulants, notes, discounts, traces), initial=0))
     parts = [slice(low, high) for low, high in pairwise(ends)]
-    return Columns(parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], ends[-1])
+    return Columns(parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], parts[6], ends[-1])
 
 
 def empty(capacity: int, columns: int, prioritised: bool) -> Replay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gvfx.learners.networks.actor_critic import Aggregate, Twins, aggregated, both, gaussian_actor, squashed_sample, wide
+from gvfx.learners.networks.actor_critic import gaussian_actor, normals, squashed_mean, squashed_sample, wide
 from gvfx.learners.networks.heads import Heads
 from gvfx.theory.explorer import log_explorer_score
 
@@ -48,7 +49,8 @@ class Acting(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """Inputs of the actor's loss: states [batch, o], the targets' middle actions there [batch, gvf, a], sigmas [gvf(, a)]."""
+    """Inputs of the actor's loss: states as its network sees them [batch, o], the targets' middle actions there
+    [batch, gvf, a], sigmas [gvf(, a)]."""
 
     observation: jax.Array
     middles: jax.Array
@@ -65,8 +67,8 @@ def log_gaussians(middles: jax.Array, sigmas: jax.Array, action: jax.Array) -> j
 class ActorUpdates:
     """The updates of one behaviour's actor."""
 
-    def __init__(self, options: Options, sizes: tuple[int, int], sigmas: np.ndarray, aggregate: Aggregate) -> None:
-        self.options, self.sizes, self.aggregate = options, sizes, aggregate
+    def __init__(self, options: Options, sizes: tuple[int, int], sigmas: np.ndarray) -> None:
+        self.options, self.sizes, self.draws = options, sizes, sizes[1]
         self.adam = optax.adam(options.rate)
         own = sizes[1] * (0.5 * math.log(2 * math.pi * math.e) + float(np.log(sigmas).mean()))  # the targets' entropy
         self.target_entropy = own if options.target_entropy is None else options.target_entropy
@@ -76,13 +78,28 @@ class ActorUpdates:
         log_alpha = jnp.asarray(math.log(self.options.alpha), jnp.float32)
         return Acting(actor, log_alpha, self.adam.init(actor), self.adam.init(log_alpha))
 
-    def loss(
-        self, actor: Heads, m: Twins, alpha: jax.Array, around: Surroundings, noise: jax.Array
+    def middle(self, acting: Acting, observation: jax.Array, middles: jax.Array) -> jax.Array:
+        """The middle action [..., action]."""
+        return squashed_mean(acting.actor, observation)
+
+    def gate(self, acting: Acting, observation: jax.Array, middles: jax.Array) -> jax.Array:
+        """There is none: ones [world, gvf]."""
+        return jnp.ones(middles.shape[:2])
+
+    def own(
+        self, acting: Acting, observation: jax.Array, middles: jax.Array, chance: jax.Array, noise: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """The loss that the actor minimises, and log mu(a|s) [batch] of the sampled actions."""
+        """The actor's action [world, 1, action] and its log-density [world, 1]; chance [world, action] in (-1, 1)."""
+        action, log_mu = squashed_sample(acting.actor, observation, normals(chance))
+        return action[:, None], log_mu[:, None]
+
+    def loss(
+        self, actor: Heads, m: Callable[[Any], Any], alpha: jax.Array, around: Surroundings, noise: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The loss that the actor minimises, and log mu(a|s) [batch] of the sampled actions; m(action) is [batch, gvf]."""
         o = self.options
         action, log_mu = squashed_sample(actor, around.observation, noise)
-        variance = aggregated(both(m, around.observation, action), self.aggregate)  # [batch, gvf]
+        variance = m(action)  # [batch, gvf]
         log_pi = log_gaussians(around.middles, around.sigmas, action)
         if o.direction == "optimal":  # KL(mu || mu*) with mu* of Eq. 3 (eq:behavior_update)
             return (log_mu - log_explorer_score(around.weights, log_pi, variance)).mean(), log_mu
@@ -97,7 +114,7 @@ class ActorUpdates:
         gain = sign * score - alpha * log_mu  # Algorithm 2 (algo:sac_gvf), the update of mu
         return (o.kl_weight * (log_mu - near) - gain).mean(), log_mu
 
-    def update(self, acting: Acting, m: Twins, around: Surroundings, noise: jax.Array) -> tuple[Acting, jax.Array]:
+    def update(self, acting: Acting, m: Callable[[Any], Any], around: Surroundings, noise: jax.Array) -> tuple[Acting, jax.Array]:
         """One step of Adam for the actor and one for its temperature; and the actor's loss."""
         alpha = jnp.exp(acting.log_alpha)
         (value, log_mu), gradient = jax.value_and_grad(self.loss, has_aux=True)(acting.actor, m, alpha, around, noise)

@@ -66,7 +66,16 @@ class TD3Agent:
     def begin_acting(self) -> tuple:
         return ()
 
-    def annotate(self, rows: jax.Array) -> jax.Array:
+    def begin_aims(self) -> None:
+        return None
+
+    def prepare(self, learning: TD3Learning, rows: np.ndarray) -> TD3Learning:
+        return learning
+
+    def see(self, learning: TD3Learning, rows: jax.Array) -> TD3Learning:
+        return learning
+
+    def annotate(self, rows: jax.Array, acting: tuple) -> jax.Array:
         return rows
 
     def act(

@@ -6,7 +6,7 @@ docs/box-actions.md explains where Algorithm 2 leaves a choice and what each opt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from gvfx.errors import InputError
@@ -16,7 +16,7 @@ from gvfx.learners.base import Learner
 
 @dataclass(frozen=True)
 class TwinCritics(Learner):
-    """Sampled-Sarsa targets on twin critics, implemented by `critics_lockstep` and `critics_gym`.
+    """Twin critics with Retrace or one-step targets, implemented by `critics_lockstep` and `critics_gym`.
 
     hidden:            widths of the shared trunk.
     worlds, updates:   a vector step is one control step in each of `worlds` worlds and then `updates` updates of Q; in a
@@ -32,23 +32,38 @@ class TwinCritics(Learner):
     bounded:           targets are clipped to the range that the cumulants seen so far allow: Q to [least, most] /
                        (1 - gamma), M to the largest variance of numbers in that range.  The true values lie within it;
                        critics that extrapolate to actions never taken cannot diverge.
+    trace:             lambda of the multi-step Retrace targets (Munos et al. 2016).  They are stored with the transitions and
+                       computed again for all of them every `refresh_every` vector steps, or whenever there are 2 % more,
+                       whichever is later.  0: one-step targets, computed anew for every batch, as printed.
+    scaled:            inputs and outputs of the networks are scaled by the first transitions, and Q begins at their mean
+                       cumulant / (1 - gamma).  (In a Gymnasium environment inputs and outputs are always scaled.)
+    averaged:          answers come from the target networks, the average of the networks over about 1 / tau updates.
+    layer_norm:        layer normalisation in the critics' hidden layers.
+    lookahead:         answers take this many steps with a learned model of the dynamics before they ask Q (Walker and
+                       Cheetah only).
     """
 
     hidden: tuple[int, ...] = (64, 64)
     worlds: int = 16
-    updates: int = 4
+    updates: int = 8
     m_every: int = 1
     batch: int = 256
     capacity: int = 400_000
-    learning_starts: int = 4_000
+    learning_starts: int = 1_008
     rate_q: float = 1e-3
     rate_m: float = 1e-3
     final_rate: float = 0.1
     target_every: int = 1
-    tau: float = 0.05
+    tau: float = 0.01
     aggregate: Literal["min", "mean"] = "mean"
     entropy_in_target: bool = False
     bounded: bool = True
+    trace: float = field(default=0.95, metadata={"before": 0.0})
+    refresh_every: int = field(default=32, metadata={"later": True})
+    scaled: bool = field(default=True, metadata={"before": False})
+    averaged: bool = field(default=True, metadata={"before": False})
+    layer_norm: bool = field(default=False, metadata={"later": True})
+    lookahead: int = field(default=0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
 
@@ -57,11 +72,17 @@ class TwinCritics(Learner):
         for name in ("rate_q", "rate_m", "final_rate", "tau"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InputError(f"{name}: {getattr(self, name)!r} must be a positive number.")
-        for name in ("worlds", "updates", "m_every", "batch", "capacity", "target_every"):
+        for name in ("worlds", "updates", "m_every", "batch", "capacity", "target_every", "refresh_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: {getattr(self, name)!r} must be at least 1.")
         if self.tau > 1:
             raise InputError(f"tau: {self.tau} is above 1; give at most 1, which copies the networks.")
+        if not 0 <= self.trace <= 1:
+            raise InputError(f"trace: {self.trace!r} lies outside [0, 1]; give 0 for one-step targets.")
+        if self.trace and self.entropy_in_target:
+            raise InputError("entropy_in_target: is part of the printed one-step targets; set trace=0 as well.")
+        if self.lookahead < 0 or (self.lookahead and not self.trace):
+            raise InputError(f"lookahead: {self.lookahead!r} must be at least 0, and 0 with trace=0.")
         if self.aggregate not in ("min", "mean"):
             raise InputError(f"aggregate: {self.aggregate!r} is unknown; choose 'min' or 'mean'.")
         if self.capacity % self.worlds:
@@ -71,7 +92,20 @@ class TwinCritics(Learner):
 
 
 PAPER = TwinCritics(
-    aggregate="min", entropy_in_target=True, target_every=50, tau=1.0, rate_q=3e-4, rate_m=3e-4, final_rate=1.0, bounded=False
+    updates=4,
+    aggregate="min",
+    entropy_in_target=True,
+    target_every=50,
+    tau=1.0,
+    rate_q=3e-4,
+    rate_m=3e-4,
+    final_rate=1.0,
+    learning_starts=4_000,
+    bounded=False,
+    trace=0.0,
+    scaled=False,
+    averaged=False,
 )
+STABLE = replace(PAPER, layer_norm=True)  # with `gvfx.behaviours.actor.STABLE`: Algorithm 2 as printed, sensibly set
 RECOMMENDED = TwinCritics()
-PRESETS = {"paper": PAPER, "recommended": RECOMMENDED}
+PRESETS = {"paper": PAPER, "stable": STABLE, "recommended": RECOMMENDED}

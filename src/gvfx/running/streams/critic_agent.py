@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import copy
+import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gvfx.behaviours.actor import MixtureActor
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
-from gvfx.learners.networks.actor_critic import aggregated, both, normals, squashed_sample, wide
-from gvfx.learners.networks.critic_updates import Critics, CriticUpdates, Entropy, Question
+from gvfx.features.scaling import LIMIT
+from gvfx.learners.networks import retrace
+from gvfx.learners.networks.actor_critic import aggregated, normals, squashed_sample, wide
+from gvfx.learners.networks.critic_updates import Critics, CriticUpdates, Entropy, Question, Scaling
+from gvfx.learners.networks.densities import log_clipped
+from gvfx.learners.networks.dynamics import ROLLOUTS
+from gvfx.learners.networks.mixture_actor import MixtureUpdates
 from gvfx.learners.networks.replay import columns
 from gvfx.learners.networks.soft_actor import Acting, ActorUpdates, Surroundings, log_gaussians
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.target_policies import Target
+from gvfx.running.predictor import Scales
 from gvfx.theory.explorer import log_explorer_score
 from gvfx.worlds.mujoco import Domain
 
@@ -34,6 +43,10 @@ class Losses(NamedTuple):
     q: jax.Array  # [gvf]
     m: jax.Array  # [gvf], 0 if M is not learned
     actor: jax.Array  # [], 0 if there is none
+    beyond: jax.Array  # [gvf] the largest target of Q, if it is beyond FAR times what is possible, or 0
+
+
+FAR = 10.0  # a run whose targets are beyond this many times the largest possible value has diverged
 
 
 class WorldSizes(NamedTuple):
@@ -62,27 +75,63 @@ class GVFAgent:
         self.described, self.behaviour, self.targets, self.asked, self.weights = learner, behaviour, targets, asked, weights
         self.gvfs = len(asked.signals)
         notes, discounts = asked.policies * domain.action_size, self.gvfs if varying else 0
-        self.columns = columns(domain.observation_size, domain.action_size, len(domain.tasks), notes, discounts)
+        traces = self.gvfs if learner.trace else 0
+        self.columns = columns(domain.observation_size, domain.action_size, len(domain.tasks), notes, discounts, traces)
         updates = max(0, steps - learner.learning_starts) // learner.worlds * learner.updates
         self.critics = CriticUpdates(learner, self.columns, asked, behaviour.needs_variance, updates)
-        self.actor = None
+        self.actor: ActorUpdates | MixtureUpdates | None = None
         if behaviour.needs_actor:
-            options: Any = behaviour
+            options = _unwrapped(behaviour)
             if options.updates > learner.updates:
                 raise InputError(
                     f"updates: the actor has {options.updates}, more than the {learner.updates} of the critics; give fewer."
                 )
-            self.actor = ActorUpdates(options, self.columns.sizes, np.asarray(asked.sigmas), learner.aggregate)
+            kind = MixtureUpdates if isinstance(options, MixtureActor) else ActorUpdates
+            self.actor = kind(options, self.columns.sizes, np.asarray(asked.sigmas))
         self.rule = behaviour.box_action_rule()
         self.size = domain.action_size
         self.act_draws = (self.gvfs + 1) * self.size + 2
-        self.learn_draws = (asked.policies + (2 if behaviour.needs_actor else 0)) * self.size
+        for_actor = self.actor.draws if self.actor else 0
+        one_step = 0 if learner.trace else asked.policies * self.size + (self.size if self.actor else 0)  # a' and log mu
+        self.learn_draws = one_step + for_actor
 
     def begin(self, generator: np.random.Generator) -> CriticLearning:
         return CriticLearning(self.critics.begin(generator), self.actor.begin(generator) if self.actor else None)
 
     def begin_acting(self) -> Any:
-        return self.rule.begin(self.described.worlds, self.gvfs)
+        worlds = self.described.worlds
+        return self.rule.begin(worlds, self.gvfs), jnp.zeros((worlds, self.traces))
+
+    def begin_aims(self) -> retrace.Aims | None:
+        return retrace.empty(self.described.capacity, self.critics) if self.described.trace else None
+
+    @property
+    def traces(self) -> int:
+        """The number of traces stored with a transition."""
+        return self.columns.traces.stop - self.columns.traces.start
+
+    def prepare(self, learning: CriticLearning, rows: np.ndarray) -> CriticLearning:
+        """As learning starts: the scales of the first transitions [row, column] in MuJoCo's worlds, and Q at its mean level."""
+        if not self.described.scaled:
+            return learning
+        c, critics = self.columns, learning.critics
+        cumulants = np.asarray(self.critics.cumulants(jnp.asarray(rows)))
+        shape = cumulants.shape
+        discounts = np.broadcast_to(np.asarray(self.critics.discounts(jnp.asarray(rows))), shape)
+        followed = rows[:, c.traces] + 1e-3 if self.traces else np.ones(shape)  # where the GVF's own policy was followed
+        horizon = 1 / (1 - np.minimum(discounts.mean(axis=0), 0.999))
+        level = ((followed * cumulants).sum(axis=0) / followed.sum(axis=0) * horizon).astype(np.float32)
+        scaling = critics.scaling
+        if scaling is not None:
+            scaling = Scaling(*map(jnp.asarray, _parts(Scales.found(rows[:, c.observation], cumulants, discounts))))
+        critics = self.critics.prepare(critics, scaling, level)
+        if critics.model is not None:
+            assert scaling is not None
+            change = np.asarray(
+                scaling.scaled(jnp.asarray(rows[:, c.following])) - scaling.scaled(jnp.asarray(rows[:, c.observation]))
+            ).std(axis=0)
+            critics = critics._replace(model=critics.model._replace(change=jnp.asarray(np.where(change > 1e-6, change, 1.0))))
+        return learning._replace(critics=critics)
 
     def weighing(self, weights: jax.Array) -> GVFAgent:
         """The same agent with other GVF weights."""
@@ -98,14 +147,19 @@ class GVFAgent:
         actions = {target: target.act(observations) for target in different}
         return jnp.stack([actions[target] for target in self.targets], axis=1)
 
-    def annotate(self, rows: jax.Array) -> jax.Array:
-        """Transitions with the targets' middle actions at s' added."""
-        return jnp.concatenate([rows, self.middles(rows[:, self.columns.following]).reshape(len(rows), -1)], axis=1)
+    def annotate(self, rows: jax.Array, acting: Any) -> jax.Array:
+        """Transitions with the targets' middle actions at s' and the traces added."""
+        return jnp.concatenate([rows, self.middles(rows[:, self.columns.following]).reshape(len(rows), -1), acting[1]], axis=1)
+
+    def see(self, learning: CriticLearning, rows: jax.Array) -> CriticLearning:
+        """What is learned from every transition as it is stored: the range of the cumulants."""
+        return learning._replace(critics=self.critics.look(learning.critics, rows)) if self.described.trace else learning
 
     def act(
         self, learning: CriticLearning, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
     ) -> tuple[Any, jax.Array]:
-        return self.choose(learning, acting, chance, observations, self.middles(observations), over)[:2]
+        state, actions, _, traces = self.choose(learning, acting[0], chance, observations, self.middles(observations), over)
+        return (state, traces), actions
 
     def choose(
         self,
@@ -115,27 +169,40 @@ class GVFAgent:
         observations: jax.Array,
         middles: jax.Array,
         over: jax.Array,
-    ) -> tuple[Any, jax.Array, jax.Array]:
-        """The new acting state, actions [world, action], and the policy that each world follows [world]: the index of a GVF's
-        target, or the number of GVFs for the behaviour's own action."""
+    ) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
+        """The new acting state, actions [world, action], the policy that each world follows [world] (the index of a GVF's
+        target; from the number of GVFs on, an action of the behaviour's own), and traces [world, gvf] if they are stored."""
         for_targets, rest = chance[:, : self.gvfs * self.size], chance[:, self.gvfs * self.size :]
-        noise = normals(for_targets).reshape(middles.shape)
-        candidates = jnp.clip(middles + wide(self.asked.sigmas) * noise, -1, 1)
-        own = rest[:, : self.size]
+        noise, sigmas = normals(for_targets).reshape(middles.shape), wide(self.asked.sigmas)
+        candidates = jnp.clip(middles + sigmas * noise, -1, 1)
+        seen = self.scaled(learning.critics, observations)
+        own, log_own = rest[:, None, : self.size], jnp.full((len(chance), 1), -self.size * math.log(2))  # uniform
         if learning.actor is not None:
-            own, _ = squashed_sample(learning.actor.actor, observations, normals(own))
-        pull = self.pull(learning.critics, observations, middles, candidates)
+            assert self.actor is not None
+            own, log_own = self.actor.own(learning.actor, seen, middles, rest[:, : self.size], noise)
+            pull = self.actor.gate(learning.actor, seen, middles)
+        else:
+            pull = self.pull(learning.critics, observations, middles, candidates)
         acting, which = self.rule.choose(self.rule.episode_end(acting, over), 0.5 + 0.5 * rest[:, self.size :], pull)
-        options = jnp.concatenate([candidates, own[:, None]], axis=1)
-        return acting, jnp.take_along_axis(options, which[:, None, None], axis=1)[:, 0], which
+        options = jnp.concatenate([candidates, own], axis=1)
+        action = jnp.take_along_axis(options, which[:, None, None], axis=1)[:, 0]
+        if not self.traces:
+            return acting, action, which, jnp.zeros((len(chance), 0))
+        log_mu = jnp.concatenate([log_clipped(middles, sigmas, candidates), log_own], axis=1)
+        ratio = log_clipped(middles, sigmas, action[:, None]) - jnp.take_along_axis(log_mu, which[:, None], axis=1)
+        return acting, action, which, jnp.exp(jnp.minimum(ratio, 0.0)) * ~over[:, None]  # an episode's first has none
+
+    def scaled(self, critics: Critics, observations: jax.Array) -> jax.Array:
+        """Observations as the networks see them."""
+        return observations if critics.scaling is None else critics.scaling.scaled(observations)
 
     def pull(self, critics: Critics, observations: jax.Array, middles: jax.Array, candidates: jax.Array) -> jax.Array:
         """mu* ~ sqrt(sum_j w_j pi_j^2 M_j) divided by the mean of the targets' densities, at their samples [world, gvf]:
         importance weights; following a sample in proportion to them approximates Theorem 4.1's behaviour."""
-        if critics.m is None or self.actor is not None:
+        if critics.m is None:
             return jnp.ones(candidates.shape[:2])
         around = jnp.broadcast_to(observations[:, None], (*candidates.shape[:2], observations.shape[1]))
-        variance = self.predict(critics.m, around, candidates)  # [world, draw, gvf]
+        variance = self.predict(critics.m, critics, around, candidates, 2)  # [world, draw, gvf]
         log_pi = jax.vmap(log_gaussians, in_axes=(None, None, 1), out_axes=1)(middles, self.asked.sigmas, candidates)
         wanted = log_explorer_score(self.weights, log_pi, variance)
         return jnp.exp(wanted - jax.nn.logsumexp(log_pi, axis=2))  # Eq. 3 (eq:behavior_update)
@@ -146,29 +213,62 @@ class GVFAgent:
         """The updates of one vector step on batches [updates, batch, columns]: Q and M, then the actor."""
         every = self.described.m_every
 
-        def group(critics: Critics, each: tuple) -> tuple[Critics, tuple[jax.Array, jax.Array]]:
+        def group(critics: Critics, each: tuple) -> tuple[Critics, tuple[jax.Array, jax.Array, jax.Array]]:
             for k in range(every):
-                critics, q, m = self.update(critics, learning.actor, each[0][k], each[1][k], variance=k == every - 1)
-            return critics, (q, m)
+                critics, q, m, far = self.update(critics, learning.actor, each[0][k], each[1][k], variance=k == every - 1)
+            return critics, (q, m, far)
 
         groups = (batches.reshape(-1, every, *batches.shape[1:]), noise.reshape(-1, every, *noise.shape[1:]))
         critics, losses = jax.lax.scan(group, learning.critics, groups)
-        acting, loss = learning.actor, jnp.zeros(())
+        acting, loss = self.update_actors(learning.actor, critics, batches, noise)
+        return CriticLearning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss, losses[2].max(axis=0))
+
+    def learn_stored(
+        self, learning: CriticLearning, batches: jax.Array, aims: jax.Array, noise: jax.Array
+    ) -> tuple[CriticLearning, Losses]:
+        """As `learn`, towards the stored targets [updates, batch, k] (`gvfx.learners.networks.retrace`)."""
+        d, every = self.described, self.described.m_every
+
+        def group(critics: Critics, each: tuple) -> tuple[Critics, tuple[jax.Array, jax.Array]]:
+            m = jnp.zeros(self.gvfs)
+            for k in range(every):
+                rows, aims = each[0][k], each[1][k]
+                critics, q = self.critics.update_q(critics, rows, aims[:, : self.gvfs])
+                if k == every - 1 and self.critics.variance:
+                    critics, m = self.critics.update_m(critics, rows, aims[:, self.gvfs :])
+                if self.critics.dynamics is not None:
+                    model = self.critics.dynamics.update(critics.model, partial(self.scaled, critics), rows, d.tau)
+                    critics = critics._replace(model=model)
+                critics = self.critics.follow(critics)
+            return critics, (q, m)
+
+        groups = (batches.reshape(-1, every, *batches.shape[1:]), aims.reshape(-1, every, *aims.shape[1:]))
+        critics, losses = jax.lax.scan(group, learning.critics, groups)
+        acting, loss = self.update_actors(learning.actor, critics, batches, noise)
+        return CriticLearning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss, jnp.zeros(self.gvfs))
+
+    def update_actors(
+        self, acting: Acting | None, critics: Critics, batches: jax.Array, noise: jax.Array
+    ) -> tuple[Acting | None, jax.Array]:
+        """The actor's updates of one vector step, if there is an actor; and its last loss."""
+        loss = jnp.zeros(())
         if self.actor is not None and acting is not None:
             for k in range(self.actor.options.updates):
                 acting, loss = self.update_actor(acting, critics, batches[k], noise[k])
-        return CriticLearning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss)
+        return acting, loss
 
     def update(
         self, critics: Critics, acting: Acting | None, rows: jax.Array, noise: jax.Array, variance: bool
-    ) -> tuple[Critics, jax.Array, jax.Array]:
-        """One critic update of Algorithm 2 on a batch: Q, the TD error, M if `variance`, target networks; and the losses."""
+    ) -> tuple[Critics, jax.Array, jax.Array, jax.Array]:
+        """One critic update of Algorithm 2 on a batch: Q, the TD error, M if `variance`, target networks; the losses, and
+        targets of Q far beyond what is possible."""
         first = self.asked.policies * self.size
         second = first + self.size
         draws = self.critics.next_actions(rows, noise[:, :first].reshape(len(rows), -1, self.size))
         entropy = None
         if self.described.entropy_in_target and acting is not None:
-            _, log_mu = squashed_sample(acting.actor, rows[:, self.columns.following], noise[:, first:second])
+            following = self.scaled(critics, rows[:, self.columns.following])
+            _, log_mu = squashed_sample(acting.actor, following, noise[:, first:second])
             entropy = Entropy(jnp.exp(acting.log_alpha), log_mu)
         critics = self.critics.look(critics, rows)
         targets = self.critics.q_targets(critics, rows, draws, entropy)
@@ -177,17 +277,65 @@ class GVFAgent:
         if variance and self.critics.variance:
             aims = self.critics.m_targets(critics, rows, draws, targets, entropy)
             critics, m_losses = self.critics.update_m(critics, rows, aims)
-        return self.critics.follow(critics), q_losses, m_losses
+        largest = jnp.abs(targets).max(axis=0)
+        beyond = jnp.where(largest > FAR * jnp.abs(self.critics.range(critics)).max(axis=0), largest, 0.0)
+        return self.critics.follow(critics), q_losses, m_losses, beyond
 
     def update_actor(self, acting: Acting, critics: Critics, rows: jax.Array, noise: jax.Array) -> tuple[Acting, jax.Array]:
         """One update of mu and alpha, at the batch's s' (states of the same stream, for which targets' actions are stored)."""
         assert self.actor is not None and critics.m is not None
         middles = self.asked.own(rows[:, self.columns.notes].reshape(len(rows), -1, self.size))
-        around = Surroundings(rows[:, self.columns.following], middles, self.asked.sigmas, self.weights)
-        return self.actor.update(acting, critics.m, around, noise[:, -self.size :])
+        following = rows[:, self.columns.following]
+        around = Surroundings(self.scaled(critics, following), middles, self.asked.sigmas, self.weights)
+        m = critics.m
+
+        def variance(actions: jax.Array) -> jax.Array:
+            return self.predict(m, critics, following, actions, 2)
+
+        return self.actor.update(acting, variance, around, noise[:, -self.actor.draws :])
 
     # --- predicting --------------------------------------------------------------------------------------------------
 
-    def predict(self, twins: Any, observations: jax.Array, actions: jax.Array) -> jax.Array:
-        """The twins' aggregated values, [point, gvf]."""
-        return aggregated(both(twins, observations, actions), self.described.aggregate)
+    def predict(self, twins: Any, critics: Critics, observations: jax.Array, actions: jax.Array, power: int = 1) -> jax.Array:
+        """The twins' aggregated values of Q, or with power 2 of M, [point, gvf]."""
+        return aggregated(self.critics.values(twins, critics, observations, actions, power), self.described.aggregate)
+
+    def answers(self, critics: Critics, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        """The answers Q [point, gvf], within the possible range if targets are bounded."""
+        twins = critics.target_q if self.described.averaged else critics.q
+        ask = partial(self.predict, twins, critics)
+        answers = self.look_ahead(critics, observations, actions, ask) if self.described.lookahead else ask(observations, actions)
+        if not self.described.bounded:
+            return answers
+        low, high = self.critics.range(critics)
+        return jnp.where(low <= high, answers.clip(low, high), answers)  # before the first transition no range is known
+
+    def look_ahead(self, critics: Critics, observations: jax.Array, actions: jax.Array, ask: Any) -> jax.Array:
+        """sum_h gamma^h c_h over `lookahead` steps of the learned dynamics, with each GVF's policy, and then Q; [point, gvf]."""
+        assert critics.scaling is not None and self.critics.dynamics is not None
+        scaling, step, steps = critics.scaling, self.critics.dynamics.step, self.described.lookahead
+        noise = jax.random.normal(jax.random.key(0), (steps, ROLLOUTS, len(observations), self.size))
+        begun = jnp.broadcast_to(scaling.scaled(observations), (ROLLOUTS, *observations.shape))
+        first = jnp.broadcast_to(actions, (ROLLOUTS, *actions.shape))
+        sigmas, low, high = wide(self.asked.sigmas), *critics.seen[:2]
+        found = []
+        for i, (target, signal) in enumerate(zip(self.targets, self.asked.signals, strict=True)):
+            seen, action, total = begun, first, jnp.zeros(begun.shape[:2])
+            for h in range(steps):
+                seen, cumulants = step(critics.model, seen, action)
+                seen = seen.clip(-LIMIT, LIMIT)
+                total += self.asked.discounts[i] ** h * cumulants[..., signal].clip(low[i], high[i])
+                middle = target.act(seen * scaling.spread + scaling.centre)
+                action = (middle + sigmas[i] * noise[h]).clip(-1, 1)
+            at_the_end = ask(seen * scaling.spread + scaling.centre, action)[..., i]
+            found.append((total + self.asked.discounts[i] ** steps * at_the_end).mean(axis=0))
+        return jnp.stack(found, axis=1)
+
+
+def _unwrapped(behaviour: Any) -> Any:
+    """The behaviour that has the actor, without its wrappers."""
+    return _unwrapped(behaviour.behaviour) if hasattr(behaviour, "behaviour") else behaviour
+
+
+def _parts(scales: Scales) -> tuple[np.ndarray, ...]:
+    return scales.centre, scales.spread, scales.unit

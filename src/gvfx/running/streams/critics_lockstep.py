@@ -13,8 +13,7 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import Diverged, InputError
-from gvfx.learners.networks.actor_critic import squashed_mean
-from gvfx.learners.networks.critic_updates import Question
+from gvfx.learners.networks.critic_updates import Critics, Question, Scaling
 from gvfx.learners.networks.heads import Heads
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.cumulants import Signal
@@ -23,7 +22,7 @@ from gvfx.questions.target_policies import Target
 from gvfx.running.drive import Backend, Stream
 from gvfx.running.plan import Plan
 from gvfx.running.record import EMPTY, Measurement
-from gvfx.running.streams.critic_agent import GVFAgent
+from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent
 from gvfx.running.streams.lockstep_loop import Staggered
 from gvfx.running.streams.xla import start_jax
 from gvfx.truths.mujoco import mujoco_truth
@@ -64,7 +63,7 @@ class CriticsLockstep(Backend):
         self.truth = truth if truth is not None else domain_truth(world, targets, discounts, signals)
         asked = Question(_single(discounts), signals, _single([target.sigma for target in targets]))
         self.agent = GVFAgent(world, targets, asked, _single(self.weights), behaviour, learner, plan.steps)
-        self.predict = jax.jit(self.agent.predict)
+        self.answers, self.predict = jax.jit(self.agent.answers), jax.jit(self.agent.predict, static_argnums=4)
 
     def begin(self, seed: int) -> LockstepCritics:
         return LockstepCritics(self, seed)
@@ -92,6 +91,10 @@ class LockstepCritics(Stream):
         if self.worlds.losses is not None:
             losses = self.worlds.losses
             kinds += [("loss of Q", losses.q, names), ("loss of M", losses.m, names), ("actor's loss", losses.actor, ())]
+            beyond = np.asarray(losses.beyond)
+            if beyond.any():  # not infinite yet, but far from any possible value
+                k = int(beyond.argmax())
+                raise Diverged("target of Q", float(beyond[k]), self.t, self.seeds[0], names[k])
         for what, values, of in kinds:
             values = np.atleast_1d(values)
             if np.isfinite(values).all():
@@ -108,16 +111,17 @@ class LockstepCritics(Stream):
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         run, learning = self.run, self.worlds.state.learning
         observations, actions = _single(run.truth.observations), _single(run.truth.actions)
-        values = np.asarray(run.predict(learning.critics.q, observations, actions)).astype(float)
+        critics = learning.critics
+        values = np.asarray(run.answers(critics, observations, actions)).astype(float)
         mse = ((values - run.truth.values) ** 2).mean(axis=0) if curve else EMPTY
         if not tables:
             return [Measurement(mse=mse)]
-        m = learning.critics.m
+        m = critics.m
         return [
             Measurement(
                 mse=mse,
                 values=values.T,
-                variances=EMPTY if m is None else np.asarray(run.predict(m, observations, actions).T, float),
+                variances=EMPTY if m is None else np.asarray(run.predict(m, critics, observations, actions, 2).T, float),
                 visits=np.zeros((len(values), 0), np.int64),
                 behaviour=self._middle_actions(learning, observations),
             )
@@ -127,7 +131,10 @@ class LockstepCritics(Stream):
         """The middle actions of the behaviour's actor at the truth's points, [point, action]; empty without an actor."""
         if learning.actor is None:
             return np.empty((len(observations), 0))
-        return np.asarray(squashed_mean(learning.actor.actor, observations)).astype(float)
+        agent = self.run.agent
+        assert agent.actor is not None
+        seen = agent.scaled(learning.critics, jnp.asarray(observations))
+        return np.asarray(agent.actor.middle(learning.actor, seen, agent.middles(observations))).astype(float)
 
     def state(self) -> dict[str, np.ndarray]:
         return self.worlds.arrays()
@@ -138,7 +145,11 @@ class LockstepCritics(Stream):
 
     def outcome(self, k: int) -> dict[str, Any]:
         critics, actor = self.worlds.state.learning
-        own = {"actor": flat([actor.actor])} if actor is not None else {"critics": flat(critics.m or ())}
+        scales = [] if critics.scaling is None else [np.asarray(part) for part in critics.scaling]
+        if actor is not None:
+            own = {"actor": np.concatenate([flat([actor.actor]), *scales])}
+        else:
+            own = {"critics": np.concatenate([flat(critics.m), *scales]) if critics.m else EMPTY}
         return {"truth": np.asarray(self.run.truth.values, float).T, **own}
 
 
@@ -150,24 +161,27 @@ class AsLearned:
         start_jax()
         agent = self.agent = run.agent
         learning = agent.begin(np.random.default_rng(0))
+        stored, before = (critics, learning.critics) if learning.actor is None else (actor, learning.critics)
+        if before.scaling is not None and stored is not None:
+            stored, before = _with_scales(stored, before)
         if learning.actor is not None:
-            (own,) = filled([learning.actor.actor], actor)
-            learning = learning._replace(actor=learning.actor._replace(actor=own))
-        elif learning.critics.m is not None:
-            one, other = filled(learning.critics.m, critics)
-            learning = learning._replace(critics=learning.critics._replace(m=(one, other)))
+            (own,) = filled([learning.actor.actor], stored)
+            learning = CriticLearning(before, learning.actor._replace(actor=own))
+        elif before.m is not None:
+            one, other = filled(before.m, stored)
+            learning = CriticLearning(before._replace(m=(one, other)), None)
         self.worlds, self.learning = worlds, learning
         self.acting = agent.rule.begin(worlds, agent.gvfs)
         self.choose = jax.jit(agent.choose)
 
     def act(self, observations: np.ndarray, draws: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Actions [world, a] at observations [world, o], and the question whose target each world follows [world], or the
-        number of questions for the behaviour's own action."""
+        """Actions [world, a] at observations [world, o], and the question whose target each world follows [world]; from the
+        number of questions on, an action of the behaviour's own."""
         seen = _single(observations)
         edge = 1 - 2.0**-24
         chance = _single(draws.uniform(-edge, edge, (self.worlds, self.agent.act_draws)))
         over = np.zeros(self.worlds, dtype=bool)
-        self.acting, actions, which = self.choose(self.learning, self.acting, chance, seen, self.agent.middles(seen), over)
+        self.acting, actions, which, _ = self.choose(self.learning, self.acting, chance, seen, self.agent.middles(seen), over)
         return np.asarray(actions), np.asarray(which)
 
 
@@ -179,6 +193,14 @@ def flat(networks: Sequence[Heads]) -> np.ndarray:
     """The parameters of networks in one row: of each network, the weights and biases of each layer in turn."""
     layers = [layer for network in networks for layer in zip(network.weights, network.biases, strict=True)]
     return np.concatenate([np.asarray(part, np.float32).ravel() for layer in layers for part in layer]) if layers else EMPTY
+
+
+def _with_scales(stored: np.ndarray, critics: Critics) -> tuple[np.ndarray, Critics]:
+    """The networks' part of a row of a result, and critics with the scales that stand behind it."""
+    assert critics.scaling is not None
+    ends = np.cumsum([part.size for part in critics.scaling])
+    networks, scales = stored[: -ends[-1]], stored[-ends[-1] :]
+    return networks, critics._replace(scaling=Scaling(*map(jnp.asarray, np.split(scales.astype(np.float32), ends[:-1]))))
 
 
 def filled(networks: Sequence[Heads], numbers: np.ndarray | None) -> tuple[Heads, ...]:

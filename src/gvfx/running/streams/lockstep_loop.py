@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks import retrace
 from gvfx.learners.networks.actor_critic import normals
 from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.streams.xla import start_jax
@@ -44,8 +45,12 @@ class LockstepAgent(Protocol):
     """Acts and learns; all functions are pure JAX.
 
     begin(generator), begin_acting()          the initial learning state and acting state
-    annotate(rows)                            the rows with what is stored beside each transition
+    begin_aims()                              room for the stored transitions' targets, or None for one-step targets
+    prepare(learning, rows)                   the learning state as learning starts, given the rows stored so far (NumPy)
+    see(learning, rows)                       the learning state after rows were stored
+    annotate(rows, acting)                    the rows with what is stored beside each transition
     learn(learning, batches, noise)           updates on [updates, batch, columns]; also returns the losses
+    learn_stored(learning, batches, aims, noise)  the same towards stored targets, for agents with `trace`
     act(learning, acting, learns, chance, observations, over)
                                               actions in all worlds; `over` marks those that were reset
     noise [updates, batch, learn_draws] is standard normal, chance [world, act_draws] uniform in (-1, 1).
@@ -58,7 +63,10 @@ class LockstepAgent(Protocol):
 
     def begin(self, generator: np.random.Generator) -> Any: ...
     def begin_acting(self) -> Any: ...
-    def annotate(self, rows: jax.Array) -> jax.Array: ...
+    def begin_aims(self) -> retrace.Aims | None: ...
+    def prepare(self, learning: Any, rows: np.ndarray) -> Any: ...
+    def see(self, learning: Any, rows: jax.Array) -> Any: ...
+    def annotate(self, rows: jax.Array, acting: Any) -> jax.Array: ...
     def learn(self, learning: Any, batches: jax.Array, noise: jax.Array) -> tuple[Any, Any]: ...
     def act(
         self, learning: Any, acting: Any, learns: bool, chance: jax.Array, observations: jax.Array, over: jax.Array
@@ -73,6 +81,7 @@ class LockstepState(NamedTuple):
     acting: Any
     replay: memory.Replay
     actions: jax.Array  # [world, action] to be taken next
+    aims: retrace.Aims | None  # the stored transitions' targets, for agents with `trace`
 
 
 class Staggered:
@@ -95,7 +104,10 @@ class Staggered:
         learning = jax.tree.map(jnp.array, agent.begin(self._generator("networks")))  # target networks are copies
         replay = memory.empty(described.capacity, agent.columns.width, False)
         unset = jnp.zeros((self.worlds, domain.action_size))
-        self.state = LockstepState(_named_keys(seed), learning, agent.begin_acting(), replay, unset)
+        aims = agent.begin_aims()
+        self.state = LockstepState(_named_keys(seed), learning, agent.begin_acting(), replay, unset, aims)
+        self.refreshed = 0  # the step at which the stored targets were computed
+        self._refresh = _compiled(agent, _refresh)
         self.state = _compiled(agent, _begin)(self.state, self.observations)
 
     def _generator(self, name: str) -> np.random.Generator:
@@ -116,9 +128,21 @@ class Staggered:
             self.ages[over] = 0
             self.episodes += int(over.sum())
         self.observations = following.astype(np.float32)
+        if self.t - self.worlds < self.learning_starts <= self.t:
+            stored = np.asarray(self.state.replay.rows[: self.t - self.worlds])
+            self.state = self.state._replace(learning=self.agent.prepare(self.state.learning, stored))
+        if self.state.aims is not None and self._is_due():
+            self.state, self.refreshed = self._refresh(self.state), self.t - self.worlds
         tick = self._learning if self.t >= self.learning_starts else self._silent
         self.state, self.losses = tick(self.state, rows, self.observations, over)
         return rows
+
+    def _is_due(self) -> bool:
+        """Whether the stored targets are to be computed again now: as learning starts, then every `refresh_every` vector
+        steps, or 2 % of the transitions if that is more."""
+        done = self.t - self.worlds
+        every = max(self.agent.described.refresh_every * self.worlds, done // 50)
+        return self.t >= self.learning_starts and (not self.refreshed or done - self.refreshed >= every)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that the rest of the run depends on."""
@@ -136,6 +160,7 @@ class Staggered:
         self.t, self.episodes = (int(n) for n in arrays["count"])
         self.ages, self.observations = arrays["ages"].copy(), arrays["observations"].copy()
         self.simulator.set_state(arrays["simulator"])
+        self.refreshed = int(self.state.aims.until) if self.state.aims is not None else 0
 
 
 def _named_keys(seed: int) -> jax.Array:
@@ -164,9 +189,10 @@ def _store(
 ) -> tuple[LockstepState, None]:
     """Store the transitions without learning."""
     keep, (chance, _) = _chance(agent, state.keys)
-    replay = memory.write(state.replay, agent.annotate(rows))
-    acting, actions = agent.act(state.learning, state.acting, False, chance, onward, over)
-    return LockstepState(keep, state.learning, acting, replay, actions), None
+    replay = memory.write(state.replay, agent.annotate(rows, state.acting))
+    learning = agent.see(state.learning, rows)
+    acting, actions = agent.act(learning, state.acting, False, chance, onward, over)
+    return state._replace(keys=keep, learning=learning, acting=acting, replay=replay, actions=actions), None
 
 
 def _store_and_learn(
@@ -174,17 +200,29 @@ def _store_and_learn(
 ) -> tuple[LockstepState, Any]:
     """Store the transitions, then make all updates."""
     keep, (chance, many) = _chance(agent, state.keys)
-    replay = memory.write(state.replay, agent.annotate(rows))
-    learning, losses = learn_from(agent, state.learning, replay, many)
+    replay = memory.write(state.replay, agent.annotate(rows, state.acting))
+    learning, losses = learn_from(agent, agent.see(state.learning, rows), replay, many, state.aims)
     acting, actions = agent.act(learning, state.acting, True, chance, onward, over)
-    return LockstepState(keep, learning, acting, replay, actions), losses
+    return state._replace(keys=keep, learning=learning, acting=acting, replay=replay, actions=actions), losses
 
 
-def learn_from(agent: LockstepAgent, learning: Any, replay: memory.Replay, many: jax.Array) -> tuple[Any, Any]:
+def _refresh(agent: Any, state: LockstepState) -> LockstepState:
+    """Compute the stored transitions' targets anew."""
+    assert state.aims is not None
+    key = jax.random.fold_in(state.keys[STREAMS.index("updates")], 1)
+    critics, worlds = state.learning.critics, agent.described.worlds
+    return state._replace(aims=retrace.refreshed(agent.critics, critics, state.replay, state.aims, key, worlds, -1))
+
+
+def learn_from(agent: Any, learning: Any, replay: memory.Replay, many: jax.Array, aims: retrace.Aims | None) -> tuple[Any, Any]:
     """All updates of a vector step on batches from the replay buffer; many [update, batch, 1 + draw] is uniform in (-1, 1)."""
-    index = memory.sample_uniform(replay, 0.5 + 0.5 * many[..., 0].ravel())
-    batches = replay.rows[index].reshape(*many.shape[:2], -1)
-    return agent.learn(learning, batches, normals(many[..., 1:]))
+    chance = 0.5 + 0.5 * many[..., 0].ravel()
+    if aims is None:
+        index = memory.sample_uniform(replay, chance)
+        return agent.learn(learning, replay.rows[index].reshape(*many.shape[:2], -1), normals(many[..., 1:]))
+    index = retrace.sample(replay, aims, chance)
+    batches, targets = (x[index].reshape(*many.shape[:2], -1) for x in (replay.rows, aims.values))
+    return agent.learn_stored(learning, batches, targets, normals(many[..., 1:]))
 
 
 def _chance(agent: LockstepAgent, keys: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
