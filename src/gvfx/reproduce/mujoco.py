@@ -1,55 +1,45 @@
-"""Walker and Cheetah: curves with the noise of the truth, tables, and stills of what the behaviours do.
-
-The stills are simulated when they are made: runs store the weights at the end by which the behaviour acts, not what it did.
-"""
+"""Walker and Cheetah: errors of every method, at each target's own points and at the other's, and what changes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from gvfx.errors import require
 from gvfx.experiments.settings.mujoco import (
     DOMAIN_SETTINGS,
     HELD,
+    INTERVENTION_SEEDS,
+    INTERVENTION_STEPS,
+    INTERVENTIONS,
+    LONGER,
+    LONGER_SEEDS,
+    LOOKAHEAD_SEEDS,
+    LOOKAHEADS,
     SEEDS,
     STEPS,
-    TRIAL_DOMAIN,
     TRIAL_SEEDS,
     MujocoCurve,
-    MujocoSetting,
     figure_curves,
     figure_methods,
+    intervention_curves,
+    longer_curves,
+    lookahead_curves,
     trial_curves,
     trial_methods,
 )
-from gvfx.experiments.specification import Experiment
 from gvfx.report import statistics
 from gvfx.report.colours import colour
-from gvfx.report.page import Pictures
 from gvfx.reproduce.base import AVERAGE, Build, Exhibit, Item
 from gvfx.reproduce.measures import OURS
+from gvfx.reproduce.mujoco_stills import EXPLORERS, stills
 from gvfx.reproduce.sections import MUJOCO
-from gvfx.running.plan import Plan
 from gvfx.running.result import Result
 from gvfx.truths.mujoco import mujoco_truth
-from gvfx.worlds.mujoco import Domain, Lockstep
-from gvfx.worlds.mujoco_render import render
 
-SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
-EXPLORERS = {  # the explorers of the stills by preset
-    "recommended": "GVFExplorer, recommended: follows one target at a time, chosen by M",
-    "paper": "GVFExplorer, Algorithm 2 as printed",
-}
-STILLS = (
-    "One episode of each behaviour from the same start, the explorers as at the end of the first seed's run. RoundRobin follows "
-    "one target policy per episode. Episodes are not stored: these are simulated when the figure is made."
-)
-Choice = Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, str]]
-"""Actions [1, a] at observations [1, o], and the name of the question whose target policy it follows, if it is one's."""
+PRESETS = {"paper": "as printed", "stable": "as printed, sensibly set", "recommended": "recommended"}
+AFTER_FIRST = "mean over training"
 
 
 @cache
@@ -59,8 +49,55 @@ def noise_floor(setting: str) -> float:
     return float(mujoco_truth(s.world, [q.policy for q in s.questions]).noise_floor.mean())  # type: ignore[misc]
 
 
+# --- measures --------------------------------------------------------------------------------------------------------
+
+
+def over_training(r: Result) -> np.ndarray:
+    """The mean error without the first measurement, which is that of networks that have hardly learned, [seed]."""
+    return r.error[:, 1:].mean(axis=1)
+
+
+def at_the_end(r: Result) -> np.ndarray:
+    return r.error[:, -1]
+
+
+def squared(r: Result) -> np.ndarray:
+    """Squared errors at the end, [seed, gvf, point]."""
+    return (r.values - r.truth) ** 2
+
+
+def own(r: Result) -> np.ndarray:
+    """The error at the end of each GVF at the points of its own target's trajectories, averaged over GVFs, [seed]."""
+    errors = squared(r)
+    return np.mean([errors[:, i, points].mean(axis=1) for i, points in enumerate(_parts(errors))], axis=0)
+
+
+def cross(r: Result) -> np.ndarray:
+    """The error at the end of each GVF at the points of the other targets' trajectories, averaged over GVFs, [seed]."""
+    errors, parts = squared(r), _parts(squared(r))
+    pairs = [(i, points) for i in range(len(parts)) for j, points in enumerate(parts) if i != j]
+    return np.mean([errors[:, i, points].mean(axis=1) for i, points in pairs], axis=0)
+
+
+def _parts(errors: np.ndarray) -> list[slice]:
+    """The points of each target's trajectories; the first target's come first."""
+    gvfs, points = errors.shape[1:]
+    return [slice(i * points // gvfs, (i + 1) * points // gvfs) for i in range(gvfs)]
+
+
+MEASURES: dict[str, Callable[[Result], np.ndarray]] = {
+    AFTER_FIRST: over_training,
+    "at the end": at_the_end,
+    "at the end, own points": own,
+    "at the end, the other target's points": cross,
+}
+
+
+# --- figures and tables ----------------------------------------------------------------------------------------------
+
+
 def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
-    """Every method on both domains: their errors at the end and over training."""
+    """Every method on both domains: their errors over training, at the end, at own and at other points."""
     methods = figure_methods(preset)
 
     def make(b: Build) -> list[Exhibit]:
@@ -68,7 +105,7 @@ def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
         curves = [
             b.curves(
                 f"{b.item.name}-{name}",
-                f"{DOMAIN_SETTINGS[name].title} ({preset})",
+                f"{DOMAIN_SETTINGS[name].title} ({PRESETS[preset]})",
                 next(iter(found.values())).steps,
                 [b.series(m, r.error, colour("Mixture" if m == HELD else m), dashed=m == HELD) for m, r in found.items()],
                 f"{AVERAGE} (50 state-action points)",
@@ -79,121 +116,151 @@ def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
         rows: list[list[str]] = []
         best: list[tuple[int, int]] = []
         for name, found in results.items():
-            for what, pick in (("mean over training", _over_training), ("at the end", lambda r: r.error[:, -1])):
+            for what, pick in MEASURES.items():
                 errors = {m: pick(r) for m, r in found.items()}
                 best.append((len(rows), 2 + int(np.argmin([statistics.centre(e) for e in errors.values()]))))
-                gain = statistics.improvement(errors[OURS], errors["RoundRobin"])
-                rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), f"{gain} %"])
-        columns = ["domain", "MSE", *methods, "GVFExplorer below RoundRobin"]
+                gains = [f"{statistics.improvement(errors[OURS], errors[m])} %" for m in _compared(preset)]
+                rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), *gains])
+        columns = ["domain", "MSE", *methods, *(f"{OURS} below {m}" for m in _compared(preset))]
         floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in DOMAIN_SETTINGS)
-        note = f"Mean over seeds with a bootstrap 95 % interval. Noise of the truth, which no method can go below: {floors}."
-        return [b.table(b.item.name, b.item.title, columns, rows, note, best), *curves]
+        note = (
+            "Mean over seeds with a bootstrap 95 % interval; the mean over training leaves out the first measurement. Half of "
+            "the 50 points lie on each target's trajectories. Noise of the truth, which no method can go below: " + floors + "."
+        )
+        tables = [b.table(b.item.name, b.item.title, columns, rows, note, best)]
+        return [*tables, *([_each_gvf(b, results)] if preset == "recommended" else []), *curves]
 
     return make
 
 
-def _over_training(r: Result) -> np.ndarray:
-    return r.error.mean(axis=1)
+def _compared(preset: str) -> tuple[str, ...]:
+    """The methods that GVFExplorer is compared with."""
+    return ("RoundRobin", "Uniform", HELD) if preset == "recommended" else ("RoundRobin", "Uniform")
+
+
+def _each_gvf(b: Build, results: dict[str, dict[str, Result]]) -> Exhibit:
+    """Where the error at the end sits: by GVF, and how much of it the worst points hold."""
+    rows = []
+    for name, found in results.items():
+        for method, r in found.items():
+            errors = squared(r).mean(axis=0)  # [gvf, point]
+            for i, gvf in enumerate(r.names):
+                worst = np.sort(errors[i])[::-1]
+                bias = (r.values.mean(axis=0) - r.truth.mean(axis=0))[i] ** 2
+                cells = (errors[i].mean(), bias.mean(), worst[:5].sum() / worst.sum() * 100)
+                rows.append([name, method, gvf, *map(statistics.short, cells[:2]), f"{cells[2]:.0f} %"])
+    columns = ["domain", "method", "GVF", "MSE at the end", "of the mean of the seeds' answers", "share of the five worst points"]
+    note = "What the seeds have in common, the error of their mean answer, is bias; the rest varies between seeds."
+    return b.table(f"{b.item.name}-gvfs", "Walker and Cheetah: where the error sits", columns, rows, note)
+
+
+def _points(b: Build) -> list[Exhibit]:
+    """Answers at every point beside the truth, for the GVF with the larger error on each domain."""
+    out: list[Exhibit] = []
+    for name in DOMAIN_SETTINGS:
+        found = {m: b.result(MujocoCurve(name, m)) for m in (OURS, "RoundRobin")}
+        r = found[OURS]
+        i = int(squared(r).mean(axis=(0, 2)).argmax())
+        order = np.argsort(r.truth[0, i])
+        lines = [b.series(m, x.values[:, i][:, order], colour(m)) for m, x in found.items()]
+        truth = b.series("truth", r.truth[:1, i][:, order], "#000000", dashed=True)
+        of_other = sum(int(k // (len(order) // len(r.names)) != i) for k in order[: len(order) // 2])
+        note = f"Points in the order of the true value; {of_other} of the lower half lie on the other target's trajectories."
+        title = f"{name.capitalize()}: answers about {r.names[i]} at the 50 points, after {STEPS:,} steps"
+        x = np.arange(1, len(order) + 1)
+        out.append(b.curves(f"{b.item.name}-{name}", title, x, [truth, *lines], "Q", note, x_label="point, by its true value"))
+    return out
+
+
+def _interventions(b: Build) -> list[Exhibit]:
+    """Algorithm 2 as printed with one change at a time."""
+    rows = []
+    for name in DOMAIN_SETTINGS:
+        for change in INTERVENTIONS:
+            curve = MujocoCurve(name, OURS, "paper", INTERVENTION_STEPS, change)
+            r = b.result(curve)
+            lost = [b.source.store.divergence(curve.experiment, seed) for seed in r.diverged]
+            when = ", ".join(f"{found.step:,}" for found in lost if found) or "-"
+            saturated = (
+                statistics.finished((np.abs(r.behaviour) > 0.99).mean(axis=2)) if len(lost) < len(r.seeds) else np.empty(0)
+            )
+            cells = (f"{len(lost)} of {len(r.seeds)}", when, str(statistics.mean(at_the_end(r))))
+            rows.append([name, change, *cells, f"{100 * saturated.mean():.0f} %" if saturated.size else "-"])
+    columns = ["domain", "one change", "diverged", "at step", f"MSE after {INTERVENTION_STEPS:,} steps", "saturated"]
+    note = (
+        "A run is stopped as diverged when a target of Q is beyond 10 times the largest possible value, which is 100. Saturated: "
+        "components of the actor's middle action beyond 0.99 at the 50 points, at the end, in runs that did not diverge."
+    )
+    return [b.table(b.item.name, b.item.title, columns, rows, note)]
+
+
+def _compare(
+    b: Build,
+    named: dict[str, dict[str, Result]],
+    first: str,
+    note: str,
+    picks: dict[str, Callable[[Result], np.ndarray]] = MEASURES,
+) -> list[Exhibit]:
+    """A table of runs by domain and name."""
+    rows: list[list[str]] = []
+    best: list[tuple[int, int]] = []
+    for domain, found in named.items():
+        errors = {name: [pick(r) for pick in picks.values()] for name, r in found.items()}
+        centres = np.array([[statistics.centre(e) for e in each] for each in errors.values()])
+        best += [(len(rows) + int(centres[:, k].argmin()), 2 + k) for k in range(len(picks))]
+        rows += [[domain, name, *(str(statistics.mean(e)) for e in each)] for name, each in errors.items()]
+    return [b.table(b.item.name, b.item.title, ["domain", first, *picks], rows, note, best)]
 
 
 def _trials(b: Build) -> list[Exhibit]:
     """Forms of the explorer beside RoundRobin."""
-    errors = {m: b.result(MujocoCurve(TRIAL_DOMAIN, m)).error for m in trial_methods()}
-    numbers = np.array([(e.mean(), e[:, -1].mean(), e.max(axis=1).mean()) for e in errors.values()])
-    rows = [[m, *map(statistics.short, row)] for m, row in zip(errors, numbers.tolist(), strict=True)]
-    best = [(int(np.where(np.isnan(numbers[:, k]), np.inf, numbers[:, k]).argmin()), 1 + k) for k in (0, 1)]
-    note = f"MSE on {TRIAL_DOMAIN} over {STEPS:,} steps; recommended critics. The largest is that of a measurement on the way."
-    return [b.table(b.item.name, b.item.title, ["behaviour", "mean over training", "at the end", "largest"], rows, note, best)]
+    named = {d: {m: b.result(MujocoCurve(d, m)) for m in trial_methods()} for d in DOMAIN_SETTINGS}
+    return _compare(b, named, "behaviour", f"MSE over {STEPS:,} steps; recommended critics. Too few seeds to rank close ones.")
 
 
-# --- stills ----------------------------------------------------------------------------------------------------------
+def _lookaheads(b: Build) -> list[Exhibit]:
+    """Answers that look ahead with learned dynamics."""
+    steps = {f"{h} steps" if h else "none": h for h in LOOKAHEADS}
+    named = {d: {k: b.result(MujocoCurve(d, OURS, lookahead=h)) for k, h in steps.items()} for d in DOMAIN_SETTINGS}
+    return _compare(b, named, "lookahead", f"The recommended method, {STEPS:,} steps; the behaviour is the same in all.")
 
 
-def _stills(b: Build) -> list[Exhibit]:
-    """One episode of each behaviour at the end of learning, first seed."""
-    out: list[Exhibit] = []
-    for name, setting in DOMAIN_SETTINGS.items():
-        rows = [(who, episode(setting.world, choice)[0]) for who, choice in fixed_behaviours(setting)]
-        notes = [STILLS]
-        for preset, label in EXPLORERS.items():
-            curve = MujocoCurve(name, OURS, preset)
-            result = b.finished(curve)
-            if result.actors is None and result.critics is None:
-                notes.append(f"{label}: left out, its weights are not in the stored run.")
-                continue
-            first, last = float(result.error[0, 0]), float(result.error[0, -1])
-            shown, followed = episode(setting.world, as_learned(curve.experiment, result))
-            rows.append((label + (" (diverged)" if last > first else ""), shown))
-            told = f"{label}: MSE {statistics.short(first)} at the first measurement and {statistics.short(last)} at the end"
-            notes.append(told + (f"; its actions at the stills are those of {', '.join(followed)}." if all(followed) else "."))
-        columns = [f"step {t}" for t in SHOWN]
-        title = f"{name.capitalize()}: what the behaviours do"
-        out.append(Pictures(f"{b.item.name}-{name}", title, b.item.label, columns, rows, b.provenance, " ".join(notes)))
-    return out
-
-
-def fixed_behaviours(setting: MujocoSetting) -> Iterator[tuple[str, Choice]]:
-    """The behaviours that do not learn, by name."""
-    world, questions = setting.world, setting.questions
-
-    def follow(k: int) -> Choice:
-        return lambda seen, draws: (questions[k].policy.sample(seen, draws), questions[k].name)  # type: ignore[attr-defined]
-
-    for k, q in enumerate(questions):
-        yield f"RoundRobin: {q.name}", follow(k)
-    yield "Mixture", lambda seen, draws: follow(int(draws.integers(len(questions))))(seen, draws)
-    yield "Uniform", lambda seen, draws: (draws.uniform(-1, 1, (len(seen), world.action_size)), "")
-
-
-def as_learned(experiment: Experiment, result: Result) -> Choice:
-    """GVFExplorer of the first seed at the end of its run, by the weights of its actor or of M's critics."""
-    require("jax", "mujoco")
-    from gvfx.running.streams.critics_lockstep import AsLearned, CriticsLockstep
-
-    e: Any = experiment
-    run = CriticsLockstep(e.world, e.questions, e.behaviour, e.learner, Plan.checked(e.steps, e.evaluate_every, ()))
-    actor, critics = (None if weights is None else weights[0] for weights in (result.actors, result.critics))
-    behaviour, names = AsLearned(run, actor, critics), [*run.names, ""]
-
-    def choose(seen: np.ndarray, draws: np.random.Generator) -> tuple[np.ndarray, str]:
-        actions, which = behaviour.act(seen, draws)
-        return actions, names[which[0]]
-
-    return choose
-
-
-def episode(domain: Domain, choice: Choice, seed: int = 0) -> tuple[list[np.ndarray], list[str]]:
-    """Stills of one episode at the times SHOWN, and whose target policy was followed there."""
-    draws = np.random.default_rng(seed)
-    world = Lockstep(domain, 1)
-    seen = world.reset(np.random.default_rng(seed))
-    taken, followed = [], []
-    for t in range(SHOWN[-1] + 1):
-        actions, whose = choice(seen, draws)
-        if t in SHOWN:
-            taken.append(render(domain, world.get_state()[0], 240, 180))
-            followed.append(whose)
-        seen, _ = world.step(np.asarray(actions, float))
-    return taken, followed
+def _longer(b: Build) -> list[Exhibit]:
+    """More steps."""
+    named = {d: {f"{n:,}": b.result(MujocoCurve(d, OURS, steps=n)) for n in (STEPS, *LONGER[d])} for d in DOMAIN_SETTINGS}
+    picks = {k: pick for k, pick in MEASURES.items() if k != AFTER_FIRST}
+    return _compare(b, named, "steps", "The recommended method; every length is a run of its own.", picks)
 
 
 GROUP = "mujoco"
 ITEMS = (
-    Item(
-        "mujoco-recommended",
-        "fig:mujoco_env",
-        "Walker and Cheetah: average MSE, recommended",
-        lambda tuned: figure_curves("recommended"),
-        _figure("recommended"),
-        MUJOCO,
-        SEEDS,
+    *(
+        Item(
+            f"mujoco-{preset}",
+            "fig:mujoco_env",
+            f"Walker and Cheetah: average MSE, {'Algorithm 2 ' if preset != 'recommended' else ''}{words}",
+            lambda tuned, preset=preset: figure_curves(preset),  # type: ignore[misc]
+            _figure(preset),
+            MUJOCO,
+            SEEDS,
+        )
+        for preset, words in reversed(PRESETS.items())
     ),
     Item(
-        "mujoco-paper",
-        "fig:mujoco_env",
-        "Walker and Cheetah: average MSE, Algorithm 2 as printed",
-        lambda tuned: figure_curves("paper"),
-        _figure("paper"),
+        "mujoco-interventions",
+        "algo:sac_gvf",
+        "Algorithm 2 as printed: what makes it diverge, one change at a time",
+        lambda tuned: intervention_curves(),
+        _interventions,
+        MUJOCO,
+        INTERVENTION_SEEDS,
+    ),
+    Item(
+        "mujoco-points",
+        "ours",
+        "Walker and Cheetah: answers at every point",
+        lambda tuned: [MujocoCurve(name, m) for name in DOMAIN_SETTINGS for m in (OURS, "RoundRobin")],
+        _points,
         MUJOCO,
         SEEDS,
     ),
@@ -202,17 +269,35 @@ ITEMS = (
         "Sec. 7.3",
         "Walker and Cheetah: what the behaviours do",
         lambda tuned: [MujocoCurve(name, OURS, preset) for name in DOMAIN_SETTINGS for preset in EXPLORERS],
-        _stills,
+        stills,
         MUJOCO,
         1,
     ),
     Item(
         "mujoco-trials",
         "ours",
-        "Cheetah: forms of the explorer",
+        "Walker and Cheetah: forms of the explorer",
         lambda tuned: trial_curves(),
         _trials,
         MUJOCO,
         TRIAL_SEEDS,
+    ),
+    Item(
+        "mujoco-lookahead",
+        "ours",
+        "Walker and Cheetah: answers that look ahead with learned dynamics",
+        lambda tuned: lookahead_curves(),
+        _lookaheads,
+        MUJOCO,
+        LOOKAHEAD_SEEDS,
+    ),
+    Item(
+        "mujoco-longer",
+        "ours",
+        "Walker and Cheetah: what more steps buy",
+        lambda tuned: longer_curves(),
+        _longer,
+        MUJOCO,
+        LONGER_SEEDS,
     ),
 )

@@ -29,7 +29,7 @@ HELD = "Mixture, held"
 EXPLORER: dict[str, Behaviour] = {
     "paper": actor.PAPER,
     "stable": actor.STABLE,
-    "recommended": Alternate(Hold(actor.MixtureActor())),
+    "recommended": Hold(actor.MixtureActor()),
 }
 
 Change = tuple[dict[str, Any], dict[str, Any]]  # to the critics, to the actor
@@ -46,21 +46,18 @@ INTERVENTIONS: dict[str, Change] = {  # one change to Algorithm 2 as printed at 
 }
 INTERVENTION_STEPS, INTERVENTION_SEEDS = 24_000, 3
 
-TRIAL_SEEDS = 2
+TRIAL_SEEDS = 1  # too few to rank close ones
 TRIALS: dict[str, Behaviour] = {  # forms of the explorer, with the recommended critics
-    "actor raises M, KL 1": actor.Actor(kl_weight=1.0),
     "actor raises M, KL 10": actor.Actor(kl_weight=10.0),
-    "actor lowers M, KL 1": actor.Actor(direction="lower"),
+    "actor lowers M, KL 10": actor.Actor(direction="lower", kl_weight=10.0),
     "actor drawn to mu*": actor.Actor(direction="optimal"),
-    "Mixture actor, no residuals": Hold(actor.MixtureActor(residual=0.0)),
-    "Mixture actor, held": Hold(actor.MixtureActor()),
-    "explorer, held": Hold(GVFExplorer()),
-    "explorer, held, alternating": Alternate(Hold(GVFExplorer())),
-    "Mixture, held, alternating": Alternate(Hold(Mixture())),
+    "mixture actor, no residuals, held": Hold(actor.MixtureActor(residual=0.0)),
+    "mixture actor, every second episode": Alternate(Hold(actor.MixtureActor())),
+    "target by M, held": Hold(GVFExplorer()),
 }
-LOOKAHEADS = (0, 5, 10, 20)
+LOOKAHEADS = (0, 5, 10)
 LOOKAHEAD_SEEDS = 2
-LONGER = (300_000, 1_000_000)
+LONGER = {"walker": (300_000,), "cheetah": (300_000, 1_000_000)}
 LONGER_SEEDS = 1
 
 
@@ -195,4 +192,4 @@ def lookahead_curves() -> list[MujocoCurve]:
 
 def longer_curves() -> list[MujocoCurve]:
     """The recommended method with more steps."""
-    return [MujocoCurve(d, "GVFExplorer", steps=steps) for d in DOMAINS for steps in LONGER]
+    return [MujocoCurve(d, "GVFExplorer", steps=steps) for d in DOMAINS for steps in (STEPS, *LONGER[d])]

@@ -46,7 +46,7 @@ class TwinCritics(Learner):
     hidden: tuple[int, ...] = (64, 64)
     worlds: int = 16
     updates: int = 8
-    m_every: int = 1
+    m_every: int = 2
     batch: int = 256
     capacity: int = 400_000
     learning_starts: int = 1_008
@@ -93,6 +93,7 @@ class TwinCritics(Learner):
 
 PAPER = TwinCritics(
     updates=4,
+    m_every=1,
     aggregate="min",
     entropy_in_target=True,
     target_every=50,
