@@ -14,6 +14,7 @@ from gvfx.running.streams.critic_agent import GVFAgent
 from gvfx.worlds.mujoco import CHEETAH
 
 SMALL = TwinCritics(hidden=(16, 16), batch=32, capacity=800, learning_starts=80, worlds=4, updates=2)
+ONE_STEP = replace(SMALL, trace=0.0, scaled=False, averaged=False)  # Algorithm 2, otherwise recommended
 WORLD = replace(CHEETAH, horizon=40)
 SIGMAS = np.float32([0.2, 0.3])
 

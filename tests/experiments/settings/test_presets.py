@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -196,19 +196,22 @@ def test_the_continuous_grid_has_the_rates_of_table_2_and_the_errors_of_table_3(
 
 def test_the_presets_of_algorithm_2():
     """The columns of docs/box-actions.md, "Where Algorithm 2 leaves a choice"."""
-    both = {
-        "hidden": (64, 64),
-        "worlds": 16,
-        "updates": 4,
-        "m_every": 1,
-        "batch": 256,
-        "capacity": 400_000,
-        "learning_starts": 4_000,
+    both = {"hidden": (64, 64), "worlds": 16, "batch": 256, "capacity": 400_000, "lookahead": 0, "refresh_every": 32}
+    printed = {
+        **{"updates": 4, "m_every": 1, "learning_starts": 4_000, "rate_q": 3e-4, "rate_m": 3e-4, "final_rate": 1.0},
+        **{"aggregate": "min", "entropy_in_target": True, "bounded": False, "target_every": 50, "tau": 1.0},
+        **{"trace": 0.0, "scaled": False, "averaged": False},
     }
-    printed = {"aggregate": "min", "entropy_in_target": True, "bounded": False, "target_every": 50, "tau": 1.0}
-    ours = {"aggregate": "mean", "entropy_in_target": False, "bounded": True, "target_every": 1, "tau": 0.05}
-    assert asdict(twin_critics.PAPER) == {**both, **printed, "rate_q": 3e-4, "rate_m": 3e-4, "final_rate": 1.0}
-    assert asdict(twin_critics.RECOMMENDED) == {**both, **ours, "rate_q": 1e-3, "rate_m": 1e-3, "final_rate": 0.1}
+    ours = {
+        **{"updates": 8, "m_every": 2, "learning_starts": 1_008, "rate_q": 1e-3, "rate_m": 1e-3, "final_rate": 0.1},
+        **{"aggregate": "mean", "entropy_in_target": False, "bounded": True, "target_every": 1, "tau": 0.01},
+        **{"trace": 0.95, "scaled": True, "averaged": True},
+    }
+    assert asdict(twin_critics.PAPER) == {**both, **printed, "layer_norm": False}
+    assert asdict(twin_critics.STABLE) == {**both, **printed, "layer_norm": True}
+    assert asdict(twin_critics.RECOMMENDED) == {**both, **ours, "layer_norm": False}
+    changed = {"kl_weight": 10.0, "kl_to": "each", "normalised": True, "target_entropy": -6.0, "alpha": 0.01}
+    assert asdict(actor.STABLE) == {**asdict(actor.PAPER), **changed}
     assert asdict(actor.PAPER) == {
         "direction": "raise",
         "normalised": False,
@@ -225,8 +228,16 @@ def test_the_presets_of_algorithm_2():
 
 @pytest.mark.parametrize("name", ["walker", "cheetah"])
 def test_the_presets_of_the_mujoco_settings(name):
-    explorer = {"paper": actor.PAPER, "recommended": gvfx.Hold(gvfx.GVFExplorer())}
+    explorer = {"paper": actor.PAPER, "stable": actor.STABLE, "recommended": gvfx.Hold(gvfx.MixtureActor())}
     for preset, behaviour in explorer.items():
         experiment = mujoco.MujocoCurve(name, "GVFExplorer", preset).experiment
         assert experiment.learner == twin_critics.PRESETS[preset] and experiment.behaviour == behaviour
         assert experiment.steps == 100_000 and {q.discount for q in experiment.questions} == {0.99}  # the paper gives none
+
+
+def test_an_intervention_changes_one_thing_of_the_printed_method():
+    for curve in mujoco.intervention_curves():
+        e, critics, behaviour = curve.experiment, twin_critics.PAPER, actor.PAPER
+        of_critics, of_actor = mujoco.INTERVENTIONS[curve.change]
+        assert e.learner == replace(critics, **of_critics) and e.behaviour == replace(behaviour, **of_actor)
+        assert bool(of_critics) + bool(of_actor) == (curve.change != mujoco.PRINTED) and e.steps == 24_000

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.critics import SIGMAS, SMALL, make_agent, make_batch, plain, plain_mu, plain_step
+from helpers.critics import ONE_STEP, SIGMAS, make_agent, make_batch, plain, plain_mu, plain_step
 
 from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.fixed import RoundRobin
@@ -40,7 +40,7 @@ def plain_targets(agent, learning, rows, noise, discounts):
     return q_tar, delta, m_tar
 
 
-@pytest.mark.parametrize("learner", [replace(PAPER, hidden=(16, 16)), SMALL], ids=["printed", "recommended"])
+@pytest.mark.parametrize("learner", [replace(PAPER, hidden=(16, 16)), ONE_STEP], ids=["printed", "bounded"])
 @pytest.mark.parametrize("far", [0.0, 300.0], ids=["near", "beyond the bounds"])
 def test_update_is_algorithm_2(targets, learner, far):
     agent = make_agent(targets, Actor(), learner)
@@ -51,10 +51,12 @@ def test_update_is_algorithm_2(targets, learner, far):
     critics = learning.critics._replace(target_q=other.critics.q, target_m=other.critics.m)
     learning = learning._replace(critics=critics)
     rows, noise = make_batch(agent)
-    fresh, q_losses, m_losses = jax.jit(agent.update, static_argnums=4)(critics, learning.actor, rows, noise, True)
+    fresh, q_losses, m_losses, beyond = jax.jit(agent.update, static_argnums=4)(critics, learning.actor, rows, noise, True)
 
     q_tar, _, _ = plain_targets(agent, learning, rows, noise, (0.99, 0.9))
     c = agent.columns
+    possible = np.abs(rows[:, c.cumulants]).max(axis=0) / [0.01, 0.1]
+    assert np.allclose(beyond, np.where(np.abs(q_tar).max(axis=0) > 10 * possible, np.abs(q_tar).max(axis=0), 0), rtol=1e-4)
     said = [plain(net, rows[:, c.observation], rows[:, c.action]) for net in critics.q]
     assert np.allclose(q_losses, sum(((q_tar - x) ** 2).mean(axis=0) for x in said), rtol=1e-4)
     stepped = plain_step(critics.q, rows, c, q_tar, learner.rate_q)
@@ -86,7 +88,7 @@ def test_the_printed_preset_copies_the_target_networks_every_50_updates(targets)
     update, copied = jax.jit(agent.update, static_argnums=4), []
     for k in range(1, 101):
         before = critics
-        critics, _, _ = update(critics, None, rows, noise, False)
+        critics, _, _, _ = update(critics, None, rows, noise, False)
         same = [jax.tree.all(jax.tree.map(jnp.array_equal, critics.target_q, nets)) for nets in (before.target_q, critics.q)]
         assert same in ([True, False], [False, True]), k
         copied += [k] if same[1] else []
