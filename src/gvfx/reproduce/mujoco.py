@@ -188,7 +188,7 @@ def _interventions(b: Build) -> list[Exhibit]:
             rows.append([name, change, *cells, f"{100 * saturated.mean():.0f} %" if saturated.size else "-"])
     columns = ["domain", "one change", "diverged", "at step", f"MSE after {INTERVENTION_STEPS:,} steps", "saturated"]
     note = (
-        "A run is stopped as diverged when a target of Q is beyond 10 times the largest possible value, which is 100. Saturated: "
+        "A run is stopped as diverged when a target of Q is beyond 100 times what the cumulants seen so far allow. Saturated: "
         "components of the actor's middle action beyond 0.99 at the 50 points, at the end, in runs that did not diverge."
     )
     return [b.table(b.item.name, b.item.title, columns, rows, note)]

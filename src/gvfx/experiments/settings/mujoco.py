@@ -49,9 +49,7 @@ INTERVENTION_STEPS, INTERVENTION_SEEDS = 24_000, 3
 TRIAL_SEEDS = 1  # too few to rank close ones
 TRIALS: dict[str, Behaviour] = {  # forms of the explorer, with the recommended critics
     "actor raises M, KL 10": actor.Actor(kl_weight=10.0),
-    "actor lowers M, KL 10": actor.Actor(direction="lower", kl_weight=10.0),
     "actor drawn to mu*": actor.Actor(direction="optimal"),
-    "mixture actor, no residuals, held": Hold(actor.MixtureActor(residual=0.0)),
     "mixture actor, every second episode": Alternate(Hold(actor.MixtureActor())),
     "target by M, held": Hold(GVFExplorer()),
 }

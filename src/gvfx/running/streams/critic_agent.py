@@ -43,10 +43,10 @@ class Losses(NamedTuple):
     q: jax.Array  # [gvf]
     m: jax.Array  # [gvf], 0 if M is not learned
     actor: jax.Array  # [], 0 if there is none
-    beyond: jax.Array  # [gvf] the largest target of Q, if it is beyond FAR times what is possible, or 0
+    beyond: jax.Array  # [gvf] the largest target of Q, if it is beyond FAR times what the cumulants so far allow, or 0
 
 
-FAR = 10.0  # a run whose targets are beyond this many times the largest possible value has diverged
+FAR = 100.0  # a run whose targets are beyond this many times the largest possible value has diverged
 
 
 class WorldSizes(NamedTuple):
