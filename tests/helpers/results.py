@@ -32,7 +32,7 @@ def made_up_error(curve, seed):
     if isinstance(curve, LinearCurve):  # half of the runs at their target, if they have one
         return (curve.target or 1e3 / curve.steps) * (1 + 0.1 * seed)
     if isinstance(curve, MujocoCurve) and curve.method in (HELD, *TRIALS):
-        return 1 + [*TRIALS, HELD].index(curve.method)
+        return 1 + 0.5 * [*TRIALS, HELD].index(curve.method)
     base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
     level = 1.0 if base == "GVFExplorer" else 2.0 + METHODS.index(base)
     if isinstance(curve, DeepCurve | MujocoCurve):
@@ -52,6 +52,8 @@ def made_up_part(curve, seed):
     gvfs, states, actions = len(e.questions), 400 if deep else 50 if control else e.world.states, 6 if control else 4
     o, a = (e.world.observation_size, e.world.action_size) if control else (0, 0)
     chooses = control and e.behaviour.needs_variance and not e.behaviour.needs_actor
+    mixture = control and isinstance(getattr(e.behaviour, "behaviour", None), gvfx.MixtureActor)
+    scales = np.ones(2 * o + gvfs if control and e.learner.scaled else 0, np.float32)
     steps = np.arange(e.evaluate_every, e.steps + 1, e.evaluate_every)
     times = np.array(sorted({*e.snapshots, e.steps}))
     k = len(times)
@@ -69,8 +71,10 @@ def made_up_part(curve, seed):
         snapshot_levels=np.full((k, gvfs), 100.0),
         truth=np.full((gvfs, states), 1.5 if linear else 0.0),
         mse_outside=(made_up_error(curve, seed) if linear else 1.0) * np.ones((len(steps), gvfs)) if deep else np.empty(0),
-        actor=made_up_weights(o, 64, 64, 2 * a) if control and e.behaviour.needs_actor else np.empty(0),
-        critics=np.tile(made_up_weights(o + a, 64, 64, gvfs), 2) if chooses else np.empty(0),
+        actor=np.append(made_up_weights(o, 64, 64, gvfs * (1 + a) if mixture else 2 * a), scales)
+        if control and e.behaviour.needs_actor
+        else np.empty(0),
+        critics=np.append(np.tile(made_up_weights(o + a, 64, 64, gvfs), 2), scales) if chooses else np.empty(0),
         standard_errors=made_up_certainty(curve, states) if isinstance(curve, LimitCurve | LinearCurve) else np.empty(0),
     )
 

@@ -2,45 +2,79 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from helpers.results import rows_of
+from PIL import Image
 
-from gvfx.experiments.settings.mujoco import MujocoCurve
-from gvfx.reproduce import ITEMS, Build, build
-from gvfx.reproduce.mujoco import EXPLORERS, noise_floor
+from gvfx.experiments.settings.mujoco import INTERVENTIONS, PRINTED, trial_methods
+from gvfx.reproduce import ITEMS, Build, build, mujoco_stills
+from gvfx.reproduce.mujoco import at_the_end, cross, noise_floor, over_training, own
+from gvfx.reproduce.mujoco_stills import EXPLORERS
 
 
 def test_the_control_tables_compare_with_round_robin_and_name_the_truths_noise(source):
-    table, *curves = build(ITEMS["mujoco-recommended"], source)
+    table, each, *curves = build(ITEMS["mujoco-recommended"], source)
     rows = rows_of(table)
     assert rows["walker", "at the end"]["GVFExplorer"] == "1.05 [1, 1.1]"
     assert rows["cheetah", "mean over training"]["GVFExplorer below RoundRobin"] == "80 [80, 80] %"
     assert "cheetah 0.27" in table.note
     assert [c.reference[0][1] for c in curves] == pytest.approx([noise_floor("walker"), noise_floor("cheetah")])
+    assert rows["walker", "at the end, own points"]["Uniform"] == "1 [1, 1]"  # all answers are 1, the truth is 0
+    assert {row[2] for row in each.rows} == {"walk", "flip", "run"} and each.rows[0][-1] == "10 %"
     trials = build(ITEMS["mujoco-trials"], source)[0]
-    assert trials.best == [(3, 1), (3, 2)]  # the first trial has the smallest made-up error; three others stand above it
+    first = 3  # the first trial has the smallest made-up error; three others stand above it
+    assert (first, 2) in trials.best and (first + len(trial_methods()), 3) in trials.best
+
+
+def test_own_and_cross_errors_and_the_first_measurement(source):
+    """Each GVF at its own target's points (the first half are the first target's), and at the other's."""
+    truth, values = np.zeros((1, 2, 4)), np.array([[[1.0, 1.0, 3.0, 3.0], [5.0, 5.0, 2.0, 2.0]]])
+    r = SimpleNamespace(values=values, truth=truth, error=np.array([[100.0, 4.0, 2.0]]))
+    assert own(r) == (1 + 4) / 2 and cross(r) == (9 + 25) / 2
+    assert over_training(r) == 3 and at_the_end(r) == 2
+
+
+def test_the_interventions_say_which_runs_diverged_and_when(source, monkeypatch):
+    table = build(ITEMS["mujoco-interventions"], source)[0]
+    assert len(table.rows) == 2 * len(INTERVENTIONS) and rows_of(table)["walker", PRINTED]["diverged"] == "0 of 2"
+    assert rows_of(table)["cheetah", "layer normalisation"]["saturated"] == "0 %"
+
+
+def test_points_lookahead_and_longer_runs_are_made_of_the_recommended_method(source):
+    for figure in build(ITEMS["mujoco-points"], source):
+        assert [s.name for s in figure.series] == ["truth", "GVFExplorer", "RoundRobin"] and len(figure.x) == 50
+    assert [row[1] for row in build(ITEMS["mujoco-lookahead"], source)[0].rows][:3] == ["none", "5 steps", "10 steps"]
+    longer = build(ITEMS["mujoco-longer"], source)[0]
+    assert [row[1] for row in longer.rows] == ["100,000", "300,000", "100,000", "300,000", "1,000,000"]
 
 
 def test_the_stills_say_which_explorer_they_show(built, source, monkeypatch):
-    """Both explorers have a row of their own; the printed one is called diverged only if its error has grown."""
+    """Both explorers have a row of their own, and all behaviours are in the film."""
     assert ITEMS["mujoco-stills"].seeds == 1
     walker, _ = built["mujoco-stills"]
-    recommended, printed = EXPLORERS["recommended"], EXPLORERS["paper"]
+    recommended, stable = EXPLORERS["recommended"], EXPLORERS["stable"]
     assert [name for name, _ in walker.rows] == [
-        "RoundRobin: walk", "RoundRobin: flip", "Mixture", "Uniform", recommended, printed
+        "RoundRobin: walk", "RoundRobin: flip", "Mixture", "Uniform", recommended, stable
     ]  # fmt: skip
-    told = re.search(r"chosen by M: MSE 10 at the first measurement and 1 at the end; its actions .* of ([^.]*)\.", walker.note)
+    told = re.search(
+        r"mixture actor: MSE 10 at the first measurement and 1 at the end; its .* near those of ([^.]*)\.", walker.note
+    )
     assert len(told[1].split(", ")) == len(walker.columns) and set(told[1].split(", ")) <= {"walk", "flip"}
+    with Image.open(io.BytesIO(walker.film)) as film:
+        assert film.size == (3 * 200, 2 * 150) and film.n_frames > 20
 
-    def grown(b, curve):
+    def without(b, curve):
         result = b.source.finished(curve, 1)
-        old = curve == MujocoCurve("walker", "GVFExplorer")  # a run of 0.1.0 has no critics
-        return replace(result, mse=result.mse[:, ::-1], critics=None if old else result.critics)
+        return replace(result, actors=None) if curve.preset == "recommended" else result  # as of an older version
 
-    monkeypatch.setattr(Build, "finished", grown)
-    walker, cheetah = build(ITEMS["mujoco-stills"], source)
-    assert [name for name, _ in walker.rows][-2:] == ["Uniform", f"{printed} (diverged)"]
-    assert f"{recommended}: left out" in walker.note and cheetah.rows[-2][0].startswith(recommended)
+    monkeypatch.setattr(Build, "finished", without)
+    monkeypatch.setattr(mujoco_stills, "FILMED", (0, 1))
+    monkeypatch.setattr(mujoco_stills, "DOMAIN_SETTINGS", {"walker": mujoco_stills.DOMAIN_SETTINGS["walker"]})
+    (walker,) = build(ITEMS["mujoco-stills"], source)
+    assert f"{recommended}: left out" in walker.note and walker.rows[-1][0] == stable

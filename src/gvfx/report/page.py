@@ -183,7 +183,7 @@ class DataTable:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Rows of pictures under common headings; a picture is uint8 [height, width, 3]."""
+    """Rows of pictures under common headings; a picture is uint8 [height, width, 3].  film: a GIF of the same rows, if any."""
 
     id: str
     title: str
@@ -192,6 +192,7 @@ class Pictures:
     rows: Sequence[tuple[str, Sequence[np.ndarray]]]
     provenance: Provenance
     note: str = ""
+    film: bytes = b""
 
     def __post_init__(self) -> None:
         for name, pictures in self.rows:
@@ -309,7 +310,8 @@ def plain(value: Any) -> Any:
         return number(value)
     if isinstance(value, Pictures):
         shown = [(name, [jpeg(picture) for picture in pictures]) for name, pictures in value.rows]
-        return {"kind": "Pictures", **plain({**vars(value), "rows": shown})}
+        film = "data:image/gif;base64," + base64.b64encode(value.film).decode() if value.film else ""
+        return {"kind": "Pictures", **plain({**vars(value), "rows": shown, "film": film})}
     if dataclasses.is_dataclass(value):
         parts = {part.name: plain(getattr(value, part.name)) for part in dataclasses.fields(value)}
         if isinstance(value, Maps):

@@ -5,11 +5,13 @@ They are simulated when they are made: runs store the weights at the end by whic
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gvfx.behaviours.actor import MixtureActor
 from gvfx.errors import require
 from gvfx.experiments.settings.mujoco import DOMAIN_SETTINGS, MujocoCurve, MujocoSetting
 from gvfx.experiments.specification import Experiment
@@ -20,12 +22,13 @@ from gvfx.reproduce.measures import OURS
 from gvfx.running.plan import Plan
 from gvfx.running.result import Result
 from gvfx.worlds.mujoco import Domain, Lockstep
-from gvfx.worlds.mujoco_render import render
+from gvfx.worlds.mujoco_render import labelled, render, save_film
 
 SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
-EXPLORERS = {  # the explorers of the stills by preset
-    "recommended": "GVFExplorer, recommended: follows one target at a time, chosen by M",
-    "paper": "GVFExplorer, Algorithm 2 as printed",
+FILMED = range(0, 240, 10)  # control steps of the films
+EXPLORERS = {  # the explorers of the stills by preset; as printed every run diverges
+    "recommended": "GVFExplorer, recommended: mixture actor",
+    "stable": "GVFExplorer, Algorithm 2 sensibly set",
 }
 STILLS = (
     "One episode of each behaviour from the same start, the explorers as at the end of the first seed's run. RoundRobin follows "
@@ -39,7 +42,7 @@ def stills(b: Build) -> list[Exhibit]:
     """One episode of each behaviour at the end of learning, first seed."""
     out: list[Exhibit] = []
     for name, setting in DOMAIN_SETTINGS.items():
-        rows = [(who, episode(setting.world, choice)[0]) for who, choice in fixed_behaviours(setting)]
+        shown = {who: episode(setting.world, choice) for who, choice in fixed_behaviours(setting)}
         notes = [STILLS]
         for preset, label in EXPLORERS.items():
             curve = MujocoCurve(name, OURS, preset)
@@ -48,14 +51,25 @@ def stills(b: Build) -> list[Exhibit]:
                 notes.append(f"{label}: left out, its weights are not in the stored run.")
                 continue
             first, last = float(result.error[0, 0]), float(result.error[0, -1])
-            shown, followed = episode(setting.world, as_learned(curve.experiment, result))
-            rows.append((label + (" (diverged)" if last > first else ""), shown))
+            shown[label] = found = episode(setting.world, as_learned(curve.experiment, result))
             told = f"{label}: MSE {statistics.short(first)} at the first measurement and {statistics.short(last)} at the end"
-            notes.append(told + (f"; its actions at the stills are those of {', '.join(followed)}." if all(followed) else "."))
+            followed = ", ".join(found.followed)
+            notes.append(told + (f"; its actions at the stills are near those of {followed}." if all(found.followed) else "."))
+        rows = [(who, found.stills) for who, found in shown.items()]
         columns = [f"step {t}" for t in SHOWN]
         title = f"{name.capitalize()}: what the behaviours do"
-        out.append(Pictures(f"{b.item.name}-{name}", title, b.item.label, columns, rows, b.provenance, " ".join(notes)))
+        key = f"{b.item.name}-{name}"
+        out.append(Pictures(key, title, b.item.label, columns, rows, b.provenance, " ".join(notes), film(shown)))
     return out
+
+
+def film(shown: dict[str, Episode]) -> bytes:
+    """The episodes side by side as a GIF."""
+    frames = zip(*(found.frames for found in shown.values()), strict=True)
+    names = [who.split(":")[0] if who.startswith("GVF") else who for who in shown]
+    held = io.BytesIO()
+    save_film(held, (labelled(list(zip(names, images, strict=True)), 3) for images in frames), 0.08)
+    return held.getvalue()
 
 
 def fixed_behaviours(setting: MujocoSetting) -> Iterator[tuple[str, Choice]]:
@@ -79,7 +93,8 @@ def as_learned(experiment: Experiment, result: Result) -> Choice:
     e: Any = experiment
     run = CriticsLockstep(e.world, e.questions, e.behaviour, e.learner, Plan.checked(e.steps, e.evaluate_every, ()))
     actor, critics = (None if weights is None else weights[0] for weights in (result.actors, result.critics))
-    behaviour, names = AsLearned(run, actor, critics), [*run.names, ""]
+    own = run.names if isinstance(getattr(e.behaviour, "behaviour", None), MixtureActor) else ("",)
+    behaviour, names = AsLearned(run, actor, critics), [*run.names, *own]
 
     def choose(seen: np.ndarray, draws: np.random.Generator) -> tuple[np.ndarray, str]:
         actions, which = behaviour.act(seen, draws)
@@ -88,16 +103,25 @@ def as_learned(experiment: Experiment, result: Result) -> Choice:
     return choose
 
 
-def episode(domain: Domain, choice: Choice, seed: int = 0) -> tuple[list[np.ndarray], list[str]]:
-    """Stills of one episode at the times SHOWN, and whose target policy was followed there."""
+class Episode(NamedTuple):
+    """What one episode shows."""
+
+    stills: list[np.ndarray]  # at the times SHOWN
+    followed: list[str]  # whose target policy was followed there
+    frames: list[np.ndarray]  # at the times FILMED
+
+
+def episode(domain: Domain, choice: Choice, seed: int = 0) -> Episode:
+    """One simulated episode."""
     draws = np.random.default_rng(seed)
-    world = Lockstep(domain, 1)
+    world, found = Lockstep(domain, 1), Episode([], [], [])
     seen = world.reset(np.random.default_rng(seed))
-    taken, followed = [], []
-    for t in range(SHOWN[-1] + 1):
+    for t in range(max(SHOWN[-1], FILMED[-1]) + 1):
         actions, whose = choice(seen, draws)
         if t in SHOWN:
-            taken.append(render(domain, world.get_state()[0], 240, 180))
-            followed.append(whose)
+            found.stills.append(render(domain, world.get_state()[0], 240, 180))
+            found.followed.append(whose)
+        if t in FILMED:
+            found.frames.append(render(domain, world.get_state()[0], 200, 150))
         seen, _ = world.step(np.asarray(actions, float))
-    return taken, followed
+    return found

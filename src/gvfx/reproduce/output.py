@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gvfx.report.figures import draw
-from gvfx.report.page import DataTable
+from gvfx.report.page import DataTable, Pictures
 from gvfx.report.style import save
 from gvfx.reproduce.base import Exhibit, Item
 
@@ -53,7 +53,7 @@ def markdown(exhibit: DataTable) -> str:
 
 
 def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Path]:
-    """Write the item's tables as one Markdown file and its figures as PNG files; returns their paths."""
+    """Write the item's tables as one Markdown file and its figures as PNG files and films as GIF files; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     tables = [e for e in exhibits if isinstance(e, DataTable)]
@@ -65,5 +65,9 @@ def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Pa
         if not isinstance(exhibit, DataTable):
             path = folder / f"{exhibit.id}.png"
             save(draw(exhibit), path)
+            written.append(path)
+        if isinstance(exhibit, Pictures) and exhibit.film:
+            path = folder / f"{exhibit.id}.gif"
+            path.write_bytes(exhibit.film)
             written.append(path)
     return written

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from gvfx.errors import InputError
 from gvfx.worlds.mujoco import Domain, NoMuJoCo, import_mujoco, load_model
@@ -49,7 +49,18 @@ def save_still(path: Path | str, image: np.ndarray) -> None:
     Image.fromarray(image).save(path)
 
 
-def save_film(path: Path | str, images: Iterable[np.ndarray], seconds: float = 0.05) -> None:
+def labelled(images: Sequence[tuple[str, np.ndarray]], columns: int) -> np.ndarray:
+    """Images of one size in a grid with this number of columns, each with its name in the corner, uint8 [height, width, 3]."""
+    height, width = images[0][1].shape[:2]
+    sheet = Image.new("RGB", (columns * width, -(-len(images) // columns) * height))
+    for k, (name, image) in enumerate(images):
+        shown = Image.fromarray(image)
+        ImageDraw.Draw(shown).text((4, 4), name, fill=(0, 0, 0))
+        sheet.paste(shown, (k % columns * width, k // columns * height))
+    return np.asarray(sheet)
+
+
+def save_film(path: Path | str | IO[bytes], images: Iterable[np.ndarray], seconds: float = 0.05) -> None:
     """Save images as a looping GIF that shows each for `seconds`."""
     first, *rest = (Image.fromarray(image) for image in images)
-    first.save(path, save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0)
+    first.save(path, "GIF", save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0)

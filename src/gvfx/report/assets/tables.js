@@ -46,5 +46,6 @@ function pictures(item) {
   const grid = h("table", { class: "pictures", "aria-labelledby": idOf(item) },
     h("thead", null, h("tr", null, h("td", null), item.columns.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, item.rows.map(row)));
-  return frame(item, [], h("div", { class: "scroll", role: "region", tabindex: "0", "aria-labelledby": idOf(item) }, grid));
+  const film = item.film ? h("img", { src: item.film, class: "film", alt: `${item.title}: film`, loading: "lazy" }) : null;
+  return frame(item, [], h("div", { class: "scroll", role: "region", tabindex: "0", "aria-labelledby": idOf(item) }, grid, film));
 }
