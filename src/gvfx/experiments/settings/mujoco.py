@@ -54,7 +54,7 @@ TRIALS: dict[str, Behaviour] = {  # forms of the explorer, with the recommended 
     "target by M, held": Hold(GVFExplorer()),
 }
 LOOKAHEADS = (0, 5, 10)
-LOOKAHEAD_SEEDS = 2
+LOOKAHEAD_SEEDS = 1
 LONGER = {"walker": (300_000,), "cheetah": (300_000, 1_000_000)}
 LONGER_SEEDS = 1
 
