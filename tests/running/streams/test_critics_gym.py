@@ -202,7 +202,9 @@ def plain(network, x):
 
 def test_the_update_is_algorithm_2_with_each_transitions_own_discounts():
     """One absorbed block: what is stored, and the losses of Q and M, against plain NumPy."""
-    learner = gvfx.TwinCritics(hidden=(16,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40)
+    learner = gvfx.TwinCritics(
+        hidden=(16,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40, trace=0.0, scaled=False, averaged=False
+    )
     run = open_backend(Line(), QUESTIONS, gvfx.Hold(gvfx.GVFExplorer()), learner, plan=Plan.checked(90, None, ()))
     stream = run.begin(3)
     stream.start()

@@ -144,7 +144,7 @@ class SteppedCritics(SteppedNetworks):
         super().__init__(run, seed, run.learner.worlds, False, action)
         self.followed = np.zeros(lanes, np.float32)
         self.traces = np.zeros((lanes, run.agent.traces), np.float32)
-        self.first = np.zeros(lanes, bool)  # the lane's next transition is the first of an episode
+        self.first = np.ones(lanes, bool)  # the lane's next transition is the first of an episode
         self.numbers = np.arange(lanes, dtype=np.float32)[:, None] if run.lane >= 0 else np.zeros((lanes, 0), np.float32)
         self.middles: np.ndarray | None = None  # [lane, policy, action] at `state`, if already known
         self.chance, self.updates, networks = (
