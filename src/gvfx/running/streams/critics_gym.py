@@ -8,6 +8,7 @@ termination) and, for multi-step targets, its traces.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -81,13 +82,14 @@ class CriticsGym(GymNetworks):
         self.points_draws = np.empty(0)  # [point, draw, gvf, action]
 
     def _choose(self, learning: CriticLearning, acting: Any, weights: jax.Array, given: jax.Array) -> tuple[Any, jax.Array]:
-        """The new acting state, and actions with the traces and the index of the policy that each lane follows
-        [lane, action + trace + 1]; given [lane, ...] is the input that `SteppedCritics.act` concatenates, because every
-        separate argument costs time."""
+        """The new acting state, and actions with the index of the policy that each lane follows and the traces of an actor's
+        actions [lane, action + 1 + trace]; given [lane, ...] is the input that `SteppedCritics.act` concatenates, because every
+        separate argument costs time.  Without an actor traces are faster in NumPy."""
         a, b, c, d = (given[:, low:high] for low, high in pairwise(self.inputs))
         middles = c.reshape(len(given), len(self.names), -1)
         acting, action, which, traces = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
-        return acting, jnp.concatenate([action, traces, self._kinds(which)[:, None]], axis=1)
+        told = traces if self.agent.actor is not None else traces[:, :0]
+        return acting, jnp.concatenate([action, self._kinds(which)[:, None], told], axis=1)
 
     def _kinds(self, which: jax.Array) -> jax.Array:
         """The policies followed, with the number of GVFs for all actions of the behaviour's own."""
@@ -178,7 +180,10 @@ class SteppedCritics(SteppedNetworks):
         self.acting, chosen = run.choose(self.eyes, self.acting, self.weights, given)
         chosen = np.asarray(chosen)
         size = run.spec.actions
-        at.action[:], self.traces[:], self.followed[:] = chosen[:, :size], chosen[:, size:-1], chosen[:, -1]
+        at.action[:], self.followed[:] = chosen[:, :size], chosen[:, size]
+        if self.traces.size:
+            own = run.agent.actor is not None
+            self.traces[:] = chosen[:, size + 1 :] if own else traces(run.targets, self.middles, at.action, self.followed)
         self.first |= self.over
         self.over[:] = False
 
@@ -220,7 +225,7 @@ class SteppedCritics(SteppedNetworks):
         at.action[lane] = drawn_actions(self.middles[lane, policy], targets.spreads[policy], rng, at.action[lane].shape)
         self.followed[lane] = targets.member.tolist().index(policy)
         if self.traces.size:
-            self.traces[lane] = traces(self.middles[lane], targets.spreads, policy, at.action[lane])[targets.member]
+            self.traces[lane] = traces(targets, self.middles[[lane]], at.action[[lane]], self.followed[[lane]])
         return (at.state[lane].copy(), self.middles[lane].copy()), at.action[lane].copy()
 
     def arrived(self, lane: int) -> Any:
@@ -301,10 +306,13 @@ class SteppedCritics(SteppedNetworks):
         self.refreshed = 0 if self.aims is None else int(self.aims.until)
 
 
-def traces(middles: np.ndarray, spreads: np.ndarray, followed: int, action: np.ndarray) -> np.ndarray:
-    """min(1, pi_k(a|s) / pi_followed(a|s)) of policies with these middles and spreads [policy, a], [policy]."""
-    log = log_clipped(middles, spreads, action[None])
-    return np.exp(np.minimum(log - log[followed], 0.0))
+def traces(targets: Gaussians, middles: np.ndarray, actions: np.ndarray, followed: np.ndarray) -> np.ndarray:
+    """min(1, pi_i(a|s) / mu(a|s)) [lane, gvf] of actions [lane, a], where mu is the followed GVF's policy [lane], or uniform from
+    the number of GVFs on; middles [lane, policy, a]."""
+    log = log_clipped(middles, targets.spreads, actions[:, None])[:, targets.member]
+    uniform = np.full((len(log), 1), -actions.shape[1] * math.log(2))
+    mu = np.concatenate([log, uniform], axis=1)[np.arange(len(log)), followed.astype(int)]
+    return np.exp(np.minimum(log - mu[:, None], 0.0))
 
 
 def uniforms(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
