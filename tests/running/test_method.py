@@ -21,7 +21,7 @@ QUESTIONS = [gvfx.GVF([0.5, 0.5], 1.0)]
             gvfx.Blend(gvfx.GVFExplorer(), gvfx.Uniform(), 0.5),
             gvfx.Deep(3e-3, 3e-3, m_every=16, final_rate=0.03, capacity=2512, learning_starts=250, heads=5),
         ),
-        ("box_actions", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics(capacity=2512, learning_starts=250)),
+        ("box_actions", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics(refresh_every=4, capacity=2512, learning_starts=250)),
         ("continuous_grid", gvfx.GVFExplorer(), gvfx.Deep()),
         ("mujoco", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics()),
     ],
