@@ -50,7 +50,7 @@ def test_every_public_class_is_taken_or_refused_with_names_that_fit(kind):
     for field, base in (("behaviour", gvfx.Behaviour), ("learner", gvfx.Learner)):
         for name, cls in public_classes(base).items():
             given = {gvfx.Follow: ([0.5, 0.5],), gvfx.Blend: (gvfx.Uniform(), gvfx.Mixture())}.get(cls)
-            wraps = (gvfx.Uniform(),) if cls in (gvfx.Epsilon, gvfx.Floor, gvfx.Hold) else ()
+            wraps = (gvfx.Uniform(),) if cls in (gvfx.Alternate, gvfx.Epsilon, gvfx.Floor, gvfx.Hold) else ()
             made = cls(*(given or wraps))
             parts = {"behaviour": None, "learner": None, field: made}
             if RUNS[kind].supports in kinds_of(cls):
