@@ -12,9 +12,9 @@ import gvfx
 from gvfx.benchmarks import box_actions as bench
 
 CASES = bench.cases()
-POINTS = np.random.default_rng(0).normal(0, 0.05, (3, 4))
+RNG = np.random.default_rng(0)
 KNOWN = SimpleNamespace(
-    points=POINTS, values=np.random.default_rng(1).uniform(0, 9, (4, 3)), standard_errors=np.full((4, 3), 0.1)
+    points=RNG.normal(0, 0.05, (3, 4)), values=RNG.uniform(0, 9, (4, 3)), standard_errors=np.full((4, 3), 0.1)
 )
 
 
