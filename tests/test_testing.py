@@ -17,6 +17,7 @@ from gvfx.names import public_classes
 from gvfx.plain import in_plain_python
 
 NEED = {  # public classes that cannot be built without arguments
+    "Alternate": gvfx.Alternate(gvfx.GVFExplorer(), gvfx.Mixture()),
     "Blend": gvfx.Blend(gvfx.SuccessorRepresentation(0.3), gvfx.RoundRobin(), 0.4),
     "Epsilon": gvfx.Epsilon(gvfx.GVFExplorer(), gvfx.Linear(1.0, 0.1, 50)),
     "Floor": gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()), 0.01),

@@ -21,7 +21,7 @@ QUESTIONS = [gvfx.GVF([0.5, 0.5], 1.0)]
             gvfx.Blend(gvfx.GVFExplorer(), gvfx.Uniform(), 0.5),
             gvfx.Deep(3e-3, 3e-3, m_every=16, final_rate=0.03, capacity=2512, learning_starts=250, heads=5),
         ),
-        ("box_actions", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics(capacity=2512, learning_starts=250)),
+        ("box_actions", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics(refresh_every=4, capacity=2512, learning_starts=250)),
         ("continuous_grid", gvfx.GVFExplorer(), gvfx.Deep()),
         ("mujoco", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics()),
     ],
@@ -50,7 +50,7 @@ def test_every_public_class_is_taken_or_refused_with_names_that_fit(kind):
     for field, base in (("behaviour", gvfx.Behaviour), ("learner", gvfx.Learner)):
         for name, cls in public_classes(base).items():
             given = {gvfx.Follow: ([0.5, 0.5],), gvfx.Blend: (gvfx.Uniform(), gvfx.Mixture())}.get(cls)
-            wraps = (gvfx.Uniform(),) if cls in (gvfx.Epsilon, gvfx.Floor, gvfx.Hold) else ()
+            wraps = (gvfx.Uniform(),) if cls in (gvfx.Alternate, gvfx.Epsilon, gvfx.Floor, gvfx.Hold) else ()
             made = cls(*(given or wraps))
             parts = {"behaviour": None, "learner": None, field: made}
             if RUNS[kind].supports in kinds_of(cls):

@@ -96,8 +96,8 @@ def network_learner(questions: Sequence[GVF], steps: int) -> Deep:
 
 
 def box_action_learner(questions: Sequence[GVF], steps: int) -> TwinCritics:
-    """For Box actions in environments: a replay buffer that holds the run."""
-    return TwinCritics(**_replay(steps, TwinCritics().worlds))
+    """For Box actions in environments: a replay buffer that holds the run, and targets computed again after few transitions."""
+    return TwinCritics(refresh_every=4, **_replay(steps, TwinCritics().worlds))
 
 
 def _replay(steps: int, block: int) -> dict[str, Any]:

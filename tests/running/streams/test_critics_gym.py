@@ -74,8 +74,8 @@ def test_known_values_are_found(answered):
     result, _ = answered
     x = SEEN[:, 0].astype(float)
     square, place, left = result.predict(SEEN)
-    np.testing.assert_allclose(square, P * x**2 + R, atol=0.25)  # up to 0.18 on three seeds, at the edge of what is visited
-    np.testing.assert_allclose(place, A * x + B, atol=0.15)  # values of 1.4 to 9.7, up to 0.09 off on three seeds
+    np.testing.assert_allclose(square, P * x**2 + R, atol=0.2)  # up to 0.10 on three seeds
+    np.testing.assert_allclose(place, A * x + B, atol=0.25)  # values of 1.4 to 9.7, up to 0.16 off on three seeds
     assert left[[0, -1]] == pytest.approx([1, LEFT], abs=0.05)
     np.testing.assert_array_equal(result.predict(SEEN[2]), result.predict(SEEN)[:, 2])
     begun = result.predict(SEEN, [1.0])
@@ -202,7 +202,9 @@ def plain(network, x):
 
 def test_the_update_is_algorithm_2_with_each_transitions_own_discounts():
     """One absorbed block: what is stored, and the losses of Q and M, against plain NumPy."""
-    learner = gvfx.TwinCritics(hidden=(16,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40)
+    learner = gvfx.TwinCritics(
+        hidden=(16,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40, trace=0.0, scaled=False, averaged=False
+    )
     run = open_backend(Line(), QUESTIONS, gvfx.Hold(gvfx.GVFExplorer()), learner, plan=Plan.checked(90, None, ()))
     stream = run.begin(3)
     stream.start()

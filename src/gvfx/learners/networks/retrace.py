@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from gvfx.learners.networks.actor_critic import aggregated
 from gvfx.learners.networks.critic_updates import Critics, CriticUpdates
 from gvfx.learners.networks.replay import Replay
+from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.theory.equations import m_target, q_target
 
 CHUNK = 4096  # transitions whose networks are evaluated together
@@ -34,6 +35,12 @@ class Aims(NamedTuple):
 
 def empty(capacity: int, updates: CriticUpdates) -> Aims:
     return Aims(jnp.zeros((capacity, updates.gvfs * (1 + updates.variance))), jnp.zeros((), jnp.int32))
+
+
+def is_due(described: TwinCritics, stored: int, before: int) -> bool:
+    """Whether the targets of `stored` transitions are to be computed again, if they were when there were `before` (0: never):
+    every `refresh_every` vector steps, or 2 % of the transitions if that is more."""
+    return not before or stored - before >= max(described.refresh_every * described.worlds, stored // 50)
 
 
 def refreshed(

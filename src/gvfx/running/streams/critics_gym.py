@@ -3,11 +3,12 @@
 Each step makes one compiled call, which chooses an action in every lane; every `TwinCritics.worlds` transitions, from any
 lanes, another call stores them and makes the learner's updates.  Target policies are functions of the user: they are
 evaluated once per observation, and their middle actions at s' are stored with the transition, as are its discounts (0 on
-termination).
+termination) and, for multi-step targets, its traces.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -18,8 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
+from gvfx.errors import InputError
 from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks import retrace
 from gvfx.learners.networks.critic_updates import Question
+from gvfx.learners.networks.densities import log_clipped
 from gvfx.learners.networks.twin_critics import TwinCritics
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
@@ -54,6 +58,10 @@ class CriticsGym(GymNetworks):
         where: Where = EVERYWHERE,
         audit: float = 0.0,
     ) -> None:
+        if learner.lookahead:
+            raise InputError("lookahead: only Walker and Cheetah have a learned model of their dynamics; leave it at 0.")
+        if learner.layer_norm:
+            raise InputError("layer_norm: Gymnasium environments have critics without layer normalisation; leave it False.")
         super().__init__(spec, questions, behaviour, learner, plan, where, audit)
         self.targets = Gaussians(questions, spec)
         gvfs = len(self.names)
@@ -61,28 +69,51 @@ class CriticsGym(GymNetworks):
         sizes = WorldSizes(spec.size, spec.actions, self.names)
         self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, plan.steps, varying=True)
         self.columns = self.agent.columns
-        self.width, self.counted = self.columns.width + 1, self.columns.width  # the last column: the policy followed
+        self.lane = self.columns.width if spec.lanes > 1 else -1  # the column with the lane, if there are several
+        self.counted = self.columns.width + (spec.lanes > 1)  # the last column: the policy followed
+        self.width = self.counted + 1
         self.block = learner.worlds
         self.inputs = list(accumulate((1, spec.size, gvfs * spec.actions, self.agent.act_draws), initial=0))
         self.choose = jax.jit(self._choose)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
+        self.refresh = jax.jit(self._refresh, donate_argnums=2)
         self.look = jax.jit(self._look)
         self.points_middles = np.empty(0)  # [point, gvf, action]
         self.points_draws = np.empty(0)  # [point, draw, gvf, action]
 
     def _choose(self, learning: CriticLearning, acting: Any, weights: jax.Array, given: jax.Array) -> tuple[Any, jax.Array]:
-        """The new acting state, and actions with the index of the policy that each lane follows [lane, action + 1]; given
-        [lane, ...] is the input that `SteppedCritics.act` concatenates, because every separate argument costs time."""
+        """The new acting state, and actions with the index of the policy that each lane follows and the traces of an actor's
+        actions [lane, action + 1 + trace]; given [lane, ...] is the input that `SteppedCritics.act` concatenates, because every
+        separate argument costs time.  Without an actor traces are faster in NumPy."""
         a, b, c, d = (given[:, low:high] for low, high in pairwise(self.inputs))
         middles = c.reshape(len(given), len(self.names), -1)
-        acting, action, which = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
-        return acting, jnp.concatenate([action, which[:, None]], axis=1)
+        acting, action, which, traces = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
+        told = traces if self.agent.actor is not None else traces[:, :0]
+        return acting, jnp.concatenate([action, self._kinds(which)[:, None], told], axis=1)
 
-    def _absorb(self, learning: CriticLearning, replay: memory.Replay, rows: jax.Array, weights: Any, many: jax.Array) -> Any:
+    def _kinds(self, which: jax.Array) -> jax.Array:
+        """The policies followed, with the number of GVFs for all actions of the behaviour's own."""
+        return jnp.minimum(which, len(self.names))
+
+    def _absorb(
+        self,
+        learning: CriticLearning,
+        replay: memory.Replay,
+        rows: jax.Array,
+        weights: Any,
+        many: jax.Array,
+        aims: retrace.Aims | None,
+    ) -> Any:
         """Store a block of transitions and learn; `many` are random numbers from NumPy, which saves compilation."""
         replay = memory.write(replay, rows)
-        learning, losses = learn_from(self.agent.weighing(weights), learning, replay, many)
+        agent = self.agent.weighing(weights)
+        learning, losses = learn_from(agent, agent.see(learning, rows), replay, many, aims)
         return learning, replay, losses
+
+    def _refresh(self, learning: CriticLearning, replay: memory.Replay, aims: retrace.Aims, words: jax.Array) -> retrace.Aims:
+        """The stored transitions' targets, computed anew; words: the words of a random key."""
+        key, lanes = jax.random.wrap_key_data(words), self.spec.lanes
+        return retrace.refreshed(self.agent.critics, learning.critics, replay, aims, key, lanes, self.lane)
 
     def _look(self, learning: CriticLearning, weights: Any, seen: Any, middles: Any, chance: Any) -> jax.Array:
         """How often a lane that begins at each point follows each policy, [point, gvf + 1]; chance [point, look, draw]."""
@@ -91,8 +122,8 @@ class CriticsGym(GymNetworks):
         def one(seen: jax.Array, middles: jax.Array, chance: jax.Array) -> jax.Array:
             many = [jnp.broadcast_to(x, (LOOKS, *x.shape)) for x in (seen, middles)]
             begun = agent.rule.begin(LOOKS, gvfs)
-            _, _, which = agent.choose(learning, begun, chance, many[0], many[1], jnp.zeros(LOOKS, bool))
-            return (which[:, None] == jnp.arange(gvfs + 1)).mean(axis=0)
+            _, _, which, _ = agent.choose(learning, begun, chance, many[0], many[1], jnp.zeros(LOOKS, bool))
+            return (self._kinds(which)[:, None] == jnp.arange(gvfs + 1)).mean(axis=0)
 
         return jax.vmap(one)(seen, middles, chance)
 
@@ -114,6 +145,9 @@ class SteppedCritics(SteppedNetworks):
         action = np.zeros((lanes, run.spec.actions), np.float32)  # within [-1, 1]
         super().__init__(run, seed, run.learner.worlds, False, action)
         self.followed = np.zeros(lanes, np.float32)
+        self.traces = np.zeros((lanes, run.agent.traces), np.float32)
+        self.first = np.ones(lanes, bool)  # the lane's next transition is the first of an episode
+        self.numbers = np.arange(lanes, dtype=np.float32)[:, None] if run.lane >= 0 else np.zeros((lanes, 0), np.float32)
         self.middles: np.ndarray | None = None  # [lane, policy, action] at `state`, if already known
         self.chance, self.updates, networks = (
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
@@ -121,6 +155,8 @@ class SteppedCritics(SteppedNetworks):
         )
         self.learning: CriticLearning = jax.tree.map(jnp.array, run.agent.begin(networks))  # target networks are copies
         self.acting = run.agent.rule.begin(lanes, len(run.names))
+        self.aims = run.agent.begin_aims()
+        self.refreshed = 0  # transitions stored when their targets were computed
         self.renew()
 
     def renew(self) -> None:
@@ -143,7 +179,12 @@ class SteppedCritics(SteppedNetworks):
         given = np.concatenate(parts, axis=1, dtype=np.float32, casting="same_kind")
         self.acting, chosen = run.choose(self.eyes, self.acting, self.weights, given)
         chosen = np.asarray(chosen)
-        at.action[:], self.followed[:] = chosen[:, :-1], chosen[:, -1]
+        size = run.spec.actions
+        at.action[:], self.followed[:] = chosen[:, :size], chosen[:, size]
+        if self.traces.size:
+            own = run.agent.actor is not None
+            self.traces[:] = chosen[:, size + 1 :] if own else traces(run.targets, self.middles, at.action, self.followed)
+        self.first |= self.over
         self.over[:] = False
 
     def at(self, observations: list[Any]) -> np.ndarray:
@@ -159,8 +200,11 @@ class SteppedCritics(SteppedNetworks):
         lanes = len(at.state)
         self.middles = self.at(self.stepper.seen_next)
         discounts = at.gamma * at.alive[:, None]
-        parts = (at.state, at.action, at.following, at.c, self.middles.reshape(lanes, -1), discounts)
-        rows = np.concatenate([*parts, self.followed[:, None]], axis=1, dtype=np.float32, casting="same_kind")
+        if self.first.any():
+            self.traces[self.first] = 0
+            self.first &= ~at.counts  # a reset is no transition
+        parts = (at.state, at.action, at.following, at.c, self.middles.reshape(lanes, -1), discounts, self.traces)
+        rows = np.concatenate([*parts, self.numbers, self.followed[:, None]], axis=1, dtype=np.float32, casting="same_kind")
         if not at.counts.all():
             rows = rows[at.counts]
         self.t += len(rows)
@@ -180,6 +224,8 @@ class SteppedCritics(SteppedNetworks):
         at, targets = self.lanes, self.run.targets
         at.action[lane] = drawn_actions(self.middles[lane, policy], targets.spreads[policy], rng, at.action[lane].shape)
         self.followed[lane] = targets.member.tolist().index(policy)
+        if self.traces.size:
+            self.traces[lane] = traces(targets, self.middles[[lane]], at.action[[lane]], self.followed[[lane]])
         return (at.state[lane].copy(), self.middles[lane].copy()), at.action[lane].copy()
 
     def arrived(self, lane: int) -> Any:
@@ -208,15 +254,28 @@ class SteppedCritics(SteppedNetworks):
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
+    def begin_learning(self) -> None:
+        super().begin_learning()
+        agent, rows = self.run.agent, np.concatenate([self.stored(), self.scaled(self.rows[: self.pending])])
+        self.learning = agent.see(agent.prepare(self.learning, rows), jnp.asarray(rows))
+
     def absorb_rows(self, rows: np.ndarray) -> None:
         run = self.run
         many = uniforms(self.updates, (run.learner.updates, run.learner.batch, 1 + run.agent.learn_draws))
-        self.learning, self.replay, self.losses = run.absorb(self.learning, self.replay, rows, self.weights, many)
+        before = self.t - self.pending - self.together  # transitions stored
+        if self.aims is not None and not before:
+            self.replay = run.store(self.replay, rows)  # none of them has a target yet
+            return
+        if self.aims is not None and retrace.is_due(run.learner, before, self.refreshed):
+            words = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(b"targets"), before)).generate_state(2)
+            self.aims, self.refreshed = run.refresh(self.learning, self.replay, self.aims, words), before
+        self.learning, self.replay, self.losses = run.absorb(self.learning, self.replay, rows, self.weights, many, self.aims)
 
     def network(self) -> TwinQNetworks:
-        twins = self.learning.critics.q
+        critics, learner = self.learning.critics, self.run.learner
+        twins = critics.target_q if learner.averaged else critics.q
         weights, biases = (tuple(np.asarray(a) for twin in twins for a in getattr(twin, n)) for n in ("weights", "biases"))
-        return TwinQNetworks(self.scales, weights, biases, self.run.learner.aggregate == "min", self.within())
+        return TwinQNetworks(self.scales, weights, biases, learner.aggregate == "min", self.within())
 
     def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         run, draws = self.run, self.run.points_draws
@@ -227,22 +286,33 @@ class SteppedCritics(SteppedNetworks):
 
     def variances(self, points: np.ndarray, draws: np.ndarray) -> np.ndarray:
         """The returns' estimated variances [gvf, point], or empty if M is not learned."""
-        m = self.learning.critics.m
-        if m is None:
+        critics = self.learning.critics
+        if critics.m is None:
             return np.empty(0)
         around = np.broadcast_to(self.scales.scaled(points)[:, None, None], (*draws.shape[:3], points.shape[1]))
-        said = np.asarray(self.run.agent.predict(m, jnp.asarray(around), jnp.asarray(draws)))  # [point, draw, gvf, gvf]
-        return said.diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
+        said = self.run.agent.predict(critics.m, critics, jnp.asarray(around), jnp.asarray(draws), 2)  # [point, draw, gvf, gvf]
+        return np.asarray(said).diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
 
     def generators(self) -> tuple[np.random.Generator, ...]:
         return (self.chance, self.updates)
 
     def state(self) -> dict[str, np.ndarray]:
-        return super().state() | prefixed("acting", flatten(self.acting))
+        return super().state() | prefixed("acting", flatten(self.acting)) | prefixed("aims", flatten(self.aims))
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         super().restore(arrays)
         self.acting = unflatten(self.acting, unprefixed("acting", arrays))
+        self.aims = unflatten(self.aims, unprefixed("aims", arrays))
+        self.refreshed = 0 if self.aims is None else int(self.aims.until)
+
+
+def traces(targets: Gaussians, middles: np.ndarray, actions: np.ndarray, followed: np.ndarray) -> np.ndarray:
+    """min(1, pi_i(a|s) / mu(a|s)) [lane, gvf] of actions [lane, a], where mu is the followed GVF's policy [lane], or uniform from
+    the number of GVFs on; middles [lane, policy, a]."""
+    log = log_clipped(middles, targets.spreads, actions[:, None])[:, targets.member]
+    uniform = np.full((len(log), 1), -actions.shape[1] * math.log(2))
+    mu = np.concatenate([log, uniform], axis=1)[np.arange(len(log)), followed.astype(int)]
+    return np.exp(np.minimum(log - mu[:, None], 0.0))
 
 
 def uniforms(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

@@ -138,11 +138,9 @@ class Staggered:
         return rows
 
     def _is_due(self) -> bool:
-        """Whether the stored targets are to be computed again now: as learning starts, then every `refresh_every` vector
-        steps, or 2 % of the transitions if that is more."""
+        """Whether the stored targets are to be computed again now; first as learning starts."""
         done = self.t - self.worlds
-        every = max(self.agent.described.refresh_every * self.worlds, done // 50)
-        return self.t >= self.learning_starts and (not self.refreshed or done - self.refreshed >= every)
+        return self.t >= self.learning_starts and retrace.is_due(self.agent.described, done, self.refreshed)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that the rest of the run depends on."""
