@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from gvfx.behaviours.actor import MixtureActor
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Uniform
@@ -21,7 +22,7 @@ from gvfx.learners.base import Learner
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.learners.networks.deep import Deep
-from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.learners.networks.twin_critics import RECOMMENDED, TwinCritics
 from gvfx.names import as_call, kinds_of, public_classes, wraps_others
 from gvfx.questions.cumulants import Drifter
 from gvfx.questions.gvf import GVF, expand
@@ -109,6 +110,10 @@ def _held_explorer() -> Behaviour:
     return Hold(GVFExplorer())
 
 
+def _held_actor() -> Behaviour:
+    return Hold(MixtureActor())
+
+
 def linear_learner(questions: Sequence[GVF], steps: int) -> LinearCertaintyEquivalence:
     """For continuous observations of few numbers: all features chosen from the data."""
     return LinearCertaintyEquivalence()
@@ -120,7 +125,7 @@ RUNS = {
     "networks": Run("networks", network_behaviour, network_learner),
     "box_actions": Run("box_actions", _held_explorer, box_action_learner),
     "continuous_grid": Run("networks", GVFExplorer, lambda questions, steps: Deep(), "the continuous grid"),
-    "mujoco": Run("box_actions", _held_explorer, lambda questions, steps: TwinCritics(), "a MuJoCo world"),
+    "mujoco": Run("box_actions", _held_actor, lambda questions, steps: RECOMMENDED, "a MuJoCo world"),
 }
 
 

@@ -46,7 +46,7 @@ class TwinCritics(Learner):
     hidden: tuple[int, ...] = (64, 64)
     worlds: int = 16
     updates: int = 8
-    m_every: int = 2
+    m_every: int = 1
     batch: int = 256
     capacity: int = 400_000
     learning_starts: int = 1_008
@@ -93,7 +93,6 @@ class TwinCritics(Learner):
 
 PAPER = TwinCritics(
     updates=4,
-    m_every=1,
     aggregate="min",
     entropy_in_target=True,
     target_every=50,
@@ -108,5 +107,5 @@ PAPER = TwinCritics(
     averaged=False,
 )
 STABLE = replace(PAPER, layer_norm=True)  # with `gvfx.behaviours.actor.STABLE`: Algorithm 2 as printed, sensibly set
-RECOMMENDED = TwinCritics()
+RECOMMENDED = TwinCritics(m_every=2)
 PRESETS = {"paper": PAPER, "stable": STABLE, "recommended": RECOMMENDED}
