@@ -95,10 +95,11 @@ def _parts(updates: CriticUpdates, critics: Critics, rows: jax.Array, key: jax.A
     if not updates.variance:
         return cumulants, discounts, said, onward, traces
     assert critics.target_m is not None
-    delta = q_target(cumulants, discounts, onward) - said
+    delta = q_target(cumulants, discounts, onward) - said  # Algorithm 2 (algo:sac_gvf), delta_Q
     said_m = aggregated(updates.values(critics.target_m, critics, observation, action, 2), how)
     onward_m = updates.next_answers(critics.target_m, critics, rows, drawn, 2)
-    pairs = ((cumulants, m_target(delta, discounts, 0.0)), (discounts, discounts**2), (said, said_m), (onward, onward_m))
+    squares = m_target(delta, discounts, 0.0)  # Algorithm 2 (algo:sac_gvf), M_tar without what follows
+    pairs = ((cumulants, squares), (discounts, discounts**2), (said, said_m), (onward, onward_m))
     return *(jnp.concatenate(pair, axis=1) for pair in pairs), jnp.concatenate([traces, traces], axis=1)
 
 

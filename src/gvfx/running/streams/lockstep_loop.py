@@ -92,7 +92,7 @@ class Staggered:
         self.domain, self.agent, self.seed = domain, agent, seed
         described: Described = agent.described
         self.worlds = described.worlds
-        self.learning_starts = described.learning_starts
+        self.learning_starts = max(described.learning_starts, 2 * self.worlds)  # scales and targets need stored transitions
         self.simulator = Lockstep(domain, self.worlds)
         self.t = 0  # environment steps done, all worlds together
         self.episodes = 0
