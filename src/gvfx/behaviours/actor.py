@@ -111,4 +111,4 @@ class MixtureActor(Behaviour):
 
 
 PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0, updates=1)
-STABLE = replace(PAPER, kl_weight=10.0, kl_to="each", normalised=True, target_entropy=-6.0, alpha=0.01)  # sensibly set
+STABILISED = replace(PAPER, kl_weight=10.0, kl_to="each", normalised=True, target_entropy=-6.0, alpha=0.01)  # sensibly set

@@ -56,7 +56,7 @@ def items(incomplete: str) -> list[str]:
 
 def presets(incomplete: str) -> list[str]:
     """The presets of `gvfx run`."""
-    return _starting(("paper", "authors", "recommended"), incomplete)
+    return _starting(("paper", "authors", "stabilised", "recommended"), incomplete)
 
 
 def domains(incomplete: str) -> list[str]:

@@ -46,7 +46,7 @@ def run(
         str,
         typer.Option(
             "--preset",
-            help="paper (its text), authors (their code; not walker, cheetah), stabilised (continuous) or recommended "
+            help="paper (its text), authors (their code; not walker, cheetah), stabilised or recommended "
             "(continuous, walker, cheetah).",
             autocompletion=completion.presets,
         ),

@@ -15,7 +15,6 @@ from gvfx.experiments.settings.mujoco import (
     INTERVENTIONS,
     LONGER,
     LONGER_SEEDS,
-    LOOKAHEAD_SEEDS,
     LOOKAHEADS,
     SEEDS,
     STEPS,
@@ -38,7 +37,7 @@ from gvfx.reproduce.sections import MUJOCO
 from gvfx.running.result import Result
 from gvfx.truths.mujoco import mujoco_truth
 
-PRESETS = {"paper": "as printed", "stable": "as printed, sensibly set", "recommended": "recommended"}
+PRESETS = {"paper": "as printed", "stabilised": "as printed, sensibly set", "recommended": "recommended"}
 AFTER_FIRST = "mean over training"
 
 
@@ -289,7 +288,7 @@ ITEMS = (
         lambda tuned: lookahead_curves(),
         _lookaheads,
         MUJOCO,
-        LOOKAHEAD_SEEDS,
+        SEEDS,
     ),
     Item(
         "mujoco-longer",

@@ -28,7 +28,7 @@ SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
 FILMED = range(0, 240, 10)  # control steps of the films
 EXPLORERS = {  # the explorers of the stills by preset; as printed every run diverges
     "recommended": "GVFExplorer, recommended: mixture actor",
-    "stable": "GVFExplorer, Algorithm 2 sensibly set",
+    "stabilised": "GVFExplorer, Algorithm 2 sensibly set",
 }
 STILLS = (
     "One episode of each behaviour from the same start, the explorers as at the end of the first seed's run. RoundRobin follows "

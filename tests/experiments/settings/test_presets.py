@@ -208,10 +208,10 @@ def test_the_presets_of_algorithm_2():
         **{"trace": 0.95, "scaled": True, "averaged": True},
     }
     assert asdict(twin_critics.PAPER) == {**both, **printed, "layer_norm": False}
-    assert asdict(twin_critics.STABLE) == {**both, **printed, "layer_norm": True}
+    assert asdict(twin_critics.STABILISED) == {**both, **printed, "layer_norm": True}
     assert asdict(twin_critics.RECOMMENDED) == {**both, **ours, "layer_norm": False}
     changed = {"kl_weight": 10.0, "kl_to": "each", "normalised": True, "target_entropy": -6.0, "alpha": 0.01}
-    assert asdict(actor.STABLE) == {**asdict(actor.PAPER), **changed}
+    assert asdict(actor.STABILISED) == {**asdict(actor.PAPER), **changed}
     assert asdict(actor.PAPER) == {
         "direction": "raise",
         "normalised": False,
@@ -228,7 +228,7 @@ def test_the_presets_of_algorithm_2():
 
 @pytest.mark.parametrize("name", ["walker", "cheetah"])
 def test_the_presets_of_the_mujoco_settings(name):
-    explorer = {"paper": actor.PAPER, "stable": actor.STABLE, "recommended": gvfx.Hold(gvfx.MixtureActor())}
+    explorer = {"paper": actor.PAPER, "stabilised": actor.STABILISED, "recommended": gvfx.Hold(gvfx.MixtureActor())}
     for preset, behaviour in explorer.items():
         experiment = mujoco.MujocoCurve(name, "GVFExplorer", preset).experiment
         assert experiment.learner == twin_critics.PRESETS[preset] and experiment.behaviour == behaviour

@@ -19,23 +19,17 @@ import optax
 from gvfx.learners.networks.actor_critic import wide
 from gvfx.learners.networks.densities import log_clipped
 from gvfx.learners.networks.heads import Heads
-from gvfx.learners.networks.soft_actor import Acting, Surroundings, log_gaussians
+from gvfx.learners.networks.soft_actor import Acting, Surroundings, Updated, log_gaussians
 from gvfx.theory.explorer import log_explorer_score
 
 
-class Options(Protocol):
+class Options(Updated, Protocol):
     """The options of `gvfx.behaviours.actor.MixtureActor`, where they are documented."""
 
     @property
     def residual(self) -> float: ...
     @property
     def floor(self) -> float: ...
-    @property
-    def rate(self) -> float: ...
-    @property
-    def updates(self) -> int: ...
-    @property
-    def hidden(self) -> tuple[int, ...]: ...
 
 
 class MixtureUpdates:

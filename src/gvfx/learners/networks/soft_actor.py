@@ -16,7 +16,18 @@ from gvfx.learners.networks.heads import Heads
 from gvfx.theory.explorer import log_explorer_score
 
 
-class Options(Protocol):
+class Updated(Protocol):
+    """The options of every actor."""
+
+    @property
+    def rate(self) -> float: ...
+    @property
+    def updates(self) -> int: ...
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+
+
+class Options(Updated, Protocol):
     """The options of `gvfx.behaviours.actor.Actor`, where they are documented."""
 
     @property
@@ -31,12 +42,6 @@ class Options(Protocol):
     def target_entropy(self) -> float | None: ...
     @property
     def alpha(self) -> float: ...
-    @property
-    def rate(self) -> float: ...
-    @property
-    def updates(self) -> int: ...
-    @property
-    def hidden(self) -> tuple[int, ...]: ...
 
 
 class Acting(NamedTuple):

@@ -106,6 +106,6 @@ PAPER = TwinCritics(
     scaled=False,
     averaged=False,
 )
-STABLE = replace(PAPER, layer_norm=True)  # with `gvfx.behaviours.actor.STABLE`: Algorithm 2 as printed, sensibly set
+STABILISED = replace(PAPER, layer_norm=True)  # with `gvfx.behaviours.actor.STABILISED`: Algorithm 2 as printed, sensibly set
 RECOMMENDED = TwinCritics(m_every=2)
-PRESETS = {"paper": PAPER, "stable": STABLE, "recommended": RECOMMENDED}
+PRESETS = {"paper": PAPER, "stabilised": STABILISED, "recommended": RECOMMENDED}
