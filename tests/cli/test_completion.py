@@ -50,7 +50,7 @@ def test_a_script_for_bash_is_shown():
         (completion.behaviours, {*public_classes(Behaviour), "SR", "BPS"}),
         (completion.learners, {*public_classes(Learner)}),
         (completion.items, {*ITEMS, "tabular", "deep", "mujoco", "limit"}),
-        (completion.presets, {"paper", "authors", "recommended"}),
+        (completion.presets, {"paper", "authors", "stabilised", "recommended"}),
         (completion.domains, {"walker", "cheetah"}),
     ],
 )

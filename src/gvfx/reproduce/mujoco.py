@@ -16,6 +16,9 @@ from gvfx.experiments.settings.mujoco import (
     LONGER,
     LONGER_SEEDS,
     LOOKAHEADS,
+    OPTION_SEEDS,
+    OPTIONS,
+    PRINTED,
     SEEDS,
     STEPS,
     TRIAL_SEEDS,
@@ -25,6 +28,7 @@ from gvfx.experiments.settings.mujoco import (
     intervention_curves,
     longer_curves,
     lookahead_curves,
+    option_curves,
     trial_curves,
     trial_methods,
 )
@@ -217,6 +221,14 @@ def _trials(b: Build) -> list[Exhibit]:
     return _compare(b, named, "behaviour", f"MSE over {STEPS:,} steps; recommended critics. Too few seeds to rank close ones.")
 
 
+def _options(b: Build) -> list[Exhibit]:
+    """RoundRobin on Cheetah with other options of the critics."""
+    named = {"recommended": PRINTED, **{change: change for change in OPTIONS}}
+    found = {name: b.result(MujocoCurve("cheetah", "RoundRobin", change=change)) for name, change in named.items()}
+    note = "RoundRobin follows one target per episode: it never takes the other target's actions where this one leads."
+    return _compare(b, {"cheetah": found}, "critics", note)
+
+
 def _lookaheads(b: Build) -> list[Exhibit]:
     """Answers that look ahead with learned dynamics."""
     steps = {f"{h} steps" if h else "none": h for h in LOOKAHEADS}
@@ -280,6 +292,15 @@ ITEMS = (
         _trials,
         MUJOCO,
         TRIAL_SEEDS,
+    ),
+    Item(
+        "mujoco-options",
+        "ours",
+        "Cheetah: RoundRobin with other options of the critics",
+        lambda tuned: option_curves(),
+        _options,
+        MUJOCO,
+        OPTION_SEEDS,
     ),
     Item(
         "mujoco-lookahead",

@@ -45,6 +45,17 @@ INTERVENTIONS: dict[str, Change] = {  # one change to Algorithm 2 as printed at 
     "moving average of target networks": ({"target_every": 1, "tau": 0.005}, {}),
 }
 INTERVENTION_STEPS, INTERVENTION_SEEDS = 24_000, 3
+OPTIONS: dict[str, Change] = {  # one change to the recommended critics at a time, tried with RoundRobin on Cheetah
+    "layer normalisation": ({"layer_norm": True}, {}),
+    "half as many updates": ({"updates": 4}, {}),
+    "lambda 0.8": ({"trace": 0.8}, {}),
+    "lambda 0.99": ({"trace": 0.99}, {}),
+    "32 units per layer": ({"hidden": (32, 32)}, {}),
+}
+OPTION_SEEDS = 2
+CHANGES = {("paper", name): change for name, change in INTERVENTIONS.items()} | {
+    ("recommended", name): change for name, change in OPTIONS.items()
+}
 
 TRIAL_SEEDS = 1  # too few to rank close ones
 TRIALS: dict[str, Behaviour] = {  # forms of the explorer, with the recommended critics
@@ -64,7 +75,7 @@ class MujocoCurve:
     method: str
     preset: str = "recommended"
     steps: int = STEPS
-    change: str = PRINTED  # one of INTERVENTIONS, in the preset paper
+    change: str = PRINTED  # of CHANGES, beside the preset; this one changes nothing
     lookahead: int = 0
     first_seed: int = FRESH
 
@@ -125,8 +136,9 @@ class MujocoSetting:
         steps = self.steps if steps is None else steps
         behaves = known[checked("behaviour", behaviour, known)]
         if change != PRINTED:
-            of_critics, of_actor = INTERVENTIONS[change]
-            critics, behaves = replace(critics, **of_critics), replace(behaves, **of_actor)  # type: ignore[type-var]
+            of_critics, of_actor = CHANGES[preset, change]
+            critics = replace(critics, **of_critics)
+            behaves = replace(behaves, **of_actor) if of_actor else behaves  # type: ignore[type-var]
         if lookahead or steps > critics.capacity:
             critics = replace(critics, lookahead=lookahead, capacity=max(critics.capacity, steps))
         every = max(1, steps // measurements // critics.worlds) * critics.worlds
@@ -169,6 +181,11 @@ def figure_methods(preset: str) -> tuple[str, ...]:
 def intervention_curves() -> list[MujocoCurve]:
     """GVFExplorer as printed, with one change at a time."""
     return [MujocoCurve(d, "GVFExplorer", "paper", INTERVENTION_STEPS, change) for d in DOMAINS for change in INTERVENTIONS]
+
+
+def option_curves() -> list[MujocoCurve]:
+    """RoundRobin on Cheetah with the recommended critics, and with one change at a time."""
+    return [MujocoCurve("cheetah", "RoundRobin", change=change) for change in (PRINTED, *OPTIONS)]
 
 
 def trial_curves() -> list[MujocoCurve]:
