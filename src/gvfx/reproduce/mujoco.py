@@ -15,6 +15,7 @@ from gvfx.experiments.settings.mujoco import (
     INTERVENTIONS,
     LONGER,
     LONGER_SEEDS,
+    LOOKAHEAD_SEEDS,
     LOOKAHEADS,
     OPTION_SEEDS,
     OPTIONS,
@@ -309,7 +310,7 @@ ITEMS = (
         lambda tuned: lookahead_curves(),
         _lookaheads,
         MUJOCO,
-        SEEDS,
+        LOOKAHEAD_SEEDS,
     ),
     Item(
         "mujoco-longer",

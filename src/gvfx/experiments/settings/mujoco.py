@@ -48,8 +48,6 @@ INTERVENTION_STEPS, INTERVENTION_SEEDS = 24_000, 3
 OPTIONS: dict[str, Change] = {  # one change to the recommended critics at a time, tried with RoundRobin on Cheetah
     "layer normalisation": ({"layer_norm": True}, {}),
     "half as many updates": ({"updates": 4}, {}),
-    "lambda 0.8": ({"trace": 0.8}, {}),
-    "lambda 0.99": ({"trace": 0.99}, {}),
     "32 units per layer": ({"hidden": (32, 32)}, {}),
 }
 OPTION_SEEDS = 2
@@ -63,6 +61,7 @@ TRIALS: dict[str, Behaviour] = {  # forms of the explorer, with the recommended 
     "target by M, held": Hold(GVFExplorer()),
 }
 LOOKAHEADS = (0, 5)
+LOOKAHEAD_SEEDS = 3
 LONGER = {"walker": (), "cheetah": (1_000_000,)}
 LONGER_SEEDS = 1
 
