@@ -10,7 +10,7 @@ import gvfx
 from gvfx.experiments.settings.grid import DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve, optimum
 from gvfx.experiments.settings.limit_continuous import LinearCurve
-from gvfx.experiments.settings.mujoco import HELD, TRIALS, MujocoCurve
+from gvfx.experiments.settings.mujoco import HELD, MujocoCurve
 from gvfx.experiments.settings.tabular import METHODS
 from gvfx.report.page import DataTable
 from gvfx.reproduce.curves import seeds_of
@@ -31,8 +31,8 @@ def made_up_error(curve, seed):
         return 0.01 * (1 + 0.1 * seed)
     if isinstance(curve, LinearCurve):  # half of the runs at their target, if they have one
         return (curve.target or 1e3 / curve.steps) * (1 + 0.1 * seed)
-    if isinstance(curve, MujocoCurve) and curve.method in (HELD, *TRIALS):
-        return 1 + 0.5 * [*TRIALS, HELD].index(curve.method)
+    if isinstance(curve, MujocoCurve) and curve.method == HELD:
+        return 3.0
     base = "GVFExplorer" if curve.method.startswith("Explorer") else curve.method.split("-")[0]
     level = 1.0 if base == "GVFExplorer" else 2.0 + METHODS.index(base)
     if isinstance(curve, DeepCurve | MujocoCurve):

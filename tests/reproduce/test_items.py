@@ -100,7 +100,8 @@ def test_the_items_keep_their_order():
         "importance-sampling cumulants successor successor-authors successor-temperature table3 table3-authors continuous "
         "individual-continuous "
         "value-error-continuous variance-continuous behaviour-continuous priorities recommended tuning-continuous stabilising "
-        "mujoco-recommended mujoco-paper mujoco-stills mujoco-trials limit-main limit-behaviours limit-drift coverage stops"
+        "mujoco-recommended mujoco-stabilised mujoco-paper mujoco-interventions mujoco-points mujoco-stills mujoco-options "
+        "mujoco-lookahead mujoco-longer limit-main limit-behaviours limit-drift coverage stops"
         " limit-continuous"
     )
 

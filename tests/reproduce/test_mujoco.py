@@ -12,7 +12,7 @@ import pytest
 from helpers.results import rows_of
 from PIL import Image
 
-from gvfx.experiments.settings.mujoco import INTERVENTIONS, PRINTED, trial_methods
+from gvfx.experiments.settings.mujoco import INTERVENTIONS, OPTIONS, PRINTED
 from gvfx.reproduce import ITEMS, Build, build, mujoco_stills
 from gvfx.reproduce.mujoco import at_the_end, cross, noise_floor, over_training, own
 from gvfx.reproduce.mujoco_stills import EXPLORERS
@@ -27,9 +27,8 @@ def test_the_control_tables_compare_with_round_robin_and_name_the_truths_noise(s
     assert [c.reference[0][1] for c in curves] == pytest.approx([noise_floor("walker"), noise_floor("cheetah")])
     assert rows["walker", "at the end, own points"]["Uniform"] == "1 [1, 1]"  # all answers are 1, the truth is 0
     assert {row[2] for row in each.rows} == {"walk", "flip", "run"} and each.rows[0][-1] == "10 %"
-    trials = build(ITEMS["mujoco-trials"], source)[0]
-    first = 3  # the first trial has the smallest made-up error; three others stand above it
-    assert (first, 2) in trials.best and (first + len(trial_methods()), 3) in trials.best
+    options = build(ITEMS["mujoco-options"], source)[0]
+    assert [row[1] for row in options.rows] == ["recommended", *OPTIONS]
 
 
 def test_own_and_cross_errors_and_the_first_measurement(source):

@@ -22,7 +22,6 @@ from gvfx.experiments.settings.mujoco import (
     PRINTED,
     SEEDS,
     STEPS,
-    TRIAL_SEEDS,
     MujocoCurve,
     figure_curves,
     figure_methods,
@@ -30,8 +29,6 @@ from gvfx.experiments.settings.mujoco import (
     longer_curves,
     lookahead_curves,
     option_curves,
-    trial_curves,
-    trial_methods,
 )
 from gvfx.report import statistics
 from gvfx.report.colours import colour
@@ -216,12 +213,6 @@ def _compare(
     return [b.table(b.item.name, b.item.title, ["domain", first, *picks], rows, note, best)]
 
 
-def _trials(b: Build) -> list[Exhibit]:
-    """Forms of the explorer beside RoundRobin."""
-    named = {d: {m: b.result(MujocoCurve(d, m)) for m in trial_methods()} for d in DOMAIN_SETTINGS}
-    return _compare(b, named, "behaviour", f"MSE over {STEPS:,} steps; recommended critics. Too few seeds to rank close ones.")
-
-
 def _options(b: Build) -> list[Exhibit]:
     """RoundRobin on Cheetah with other options of the critics."""
     named = {"recommended": PRINTED, **{change: change for change in OPTIONS}}
@@ -284,15 +275,6 @@ ITEMS = (
         stills,
         MUJOCO,
         1,
-    ),
-    Item(
-        "mujoco-trials",
-        "ours",
-        "Walker and Cheetah: forms of the explorer",
-        lambda tuned: trial_curves(),
-        _trials,
-        MUJOCO,
-        TRIAL_SEEDS,
     ),
     Item(
         "mujoco-options",

@@ -8,7 +8,6 @@ from typing import Any
 
 from gvfx.behaviours import actor
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture
 from gvfx.behaviours.wrappers import Hold
 from gvfx.experiments.settings.choices import behaviours_for, checked
@@ -55,13 +54,8 @@ CHANGES = {("paper", name): change for name, change in INTERVENTIONS.items()} | 
     ("recommended", name): change for name, change in OPTIONS.items()
 }
 
-TRIAL_SEEDS = 1  # too few to rank close ones
-TRIALS: dict[str, Behaviour] = {  # forms of the explorer, with the recommended critics
-    "actor raises M, KL 10": actor.Actor(kl_weight=10.0),
-    "target by M, held": Hold(GVFExplorer()),
-}
 LOOKAHEADS = (0, 5)
-LOOKAHEAD_SEEDS = 3
+LOOKAHEAD_SEEDS = 5
 LONGER = {"walker": (), "cheetah": (1_000_000,)}
 LONGER_SEEDS = 1
 
@@ -155,7 +149,7 @@ class MujocoSetting:
 def behaviours(preset: str) -> dict[str, Behaviour]:
     """Behaviours for Box actions by name; GVFExplorer is the preset's."""
     named = {name: kind() for name, kind in behaviours_for("box_actions").items()}
-    return {**named, "GVFExplorer": EXPLORER[preset], HELD: Hold(Mixture()), **TRIALS}
+    return {**named, "GVFExplorer": EXPLORER[preset], HELD: Hold(Mixture())}
 
 
 DOMAIN_SETTINGS = {name: MujocoSetting(name) for name in DOMAINS}
@@ -185,15 +179,6 @@ def intervention_curves() -> list[MujocoCurve]:
 def option_curves() -> list[MujocoCurve]:
     """RoundRobin on Cheetah with the recommended critics, and with one change at a time."""
     return [MujocoCurve("cheetah", "RoundRobin", change=change) for change in (PRINTED, *OPTIONS)]
-
-
-def trial_curves() -> list[MujocoCurve]:
-    """Every form of the explorer, with the recommended one and its baselines."""
-    return [MujocoCurve(d, m) for d in DOMAINS for m in trial_methods()]
-
-
-def trial_methods() -> tuple[str, ...]:
-    return ("RoundRobin", HELD, "GVFExplorer", *TRIALS)
 
 
 def lookahead_curves() -> list[MujocoCurve]:
