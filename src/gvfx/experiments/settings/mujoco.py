@@ -56,7 +56,7 @@ CHANGES = {("paper", name): change for name, change in INTERVENTIONS.items()} | 
 
 LOOKAHEADS = (0, 5)
 LOOKAHEAD_SEEDS = 5
-LONGER = {"walker": (), "cheetah": (1_000_000,)}
+LONGER = {"cheetah": (1_000_000,)}
 LONGER_SEEDS = 1
 
 
@@ -188,4 +188,4 @@ def lookahead_curves() -> list[MujocoCurve]:
 
 def longer_curves() -> list[MujocoCurve]:
     """The recommended method with more steps."""
-    return [MujocoCurve(d, "GVFExplorer", steps=steps) for d in DOMAINS for steps in (STEPS, *LONGER[d])]
+    return [MujocoCurve(d, "GVFExplorer", steps=steps) for d in LONGER for steps in (STEPS, *LONGER[d])]
