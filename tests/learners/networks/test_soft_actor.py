@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.critics import SIGMAS, SMALL, make_agent, make_batch, plain, plain_mu
+from helpers.critics import ONE_STEP, SIGMAS, make_agent, make_batch, plain, plain_mu
 from helpers.networks import Adam
 
 from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
@@ -18,6 +19,11 @@ from gvfx.behaviours.actor import Actor
 from gvfx.learners.networks.soft_actor import Surroundings
 
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # older versions have it there
+
+
+def variance(agent, critics, observations):
+    """M [batch, gvf] as a function of actions at these observations."""
+    return partial(agent.predict, critics.m, critics, observations, power=2)
 
 
 @pytest.mark.parametrize(
@@ -31,14 +37,16 @@ enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.
     ids=["printed", "raise", "lower", "optimal"],
 )
 def test_actor_loss_is_the_plain_one(targets, behaviour):
-    agent = make_agent(targets, behaviour, replace(SMALL, aggregate="min"))
+    agent = make_agent(targets, behaviour, replace(ONE_STEP, aggregate="min"))
     learning = agent.begin(np.random.default_rng(3))
     rows, noise = make_batch(agent)
     c, alpha = agent.columns, 0.3
     s, middles, noise = rows[:, c.following], rows[:, c.notes].reshape(-1, 2, 6), noise[:, -6:]
     around = Surroundings(s, middles, SIGMAS, np.float32([1.0, 2.0]))
     assert agent.actor is not None
-    value, log_mu = agent.actor.loss(learning.actor.actor, learning.critics.m, jnp.float32(alpha), around, noise)
+    value, log_mu = agent.actor.loss(
+        learning.actor.actor, variance(agent, learning.critics, s), jnp.float32(alpha), around, noise
+    )
 
     action, plain_log_mu = plain_mu(learning.actor.actor, s, noise)
     m = np.min([plain(net, s, action) for net in learning.critics.m], axis=0)
@@ -58,7 +66,7 @@ def test_actor_loss_is_the_plain_one(targets, behaviour):
 
 def test_temperature_follows_the_entropy_towards_its_target(targets):
     """Twenty steps of Adam on alpha (-log mu - H): alpha falls while mu is more random than the target, and rises below it."""
-    agent = make_agent(targets, Actor(target_entropy=0.5, rate=3e-2, alpha=0.3), SMALL)
+    agent = make_agent(targets, Actor(target_entropy=0.5, rate=3e-2, alpha=0.3), ONE_STEP)
     learning = agent.begin(np.random.default_rng(3))
     rows, noise = make_batch(agent)
     generator, update, acting = np.random.default_rng(0), jax.jit(agent.update_actor), learning.actor
@@ -75,7 +83,7 @@ def test_temperature_follows_the_entropy_towards_its_target(targets):
 
 
 def test_gradient_of_the_actor_is_that_of_finite_differences(targets):
-    agent = make_agent(targets, Actor(normalised=False), SMALL)  # the mean that normalises counts as a constant
+    agent = make_agent(targets, Actor(normalised=False), ONE_STEP)  # the mean that normalises counts as a constant
     assert agent.actor is not None
     with enable_x64(True):
         learning = jax.tree.map(lambda x: jnp.asarray(np.asarray(x, float)), agent.begin(np.random.default_rng(3)))
@@ -85,7 +93,9 @@ def test_gradient_of_the_actor_is_that_of_finite_differences(targets):
 
         def loss(bias):
             net = eqx.tree_at(lambda net: net.biases[-1], learning.actor.actor, bias)
-            return agent.actor.loss(net, learning.critics.m, jnp.float64(0.3), around, noise[:, -6:])[0]
+            return agent.actor.loss(
+                net, variance(agent, learning.critics, around.observation), jnp.float64(0.3), around, noise[:, -6:]
+            )[0]
 
         bias = learning.actor.actor.biases[-1]
         gradient = jax.grad(loss)(bias)
