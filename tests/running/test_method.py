@@ -23,7 +23,7 @@ QUESTIONS = [gvfx.GVF([0.5, 0.5], 1.0)]
         ),
         ("box_actions", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics(refresh_every=4, capacity=2512, learning_starts=250)),
         ("continuous_grid", gvfx.GVFExplorer(), gvfx.Deep()),
-        ("mujoco", gvfx.Hold(gvfx.MixtureActor()), gvfx.TwinCritics(m_every=2)),
+        ("mujoco", gvfx.Hold(gvfx.Mixture()), gvfx.TwinCritics(m_every=2)),
     ],
 )
 def test_defaults(kind, behaviour, learner):

@@ -27,8 +27,8 @@ from gvfx.worlds.mujoco_render import labelled, render, save_film
 SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
 FILMED = range(0, 240, 10)  # control steps of the films
 EXPLORERS = {  # the explorers of the stills by preset; as printed every run diverges
-    "recommended": "GVFExplorer, recommended: mixture actor",
-    "stabilised": "GVFExplorer, Algorithm 2 sensibly set",
+    "recommended": "GVFExplorer: mixture actor",
+    "stabilised": "GVFExplorer: as printed, sensibly set",
 }
 STILLS = (
     "One episode of each behaviour from the same start, the explorers as at the end of the first seed's run. RoundRobin follows "
@@ -66,9 +66,8 @@ def stills(b: Build) -> list[Exhibit]:
 def film(shown: dict[str, Episode]) -> bytes:
     """The episodes side by side as a GIF."""
     frames = zip(*(found.frames for found in shown.values()), strict=True)
-    names = [who.split(":")[0] if who.startswith("GVF") else who for who in shown]
     held = io.BytesIO()
-    save_film(held, (labelled(list(zip(names, images, strict=True)), 3) for images in frames), 0.08)
+    save_film(held, (labelled(list(zip(shown, images, strict=True)), 3) for images in frames), 0.08)
     return held.getvalue()
 
 

@@ -9,10 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gvfx.behaviours.actor import MixtureActor
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.fixed import Uniform
+from gvfx.behaviours.fixed import Mixture, Uniform
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Blend, Hold
 from gvfx.errors import InputError, UnknownName
@@ -110,8 +109,8 @@ def _held_explorer() -> Behaviour:
     return Hold(GVFExplorer())
 
 
-def _held_actor() -> Behaviour:
-    return Hold(MixtureActor())
+def _held_mixture() -> Behaviour:
+    return Hold(Mixture())
 
 
 def linear_learner(questions: Sequence[GVF], steps: int) -> LinearCertaintyEquivalence:
@@ -125,7 +124,7 @@ RUNS = {
     "networks": Run("networks", network_behaviour, network_learner),
     "box_actions": Run("box_actions", _held_explorer, box_action_learner),
     "continuous_grid": Run("networks", GVFExplorer, lambda questions, steps: Deep(), "the continuous grid"),
-    "mujoco": Run("box_actions", _held_actor, lambda questions, steps: RECOMMENDED, "a MuJoCo world"),
+    "mujoco": Run("box_actions", _held_mixture, lambda questions, steps: RECOMMENDED, "a MuJoCo world"),
 }
 
 
