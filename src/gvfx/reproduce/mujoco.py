@@ -230,7 +230,12 @@ def _lookaheads(b: Build) -> list[Exhibit]:
     """Answers that look ahead with learned dynamics."""
     steps = {f"{h} steps" if h else "none": h for h in LOOKAHEADS}
     named = {d: {k: b.result(MujocoCurve(d, OURS, lookahead=h)) for k, h in steps.items()} for d in DOMAIN_SETTINGS}
-    return _compare(b, named, "lookahead", f"The recommended method, {STEPS:,} steps; the behaviour is the same in all.")
+    return _compare(
+        b,
+        named,
+        "lookahead",
+        f"The recommended method, {STEPS:,} steps. Only answers use the model; the actor begins with other random weights.",
+    )
 
 
 def _longer(b: Build) -> list[Exhibit]:
