@@ -120,7 +120,7 @@ def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
             for what, pick in MEASURES.items():
                 errors = {m: pick(r) for m, r in found.items()}
                 best.append((len(rows), 2 + int(np.argmin([statistics.centre(e) for e in errors.values()]))))
-                gains = [f"{statistics.improvement(errors[OURS], errors[m])} %" for m in _compared(preset)]
+                gains = [_percent(statistics.improvement(errors[OURS], errors[m])) for m in _compared(preset)]
                 rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), *gains])
         columns = ["domain", "MSE", *methods, *(f"{OURS} below {m}" for m in _compared(preset))]
         floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in DOMAIN_SETTINGS)
@@ -132,6 +132,10 @@ def _figure(preset: str) -> Callable[[Build], list[Exhibit]]:
         return [*tables, *([_each_gvf(b, results)] if preset == "recommended" else []), *curves]
 
     return make
+
+
+def _percent(gain: statistics.Estimate) -> str:
+    return "-" if gain.diverged else f"{gain} %"
 
 
 def _compared(preset: str) -> tuple[str, ...]:

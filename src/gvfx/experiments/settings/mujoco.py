@@ -55,7 +55,7 @@ CHANGES = {("paper", name): change for name, change in INTERVENTIONS.items()} | 
 }
 
 LOOKAHEADS = (0, 5)
-LOOKAHEAD_SEEDS = 5
+LOOKAHEAD_SEEDS = 3
 LONGER = {"cheetah": (1_000_000,)}
 LONGER_SEEDS = 1
 
