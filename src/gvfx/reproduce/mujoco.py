@@ -69,14 +69,20 @@ def squared(r: Result) -> np.ndarray:
 
 def own(r: Result) -> np.ndarray:
     """The error at the end of each GVF at the points of its own target's trajectories, averaged over GVFs, [seed]."""
-    errors = squared(r)
-    return np.mean([errors[:, i, points].mean(axis=1) for i, points in enumerate(_parts(errors))], axis=0)
+    return _at_points(r, lambda gvf, target: gvf == target)
 
 
 def cross(r: Result) -> np.ndarray:
     """The error at the end of each GVF at the points of the other targets' trajectories, averaged over GVFs, [seed]."""
-    errors, parts = squared(r), _parts(squared(r))
-    pairs = [(i, points) for i in range(len(parts)) for j, points in enumerate(parts) if i != j]
+    return _at_points(r, lambda gvf, target: gvf != target)
+
+
+def _at_points(r: Result, chosen: Callable[[int, int], bool]) -> np.ndarray:
+    """The mean error over the chosen pairs of a GVF and a target's points, [seed]; NaN for seeds that diverged."""
+    errors = squared(r)
+    if not errors.size:  # all of them
+        return np.full(len(errors), np.nan)
+    pairs = [(i, points) for i in range(errors.shape[1]) for j, points in enumerate(_parts(errors)) if chosen(i, j)]
     return np.mean([errors[:, i, points].mean(axis=1) for i, points in pairs], axis=0)
 
 
@@ -148,10 +154,14 @@ def _each_gvf(b: Build, results: dict[str, dict[str, Result]]) -> Exhibit:
     rows = []
     for name, found in results.items():
         for method, r in found.items():
-            errors = squared(r).mean(axis=0)  # [gvf, point]
+            off = statistics.finished(r.values - r.truth)  # [seed, gvf, point]
+            if not off.size:
+                rows.append([name, method, "all", statistics.DIVERGED, statistics.DIVERGED, "-"])
+                continue
+            errors = (off**2).mean(axis=0)
             for i, gvf in enumerate(r.names):
                 worst = np.sort(errors[i])[::-1]
-                bias = (r.values.mean(axis=0) - r.truth.mean(axis=0))[i] ** 2
+                bias = off.mean(axis=0)[i] ** 2
                 cells = (errors[i].mean(), bias.mean(), worst[:5].sum() / worst.sum() * 100)
                 rows.append([name, method, gvf, *map(statistics.short, cells[:2]), f"{cells[2]:.0f} %"])
     columns = ["domain", "method", "GVF", "MSE at the end", "of the mean of the seeds' answers", "share of the five worst points"]
@@ -163,12 +173,13 @@ def _points(b: Build) -> list[Exhibit]:
     """Answers at every point beside the truth, for the GVF with the larger error on each domain."""
     out: list[Exhibit] = []
     for name in DOMAIN_SETTINGS:
-        found = {m: b.result(MujocoCurve(name, m)) for m in (OURS, "RoundRobin")}
-        r = found[OURS]
+        curves = {m: MujocoCurve(name, m) for m in (OURS, "RoundRobin")}
+        r, _ = (b.finished(curve) for curve in curves.values())
+        found = {m: b.result(curve) for m, curve in curves.items()}
         i = int(squared(r).mean(axis=(0, 2)).argmax())
         order = np.argsort(r.truth[0, i])
         lines = [b.series(m, x.values[:, i][:, order], colour(m)) for m, x in found.items()]
-        truth = b.series("truth", r.truth[:1, i][:, order], "#000000", dashed=True)
+        truth = b.series("truth", found[OURS].truth[:, i][:, order], "#000000", dashed=True)
         of_other = sum(int(k // (len(order) // len(r.names)) != i) for k in order[: len(order) // 2])
         note = f"Points in the order of the true value; {of_other} of the lower half lie on the other target's trajectories."
         title = f"{name.capitalize()}: answers about {r.names[i]} at the 50 points, after {STEPS:,} steps"
@@ -186,11 +197,9 @@ def _interventions(b: Build) -> list[Exhibit]:
             r = b.result(curve)
             lost = [b.source.store.divergence(curve.experiment, seed) for seed in r.diverged]
             when = ", ".join(f"{found.step:,}" for found in lost if found) or "-"
-            saturated = (
-                statistics.finished((np.abs(r.behaviour) > 0.99).mean(axis=2)) if len(lost) < len(r.seeds) else np.empty(0)
-            )
+            acts = statistics.finished(r.behaviour)  # [seed, point, action]
             cells = (f"{len(lost)} of {len(r.seeds)}", when, str(statistics.mean(at_the_end(r))))
-            rows.append([name, change, *cells, f"{100 * saturated.mean():.0f} %" if saturated.size else "-"])
+            rows.append([name, change, *cells, f"{100 * (np.abs(acts) > 0.99).mean():.0f} %" if acts.size else "-"])
     columns = ["domain", "one change", "diverged", "at step", f"MSE after {INTERVENTION_STEPS:,} steps", "saturated"]
     note = (
         "A run is stopped as diverged when a target of Q is beyond 100 times what the cumulants seen so far allow. Saturated: "
