@@ -14,7 +14,7 @@ VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/l
 	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
 	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
 
-.PHONY: demo test test-slow test-sb3 test-oldest test-newest lint format bench clean
+.PHONY: demo test test-slow test-faults test-sb3 test-oldest test-newest lint format bench clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -24,6 +24,9 @@ test: lint  ## install, lint, type-check, check the layers, run the fast tests
 
 test-slow: $(INSTALLED)  ## the claims at full size and the long conformance checks: CONTRIBUTING.md
 	$(BIN)/pytest -m slow
+
+test-faults: $(INSTALLED)  ## kills, damaged files, failing disks, wrong input: thousands of trials in at most half an hour
+	PYTHONPATH=tests $(BIN)/python -m faults $(GROUPS)
 
 test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of their own (a CPU build of PyTorch)
 	$(VENV)-sb3/bin/pytest -o addopts= tests/questions/test_sb3.py

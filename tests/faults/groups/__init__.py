@@ -1,0 +1,1 @@
+"""The groups of trials, one module each."""
