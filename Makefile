@@ -7,6 +7,7 @@ INSTALLED := $(VENV)/.installed
 SB3 := $(VENV)-sb3/.installed
 OLDEST := $(VENV)-oldest/.installed
 NEWEST := $(VENV)-newest/.installed
+AUDIT := $(VENV)-audit/.installed
 # the newest supported Python on this machine
 NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12; do $$p -c '' 2> /dev/null && echo $$p && exit; done; echo $(PYTHON))
 # what depends most on the versions of other packages: compiled code, networks, environments, files
@@ -14,7 +15,7 @@ VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/l
 	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
 	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
 
-.PHONY: demo test test-slow test-faults test-sb3 test-oldest test-newest lint format bench clean
+.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-oldest test-newest lint format bench clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -47,6 +48,17 @@ format: $(INSTALLED)  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix src tests examples tools
 	$(BIN)/ruff format src tests examples tools
 
+audit: $(INSTALLED) $(AUDIT)  ## dependencies that do not fit, are not the pinned ones, or have known vulnerabilities (asks an advisory service)
+	$(BIN)/pip check
+	$(BIN)/python tools/constraints.py --check
+	$(VENV)-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+constraints:  ## pin the newest versions that pyproject.toml allows in constraints.txt
+	rm -rf $(VENV)-pins
+	$(PYTHON) -m venv $(VENV)-pins
+	$(VENV)-pins/bin/pip install --quiet --editable '.[dev]'
+	$(PYTHON) tools/constraints.py $(VENV)-pins/bin/python
+
 bench: $(INSTALLED)
 	$(BIN)/gvfx bench tabular
 
@@ -65,6 +77,11 @@ $(SB3): pyproject.toml constraints.txt
 	$(VENV)-sb3/bin/pip install --quiet --constraint constraints.txt --editable '.[sb3,deep]' pytest
 	touch $@
 
+$(AUDIT):
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip install --quiet pip-audit
+	touch $@
+
 $(OLDEST): pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
@@ -76,4 +93,4 @@ $(NEWEST): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-oldest $(VENV)-newest demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-pins demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
