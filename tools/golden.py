@@ -226,7 +226,7 @@ def critics_lockstep_held() -> Any:
 
 @golden
 def critics_lockstep_actor() -> Any:
-    learner = gvfx.TwinCritics(**SMALL, aggregate="min", entropy_in_target=True)
+    learner = gvfx.TwinCritics(**SMALL, aggregate="min", entropy_in_target=True, trace=0)
     with tempfile.TemporaryDirectory() as folder:
         return on_cheetah(gvfx.Actor(), learner, checkpoints=folder)
 

@@ -20,7 +20,7 @@ from helpers.experiments import EXPERIMENTS, RUNS, small
 import gvfx
 from gvfx import files
 from gvfx.errors import StoreError
-from gvfx.experiments import executors
+from gvfx.experiments import clusters
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all, stored_result
 from gvfx.tensors import CorruptFile
@@ -215,6 +215,6 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_bytes(tmp_path, undis
 
 
 def test_no_scheduler_at_the_address_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "PATIENCE", "0.5s")
+    monkeypatch.setattr(clusters, "PATIENCE", "0.5s")
     with pytest.raises(gvfx.InputError, match="cluster: no Dask scheduler responds"):
         run_all(Store(tmp_path), RUNS, cluster="tcp://127.0.0.1:9")

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from helpers.environments import Sound
 
 import gvfx
+from gvfx.running.interrupt import AT_ONCE, Interruption
 
 QUESTIONS = [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9, name="reward")]
 
@@ -61,12 +64,27 @@ def test_before_the_first_step_there_is_no_result_and_a_second_signal_ends_at_on
     class Slow(Sound):
         def step(self, action):
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1.2 * AT_ONCE)
             os.kill(os.getpid(), signal.SIGINT)
             return super().step(action)
 
     with pytest.raises(KeyboardInterrupt) as caught:
         gvfx.evaluate(Slow(), QUESTIONS, steps=1000)
     assert not isinstance(caught.value, gvfx.Interrupted)
+
+
+def test_the_same_signal_to_the_process_and_to_its_group_counts_once():
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert interruption.signum == signal.SIGINT and not interruption.insisted
+
+
+def test_an_interruption_inside_another_one_is_that_one():
+    with Interruption() as outer, Interruption() as inner, ThreadPoolExecutor(1) as pool:
+        assert inner is outer
+        assert pool.submit(lambda: Interruption().__enter__()).result() is outer
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_handler_of_the_program_itself_is_left_alone():

@@ -4,38 +4,45 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gvfx.errors import Diverged, InputError, install
+from gvfx.experiments.clusters import connected
 from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.own_parts import imported
 from gvfx.experiments.specification import Experiment
 from gvfx.running.backends import open_backend
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.drive import Backend, drive
+from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan
 from gvfx.tensors import pack
+from gvfx.threads import one_thread
 
-PATIENCE = "10s"  # how long a Dask scheduler may take to respond
+GRACE = 3.0  # seconds that worker processes have to end
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Made(NamedTuple):
-    """A finished run."""
+    """A run that was made."""
 
-    raw: bytes  # the packed result; empty if the run diverged
+    raw: bytes  # the packed result; empty if the run diverged or was interrupted
     seconds: float  # without compilation
     diverged: Divergence | None = None
+    finished: bool = True  # False: a signal interrupted it
 
 
 def run_task(specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()) -> Made:
-    """One run to its end, or until it diverges.
+    """One run to its end, or until it diverges or a signal interrupts it.
 
     checkpoints: a folder from which an unfinished run continues.
     own_parts:   the experiment's own_parts; a worker imports only these classes and functions.
@@ -51,20 +58,31 @@ def run_together(
 
     with jax.default_device(find_device(device)):
         made = _run(specification, seeds, checkpoints, own_parts)
+        if not made[0].finished:
+            return made * len(seeds)
         if len(made) < len(seeds):
             made = [_run(specification, (seed,), checkpoints, own_parts)[0] for seed in seeds]
         return made
 
 
+@one_thread()
 def _run(specification: str, seeds: Sequence[int], folder: str | None, own_parts: tuple[str, ...]) -> list[Made]:
     """Run seeds of one experiment in one stream; if one diverges, all of them stop and only that one is returned."""
-    experiment, backend = _loaded(specification, own_parts)
-    keep = checkpoints_of(Path(folder), experiment.hash, seeds) if folder else None
-    begun = time.perf_counter()
-    try:
-        parts = drive(backend, backend.begin(*seeds), until=experiment.until, checkpoints=keep, keep_last=False)
-    except Diverged as error:
-        return [Made(b"", time.perf_counter() - begun, Divergence.of(experiment.hash, error))]
+    with Interruption() as interruption:
+        if interruption.signum is not None:
+            return [Made(b"", 0.0, finished=False)]
+        experiment, backend = _loaded(specification, own_parts)
+        keep = checkpoints_of(Path(folder), experiment.hash, seeds) if folder else None
+        begun = time.perf_counter()
+        stream = backend.begin(*seeds)
+        try:
+            parts = drive(
+                backend, stream, until=experiment.until, checkpoints=keep, keep_last=False, interruption=interruption
+            )
+        except Diverged as error:
+            return [Made(b"", time.perf_counter() - begun, Divergence.of(experiment.hash, error))]
+        except Interrupted:
+            return [Made(b"", time.perf_counter() - begun, finished=False)]
     return [
         Made(pack(part.arrays(), {"experiment": experiment.hash, "seed": str(seed)}), part.seconds)
         for seed, part in zip(seeds, parts, strict=True)
@@ -114,20 +132,60 @@ class Serial(Executor):
 
 @contextmanager
 def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executor, int]]:
-    """An executor and the number of tasks to submit ahead: a Dask cluster, local processes, or this process."""
+    """An executor and the number of tasks to submit ahead: a Dask cluster, local processes, or this process.
+
+    After an error or a signal its processes end within `GRACE` seconds, in which runs write their checkpoints.
+    """
     if cluster is not None:
-        with _dask(cluster) as (pool, size):
+        with connected(cluster) as (pool, size):
             yield pool, 2 * size
     elif workers == 1:
         yield Serial(), 1
     else:
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_leave_with_parent) as pool:
-            yield pool, workers + 1
+        processes = _Processes(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker)
+        try:
+            yield processes, workers + 1
+            processes.shutdown()
+        finally:
+            processes.end()
 
 
-def _leave_with_parent() -> None:
-    """End this worker when the process that started it has ended, for whatever reason."""
+class _Processes(ProcessPoolExecutor):
+    """Local processes that hear of Ctrl-C from this one alone, and end with it."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:
+        """Tasks are submitted with the signals blocked: a process that this starts keeps them so, and is not torn down by a
+        signal to the whole group while it imports."""
+        if not hasattr(signal, "pthread_sigmask"):
+            return super().submit(fn, *args, **kwargs)
+        resource_tracker.ensure_running()  # which unblocks them
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def end(self) -> None:
+        """Stop what is still running: ask first, and kill what has not ended after `GRACE` seconds."""
+        processes = list((getattr(self, "_processes", None) or {}).values())
+        self.shutdown(wait=False, cancel_futures=True)
+        try:
+            for process in processes:
+                process.terminate()
+            with Interruption() as interruption:
+                deadline = time.monotonic() + (0.0 if interruption.insisted else GRACE)
+            for process in processes:
+                process.join(max(0.0, deadline - time.monotonic()))
+        finally:
+            for process in processes:
+                process.kill()
+
+
+def _prepare_worker() -> None:
+    """Let a signal end this worker's run between two steps, and end the worker itself with the process that started it."""
+    Interruption(insist=False).__enter__()
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # SIGINT stays blocked: the parent decides
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
@@ -136,19 +194,3 @@ def _leave_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _dask(address: str) -> Iterator[tuple[Executor, int]]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise InputError(f"cluster: Dask is not installed; run {install('cluster')}.") from None
-    try:
-        client = Client(address, timeout=PATIENCE)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(
-            f"cluster: no Dask scheduler responds at {address} ({error}); give its address, tcp://host:port."
-        ) from None
-    with client:
-        yield client.get_executor(retries=3), max(1, len(client.scheduler_info()["workers"]))

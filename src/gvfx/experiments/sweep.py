@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import RunError, StoreError
+from gvfx.experiments.clusters import NoScheduler, is_lost
 from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.executors import Made, checkpoints_of, find_device, run_task, run_together
 from gvfx.experiments.executors import executor as default_executor
@@ -23,9 +26,15 @@ from gvfx.learners.networks.deep import Deep
 from gvfx.locks import Lock
 from gvfx.questions.gvf import question_names
 from gvfx.running.gathering import gather
+from gvfx.running.interrupt import NAMES, Interrupted, Interruption
 from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.record import no_part
 from gvfx.running.result import Result
+
+
+ATTEMPTS = 4  # to go on with new workers when some die
+LOOK_EVERY = 0.2  # seconds between two looks for a signal
+SETTLED = 1.0  # seconds after which an executor that was stopped has said how its runs ended
 
 
 @dataclass(frozen=True)
@@ -68,22 +77,37 @@ def run_all(
     missing = [(e, seed) for e, seed in pairs if not store.has(e, seed)]
     work = _Work(store, missing, len(pairs), report, None if cluster else str(store.folder))
     work.diverged = {(e.hash, seed): found for e, seed in pairs if (found := store.divergence(e, seed))}
-    if device is not None:
-        work.run_on(device)
-    for attempt in range(4):
-        try:
-            if executor is not None:
-                work.run(executor, 8, patience)
-            else:
-                with default_executor(workers, cluster) as (pool, window):
-                    work.run(pool, window, patience)
-            break
-        except BrokenExecutor:
-            if attempt == 3:
-                raise InputError("workers: processes keep dying (out of memory?); use fewer workers.") from None
-        finally:
-            work.release()
+    with Interruption() as work.interruption:
+        if device is not None:
+            work.run_on(device)
+        broken, before = 0, 0
+        while broken < ATTEMPTS:
+            try:
+                if executor is not None:
+                    work.run(executor, 8, patience)
+                else:
+                    with default_executor(workers, cluster) as (pool, window):
+                        work.run(pool, window, patience)
+                break
+            except BrokenExecutor:
+                broken, before = 1 if work.done > before else broken + 1, work.done
+                if broken == ATTEMPTS:
+                    raise RunError(f"workers: processes keep dying (out of memory?); use fewer workers. {work.kept}") from None
+            except NoScheduler:
+                if not broken:
+                    raise
+                raise RunError(f"cluster: the scheduler at {cluster} is gone; start it again. {work.kept}") from None
+            finally:
+                work.release()
     return work.tally()
+
+
+class SweepInterrupted(Interrupted):
+    """Runs stopped by Ctrl-C or SIGTERM; those that were finished are stored."""
+
+    def __init__(self, signum: int, kept: str) -> None:
+        KeyboardInterrupt.__init__(self, f"{NAMES[signal.Signals(signum)]}; {kept}")
+        self.in_a_terminal, self.signum, self.exit_code = str(self), signum, 128 + signum
 
 
 class _Work:
@@ -99,16 +123,19 @@ class _Work:
         self.under_way: dict[Future, tuple[Experiment, int, Lock]] = {}
         self.done = self.steps = 0
         self.diverged: dict[tuple[str, int], Divergence] = {}  # by experiment and seed
+        self.interruption = Interruption()
         self.begun = time.perf_counter()
 
     def run(self, pool: Executor, window: int, patience: float) -> None:
         while self.queue or self.under_way or self.elsewhere:
             while self.queue and len(self.under_way) < window:
+                self._stop_if_interrupted()
                 self._start(pool, *self.queue.popleft())
+            self._stop_if_interrupted()
             if self.report and not self.done:
                 self.report(self.tally())
             if self.under_way:
-                finished, _ = wait(self.under_way, return_when=FIRST_COMPLETED)
+                finished, _ = wait(self.under_way, LOOK_EVERY, return_when=FIRST_COMPLETED)
                 for future in finished:
                     self._finish(future)
             elif self.elsewhere:  # wait for the other process, and take over runs that it gives up
@@ -125,9 +152,9 @@ class _Work:
         try:
             for group in groups.values():
                 experiment, seeds = group[0][0], [seed for _, seed, _ in group]
-                for seed, made in zip(
-                    seeds, run_together(experiment.json, seeds, device, self.checkpoints, experiment.own_parts), strict=True
-                ):
+                together = run_together(experiment.json, seeds, device, self.checkpoints, experiment.own_parts)
+                self._stop_if_interrupted()
+                for seed, made in zip(seeds, together, strict=True):
                     self._keep(experiment, seed, made)
                     self.queue.remove((experiment, seed))
                 if self.checkpoints:
@@ -154,9 +181,28 @@ class _Work:
             raise
         self.under_way[future] = (experiment, seed, claim)
 
+    def _stop_if_interrupted(self) -> None:
+        if self.interruption.signum is not None:
+            raise SweepInterrupted(self.interruption.signum, self.kept)
+
+    @property
+    def kept(self) -> str:
+        """How to go on."""
+        return f"finished runs are stored in {self.store.folder}, and the same command continues from there."
+
     def _finish(self, future: Future) -> None:
+        """Store a run that has ended.  A dead worker or a lost cluster raises here, and `release` queues the run again."""
         experiment, seed, claim = self.under_way[future]
-        self._keep(experiment, seed, future.result())  # a dead worker raises here and the run is queued again by release()
+        try:
+            made = future.result()
+        except Exception as error:
+            if is_lost(error):
+                raise BrokenExecutor("the cluster was lost") from None
+            raise
+        if not made.finished:
+            self._stop_if_interrupted()
+            raise BrokenExecutor("a worker was told to end")
+        self._keep(experiment, seed, made)
         del self.under_way[future]
         claim.release()
 
@@ -183,9 +229,13 @@ class _Work:
             file.write(json.dumps(said) + "\n")
 
     def release(self) -> None:
-        """Queue the runs in progress again and release their claims."""
-        for future, (experiment, seed, claim) in self.under_way.items():
-            future.cancel()
+        """Store the runs that have ended meanwhile, queue the others again, and release their claims."""
+        running = [future for future in self.under_way if not future.cancel()]
+        for future in wait(running, SETTLED).done:
+            if future.exception() is None and future.result().finished:
+                with suppress(StoreError):  # of a full disk, which is said already
+                    self._finish(future)
+        for experiment, seed, claim in self.under_way.values():
             claim.release()
             self.queue.appendleft((experiment, seed))
         self.under_way = {}

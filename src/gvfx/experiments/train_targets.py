@@ -22,6 +22,7 @@ from gvfx.learners.networks.replay import columns
 from gvfx.learners.networks.td3 import TD3, TD3Agent
 from gvfx.questions.target_policies import SIGMA, Layers, actor, write_target
 from gvfx.running.streams.lockstep_loop import Staggered
+from gvfx.threads import one_thread
 from gvfx.worlds.mujoco import Domain, Lockstep
 
 EPISODES = 16
@@ -49,6 +50,7 @@ class PolicySnapshot:
         return self.mid_level and self.spread <= SMALL_SPREAD
 
 
+@one_thread()
 def train_targets(
     domain: Domain,
     task: str,
@@ -108,6 +110,7 @@ def _enough(taken: list[PolicySnapshot]) -> bool:
     return bool(taken) and (taken[-1].good or (outgrown and any(s.mid_level for s in taken)))
 
 
+@one_thread()
 def noisy_returns(domain: Domain, layers: Layers, seed: int, episodes: int, sigma: float = SIGMA) -> np.ndarray:
     """Undiscounted returns [episode, task] of clip(actor + N(0, sigma^2)) over whole episodes."""
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"returns"),)))

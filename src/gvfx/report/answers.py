@@ -17,6 +17,7 @@ from gvfx.running.plotting import comparison_of
 from gvfx.running.predictor import ERROR_BARS
 from gvfx.running.result import Result, standard_error
 from gvfx.running.summary import NEXT
+from gvfx.threads import one_thread
 
 SHOWN = 60  # rows of a table: states, or points
 UNBOUNDED = "unbounded"
@@ -71,6 +72,7 @@ def write_answers(path: Path, result: Result, source: Path) -> None:
     write_page(path, page_of(result, source))
 
 
+@one_thread()
 def page_of(result: Result, source: Path) -> Page:
     """The page as data."""
     digest = hashlib.sha256(np.ascontiguousarray(result.values).tobytes()).hexdigest()[:12]

@@ -14,6 +14,7 @@ from gvfx.report.page import Curves, DataTable, Maps, Panel, Pictures, Provenanc
 from gvfx.reproduce.curves import SEEDS, AnyCurve, Tuned
 from gvfx.reproduce.source import Source
 from gvfx.running.result import Result
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 
 Exhibit = Curves | Maps | DataTable | Pictures
@@ -125,6 +126,7 @@ def uncovered(series: Sequence[Series]) -> tuple[list[Series], str]:
     return out, f"{'; '.join(said)} (dashed)." if said else ""
 
 
+@one_thread()
 def build(item: Item, source: Source) -> list[Exhibit]:
     """The exhibits of an item whose runs are in the store (`item.is_complete`)."""
     return item.build(Build(source, item))

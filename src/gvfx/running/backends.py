@@ -34,6 +34,7 @@ from gvfx.running.streams.linear_gym import LinearGym
 from gvfx.running.streams.numbered_gym import FIRST, NumberedGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import TableGym
+from gvfx.threads import one_thread
 from gvfx.worlds.continuous_grid import ContinuousGrid, ContinuousGridEnv
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.mujoco import Domain
@@ -67,6 +68,7 @@ def as_world(world: Any) -> Any:
     )
 
 
+@one_thread()
 def open_backend(
     world: Any,
     questions: Sequence[GVF],

@@ -24,6 +24,7 @@ from gvfx.inputs import check_level
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
 from gvfx.running.predictor import Predictor
 from gvfx.running.starts import Value
+from gvfx.threads import one_thread
 from gvfx.types import Described
 
 DRAWS = 20_000
@@ -157,6 +158,7 @@ def asked_of(result: Held) -> Comparable:
     return Comparable(result.names, tuple(kept["policies"]), tuple(kept["signals"]))
 
 
+@one_thread()
 def difference_errors(result: Held) -> np.ndarray | None:
     """The standard errors of differences at the start, [seed, gvf, gvf], kept or from the counts; None without either."""
     if "compared" not in result.experiment:
@@ -198,6 +200,7 @@ def ground_of(result: Held) -> Ground:
     return Ground(np.where(known, audited, value), error, freedom, truth)
 
 
+@one_thread()
 def compared(result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
     """The comparison of a result; the arguments are those of `Result.compare`."""
     check_level(level)

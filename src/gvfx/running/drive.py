@@ -31,6 +31,7 @@ from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan
 from gvfx.running.progress import Listeners
 from gvfx.running.record import Measurement, Part, Record, answered_weights
+from gvfx.threads import one_thread
 
 PACE = 0.2  # target seconds between two checks for interruptions
 CHECKPOINT_EVERY = 60.0  # seconds
@@ -187,6 +188,7 @@ class Watch:
         return out
 
 
+@one_thread()
 def drive(
     backend: Backend,
     stream: Stream,

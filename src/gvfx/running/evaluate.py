@@ -36,6 +36,7 @@ from gvfx.running.record import Part, alike
 from gvfx.running.result import Result
 from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached, unread
 from gvfx.running.tracking import Tracked, Tracking
+from gvfx.threads import one_thread
 from gvfx.types import Environment
 from gvfx.worlds.numbering import Uncountable
 from gvfx.worlds.spec import environment_name, is_environment
@@ -216,6 +217,7 @@ class _Seeds:
         self.done[seed] = part
         return part
 
+    @one_thread()
     def result(self, parts: Sequence[Part], **said: str) -> Result:
         backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
         parts = backend.aligned(parts)

@@ -39,10 +39,12 @@ from gvfx.running.log_table import Log as Log
 from gvfx.running.result import Result, Snapshot
 from gvfx.running.story import seen_in
 from gvfx.theory.exact import DENSE_BELOW
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
 
+@one_thread()
 def evaluate_log(
     log: LogLike,
     questions: Sequence[GVF],

@@ -32,6 +32,7 @@ from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.story import frontier
 from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, forecast, optimal, second_moment_of, steps_needed
+from gvfx.threads import one_thread
 from gvfx.types import Described, Environment
 from gvfx.worlds.continuous_grid import ContinuousGrid
 from gvfx.worlds.mdp import MDP
@@ -99,6 +100,7 @@ class Costs(Mapping[str, Cost]):
         return {"error": self.error, "bound": self.bound, "pilot": self.pilot, "unseen": self.unseen, "costs": rows}
 
 
+@one_thread()
 def plan(
     world: World | Environment | str,
     questions: Sequence[GVF],
@@ -216,6 +218,7 @@ def check_pilot(data: Empirical, pilot: int) -> None:
     raise InputError(f"pilot: {pilot:,} steps are too few for a forecast: {reason} ({frontier(data)}); give a longer pilot.")
 
 
+@one_thread()
 def run_pilot(
     world: MDP | ContinuousGrid | Environment, questions: Sequence[GVF], steps: int, seed: int = 0, calibrate: bool = False
 ) -> Empirical:

@@ -21,6 +21,7 @@ from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.starts import Check, Value, checks_at_start, start_rows, values_at_start
 from gvfx.running.summary import leads, summary_of
 from gvfx.tensors import pack
+from gvfx.threads import one_thread
 from gvfx.types import Described
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Result:
         return each.mean(axis=0) if seed is None else each[self.seeds.index(seed)]
 
     @property
+    @one_thread()
     def error(self) -> np.ndarray:
         """Weighted mean of the GVFs' squared errors, [seed, t]; plain mean with equal weights."""
         return self.mse @ (self.weights / self.weights.sum())
@@ -130,6 +132,7 @@ class Result:
         """The labels of the last axis of `visits`: actions, or with Box actions whose policy was followed."""
         return self.predictor.choices(self.names, self.visits.shape[2])
 
+    @one_thread()
     def predict(self, observation: object, action: object = None) -> np.ndarray:
         """Predictions [gvf] at an observation (or [gvf, ...] at a batch of them), averaged over seeds.
 
@@ -289,6 +292,7 @@ class Result:
         metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
         write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
 
+    @one_thread()
     def intervals(
         self,
         observation: object = None,

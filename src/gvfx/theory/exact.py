@@ -35,11 +35,13 @@ from gvfx.theory.explorer import explorer_probabilities
 from gvfx.theory.improvement import converged_policies
 from gvfx.theory.systems import DENSE_BELOW as DENSE_BELOW
 from gvfx.theory.systems import Solve, ending, factorised, groups, spectral_radius, weighted_transitions
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 
 VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance"]
 
 
+@one_thread()
 def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True values V [gvf, state]; `levels` [gvf] are the levels of drifting cumulants (default: their start)."""
     asked = asked_of(world, questions)
@@ -70,6 +72,7 @@ def ideal(world: MDP, asked: Stacked) -> Stacked:
     return asked._replace(pi=pi)
 
 
+@one_thread()
 def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
     """base and unit [gvf, state] of V = base + level * unit, which is linear in the level of a drifting cumulant."""
     mean, carry = _expected_cumulants(world, asked)
@@ -84,6 +87,7 @@ def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
     return base, unit
 
 
+@one_thread()
 def action_values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True action values Q [state, action, gvf]."""
     return _action_values(world, asked_of(world, questions), values(world, questions, levels), levels)
@@ -99,6 +103,7 @@ def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray
     return q
 
 
+@one_thread()
 def transition_noise(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """Noise of one transition, sigma^2(s, a) = Var(c + gamma V(s') | s, a) = E[delta^2], [state, action, gvf]."""
     asked = asked_of(world, questions)
@@ -118,6 +123,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
     return out
 
 
+@one_thread()
 def successor_representation(world: MDP, question: GVF) -> np.ndarray:
     """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; columns of terminal states are 0."""
     asked = asked_of(world, [question])
@@ -142,6 +148,7 @@ class Existence:
         return self.spectral_radius < 1
 
 
+@one_thread()
 def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> list[Existence]:
     """Lemma 5.1's condition and the exact criterion for every question under behaviour mu [1 or states, actions]."""
     asked = asked_of(world, questions)
@@ -157,6 +164,7 @@ def _existence(world: MDP, asked: Stacked, i: int, weight: np.ndarray) -> Existe
     return Existence(ratio < 1, ratio, spectral_radius(system))
 
 
+@one_thread()
 def variance(
     world: MDP,
     questions: Sequence[GVF],
@@ -198,6 +206,7 @@ def variance(
     return out
 
 
+@one_thread()
 def state_variance(
     world: MDP,
     questions: Sequence[GVF],
@@ -229,6 +238,7 @@ def state_variance(
     return out
 
 
+@one_thread()
 def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | None = None) -> np.ndarray:
     """Behaviour proportional to the root of sum_i w_i pi_i^2 M_i (Eq. 3), [state, action].
 
@@ -249,6 +259,7 @@ class Iterates:
     existence: list[list[Existence]]
 
 
+@one_thread()
 def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, start: np.ndarray | None = None) -> Iterates:
     """Theorem 4.1's update with the exact M of Eq. 4, from the mixture policy by default.
 

@@ -12,6 +12,7 @@ from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.questions.policies import checked_rows
 from gvfx.theory.systems import factorised, weighted_transitions
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP, reachable, reached_from
 
 PLAN_SIZE = 2e7  # actions of a plan that is kept: 40 MB
@@ -72,6 +73,7 @@ def behaviour_rows(behaviour: Any, model: Model | MDP) -> np.ndarray:
     return np.broadcast_to(mu, model.next.shape[:2])
 
 
+@one_thread()
 def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
     """Expected visits per step x(s, a) of a stationary behaviour [states, actions]; they sum to 1.
 

@@ -23,12 +23,14 @@ from gvfx.theory import exact
 from gvfx.theory.flow import Model, behaviour_rows, occupancy
 from gvfx.theory.importance import discounts, importances, per_visit, resolvent
 from gvfx.theory.systems import factorised, groups
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 
 CHUNK = 4_000_000  # random numbers drawn at a time
 LOOK_GROWTH = 1.15  # growth of the data between two looks of a stopping rule
 
 
+@one_thread()
 def constants(
     world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, where: WhereLike = None
 ) -> np.ndarray:
@@ -62,6 +64,7 @@ def steps_needed(constant: float, error: float) -> float:
     return math.ceil(constant / error) if math.isfinite(constant) else math.inf
 
 
+@one_thread()
 def error_draws(
     model: Model,
     pi: np.ndarray,
@@ -142,6 +145,7 @@ class Forecast:
         return 1.0 if share is None else float(np.quantile(self.ratios, share))
 
 
+@one_thread()
 def forecast(
     world: MDP,
     questions: Sequence[GVF],

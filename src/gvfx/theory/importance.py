@@ -14,11 +14,13 @@ from gvfx.questions.where import Evaluation, WhereLike, as_evaluation, as_where
 from gvfx.theory import exact, systems
 from gvfx.theory.flow import Model
 from gvfx.theory.systems import factorised, groups, weighted_transitions
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 
 SIGNS = 64  # random sign vectors that replace the dense inverse in large worlds
 
 
+@one_thread()
 def importances(
     model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, where: np.ndarray | Evaluation, signs: int = SIGNS
 ) -> Iterator[tuple[int, np.ndarray]]:
@@ -74,6 +76,7 @@ def importance_of(
     return importance(Model.of(world), asked.pi, asked.gamma, noise, asked.weights, as_where(where, world).on(world), signs)
 
 
+@one_thread()
 def variances(
     model: Model, pi: np.ndarray, gamma: np.ndarray, noise: np.ndarray, counts: np.ndarray, signs: int = SIGNS
 ) -> np.ndarray:

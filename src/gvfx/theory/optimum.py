@@ -36,6 +36,7 @@ from gvfx.theory.flow import Model, best_plan, occupancy, reached_in_time
 from gvfx.theory.importance import importance_of, per_visit
 from gvfx.theory.plans import best_mixture
 from gvfx.theory.polish import affordable, polished
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 
 STAGES = (1e-2, 1e-4, 1e-6)  # floors g in units of the mean of G
@@ -72,6 +73,7 @@ def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = No
     return best_design(Model.of(world), importance_of(world, questions, levels, where=where))
 
 
+@one_thread()
 def best_design(model: Model, need: np.ndarray) -> Design:
     """The stationary behaviour that minimises sum G / x, and a lower bound over all behaviours; need [state, action] is G.
 
@@ -157,6 +159,7 @@ class _Best:
         return Design(self.behaviour, self.visits, self.constant, min(self.timed, self.constant), self.bound)
 
 
+@one_thread()
 def remaining_design(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps: float = 1.0) -> np.ndarray:
     """The behaviour for the coming `steps` after `counts` visits of each pair [state, action]: mu [state, action].
 

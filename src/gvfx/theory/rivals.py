@@ -27,9 +27,11 @@ from gvfx.questions.gvf import GVF
 from gvfx.theory import exact
 from gvfx.theory.flow import Model, flow_matrix
 from gvfx.theory.importance import discounts
+from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 
 
+@one_thread()
 def characteristic_time(model: Model, pi: np.ndarray, gamma: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The characteristic-time design, mu [state, action]; values [gvf, state], the rest as in `importance`.
 
@@ -74,12 +76,14 @@ def second_moment(pi: np.ndarray, moments: np.ndarray, weights: np.ndarray) -> n
     return np.where(total > 0, score / np.where(total > 0, total, 1.0), 1 / score.shape[1])
 
 
+@one_thread()
 def characteristic_time_of(world: MDP, questions: Sequence[GVF]) -> np.ndarray:
     """The characteristic-time design of a known world, mu [state, action]."""
     asked = exact.asked_of(world, questions)
     return characteristic_time(Model.of(world), asked.pi, asked.gamma, exact.values(world, questions))
 
 
+@one_thread()
 def second_moment_of(world: MDP, questions: Sequence[GVF]) -> np.ndarray:
     """The second-moment rule of a known world, mu [state, action]."""
     asked = exact.asked_of(world, questions)

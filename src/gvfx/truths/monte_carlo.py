@@ -23,6 +23,7 @@ from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Reader, Targets
 from gvfx.questions.signals import as_reward
 from gvfx.questions.vector_rewards import on_rewards
+from gvfx.threads import one_thread
 from gvfx.types import Described, Environment, Function
 from gvfx.worlds.registered import registered
 from gvfx.worlds.spaces import label_of, same_observation
@@ -66,6 +67,7 @@ class MonteCarlo:
         return {"names": list(self.names), "points": points, **{name: getattr(self, name).tolist() for name in arrays}}
 
 
+@one_thread()
 def truth_of(
     env: Environment | str,
     questions: Sequence[GVF],

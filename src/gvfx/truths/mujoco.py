@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.threads import one_thread
 from gvfx.truths.cache import Arrays, kept, shipped
 from gvfx.worlds.mujoco import MUJOCO_VERSION, Domain, Lockstep
 
@@ -136,6 +137,7 @@ def describe(
     }
 
 
+@one_thread()
 def choose_points(
     domain: Domain, targets: Sequence[ActingTarget], points: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -156,6 +158,7 @@ def choose_points(
     return states, observed, acted
 
 
+@one_thread()
 def simulate(
     domain: Domain,
     targets: Sequence[ActingTarget],
