@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from gvfx.text import printable
+
 if TYPE_CHECKING:
     from gvfx.running.record import Part
     from gvfx.running.result import Result
 
 
 class GvfxError(Exception):
-    """The root of all errors that gvfx raises on purpose."""
+    """The root of all errors that gvfx raises on purpose; whatever names they tell, their text is safe to print."""
+
+    def __init__(self, *said: object) -> None:
+        super().__init__(*(printable(each) if isinstance(each, str) else each for each in said))
 
 
 class InputError(GvfxError, ValueError):
@@ -79,7 +84,7 @@ class UnknownName(InputError, KeyError):
     def __init__(self, kind: str, name: str, choices: list[str] | tuple[str, ...]) -> None:
         near = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(repr(c) for c in near)}?" if near else f"choose from {', '.join(choices)}."
-        super().__init__(f"{kind}: {name!r} is unknown; {hint}")
+        super().__init__(f"{kind}: {name!r:.80} is unknown; {hint}")
 
 
 def install(extra: str) -> str:

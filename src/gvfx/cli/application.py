@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +13,7 @@ from typer.core import TyperGroup
 
 from gvfx.cli.bench import bench
 from gvfx.cli.cache import cache
+from gvfx.cli.checks import Command
 from gvfx.cli.environments import check, truth
 from gvfx.cli.evaluate import evaluate
 from gvfx.cli.experiments import reproduce, sweep
@@ -22,20 +25,31 @@ from gvfx.cli.report import report
 from gvfx.cli.run import demo, run
 from gvfx.cli.stopping import exit_if_stopped, install_handlers, raise_if_stopped, sentence_and_code
 from gvfx.cli.targets import train_targets
+from gvfx.cli.terminal import flush_streams, prepare_streams, remove_empty_folders
 from gvfx.errors import GvfxError, InputError
+from gvfx.text import printable
+
+UsageError: type[Any] = typer.BadParameter.__bases__[0]  # click's, or that of typer's own copy of click
 
 
 class Commands(TyperGroup):
     """All commands.  Invalid input exits with 2, a run or file that failed with 1, Ctrl-C with 130, SIGTERM with 143, each
     with one sentence on stderr."""
 
+    def make_context(self, *given: Any, **extra: Any) -> Any:
+        with _printable_usage():
+            return super().make_context(*given, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             try:
-                return super().invoke(ctx)
+                with _printable_usage():
+                    return super().invoke(ctx)
             except Exception:
                 raise_if_stopped()  # interrupted libraries raise errors of their own
                 raise
+            finally:
+                remove_empty_folders()
         except GvfxError as error:
             sentence, code = str(error), 2 if isinstance(error, InputError) else 1
         except KeyboardInterrupt as stop:
@@ -45,8 +59,20 @@ class Commands(TyperGroup):
         except OSError as error:  # a full disk, a name that is too long
             about = f"{error.filename!s:.200}: " if error.filename else ""
             sentence, code = f"{about}{error.strerror or error}; free some space, or name another file or folder.", 1
-        print(f"gvfx: {sentence}", file=sys.stderr)
+        except MemoryError:
+            sentence, code = "there is not enough memory; ask for fewer states, steps or workers.", 1
+        print(printable(f"gvfx: {sentence}"), file=sys.stderr)
         raise typer.Exit(code)
+
+
+@contextmanager
+def _printable_usage() -> Iterator[None]:
+    """Names in errors about the use of commands as text."""
+    try:
+        yield
+    except UsageError as error:
+        error.message = printable(error.message)
+        raise
 
 
 app = typer.Typer(
@@ -61,18 +87,23 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of `gvfx`."""
+    prepare_streams()
     install_handlers()
     warnings.showwarning = _one_line
     try:
         app()
     except SystemExit as end:
         exit_if_stopped(int(end.code or 0))
+        reason = flush_streams()
+        if reason is not None and not end.code:
+            print(f"gvfx: cannot write the output ({reason}).", file=sys.stderr)
+            raise SystemExit(1) from None
         raise
 
 
 def _one_line(message: Warning | str, *where: object, **more: object) -> None:
     """Show a warning as one sentence, without the line of code that raised it."""
-    print(f"gvfx: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(printable(f"gvfx: warning: {' '.join(str(message).split())}"), file=sys.stderr)
 
 
 @app.callback(invoke_without_command=True)
@@ -89,45 +120,52 @@ def _examples(*lines: str) -> str:
     return "\n\n".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
 
 
-app.command("list")(list_all)
+app.command("list", cls=Command)(list_all)
 app.command(
+    cls=Command,
     epilog=_examples(
         "gvfx run distinct --steps 2000000 --seeds 5 --json out.json",
         "gvfx run same --behaviour SuccessorRepresentation --evaluate-every 100000",
         "gvfx run continuous --preset recommended",
-    )
+    ),
 )(run)
-app.command(epilog=_examples("gvfx init", "gvfx init my_robot.py", "gvfx init questions.toml"))(init)
+app.command(cls=Command, epilog=_examples("gvfx init", "gvfx init my_robot.py", "gvfx init questions.toml"))(init)
 app.command(
+    cls=Command,
     epilog=_examples(
         "gvfx evaluate my_questions.py:make --steps 20000 --report answers.html",
         "gvfx evaluate my_module:make --until 0.01 --where start --save answers.gvfx --checkpoint run",
         "gvfx evaluate FrozenLake-v1 --questions questions.toml --json -",
-    )
+    ),
 )(evaluate)
 app.command(
-    epilog=_examples("gvfx log runs.csv --questions questions.toml", "gvfx log runs.parquet --questions questions.toml --json -")
+    cls=Command,
+    epilog=_examples("gvfx log runs.csv --questions questions.toml", "gvfx log runs.parquet --questions questions.toml --json -"),
 )(log)
 app.command(
+    cls=Command,
     epilog=_examples(
         "gvfx plan distinct --error 0.05",
         "gvfx plan same --error 0.05 --pilot 20000",
         "gvfx plan my_module:make --error 0.01 --pilot 20000",
         "gvfx plan FrozenLake-v1 --questions questions.toml --error 0.001",
-    )
+    ),
 )(plan)
-app.command(epilog=_examples("gvfx demo --setting same --out demo"))(demo)
-app.command(epilog=_examples("gvfx check my_module:make", "gvfx check FrozenLake-v1 --questions questions.toml"))(check)
-app.command(epilog=_examples("gvfx truth my_module:make --points 20 --precision 0.01"))(truth)
-app.command(epilog=_examples("gvfx sweep", "gvfx sweep same distinct --seeds 3 --workers 2"))(sweep)
-app.command(epilog=_examples("gvfx reproduce table1 drift --seeds 5", "gvfx reproduce tabular"))(reproduce)
+app.command(cls=Command, epilog=_examples("gvfx demo --setting same --out demo"))(demo)
+app.command(cls=Command, epilog=_examples("gvfx check my_module:make", "gvfx check FrozenLake-v1 --questions questions.toml"))(
+    check
+)
+app.command(cls=Command, epilog=_examples("gvfx truth my_module:make --points 20 --precision 0.01"))(truth)
+app.command(cls=Command, epilog=_examples("gvfx sweep", "gvfx sweep same distinct --seeds 3 --workers 2"))(sweep)
+app.command(cls=Command, epilog=_examples("gvfx reproduce table1 drift --seeds 5", "gvfx reproduce tabular"))(reproduce)
 app.command(
+    cls=Command,
     epilog=_examples(
         "gvfx report results",
         "gvfx report answers.gvfx --out answers.html",
         "gvfx report my_module:make --steps 20000 --out answers.html",
-    )
+    ),
 )(report)
-app.command("train-targets", epilog=_examples("gvfx train-targets walker walk --seed 0"))(train_targets)
-app.command(epilog=_examples("gvfx bench tabular --quick"))(bench)
+app.command("train-targets", cls=Command, epilog=_examples("gvfx train-targets walker walk --seed 0"))(train_targets)
+app.command(cls=Command, epilog=_examples("gvfx bench tabular --quick"))(bench)
 app.add_typer(cache, name="cache")

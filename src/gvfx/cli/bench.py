@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from gvfx import benchmarks
-from gvfx.cli import completion
-from gvfx.cli.terminal import check_output, make_console
+from gvfx.cli import checks, completion
+from gvfx.cli.terminal import make_console
 from gvfx.errors import UnknownName, require
 from gvfx.files import write_whole
 
@@ -29,7 +29,10 @@ def bench(
         ),
     ] = "tabular",
     quick: Annotated[bool, typer.Option("--quick", help="Shorter measurements with noisier ratios.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Also write the tables to this file, as Markdown.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Also write the tables to this file, as Markdown.", callback=checks.output_file),
+    ] = None,
 ) -> None:
     """Measure speed and accuracy against their limits in one run; exit code 1 if one is missed."""
     names = benchmarks.names()
@@ -39,7 +42,6 @@ def bench(
         require(*EXTRAS[which])
     from gvfx.benchmarks.common.rows import Recorder, markdown
 
-    check_output(out, "--out")
     console = Recorder(make_console())
     rows = importlib.import_module(f"gvfx.benchmarks.{which}").run(console, quick=quick)
     if out is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from gvfx.cli.checks import Command
 from gvfx.cli.terminal import make_console, make_table
 from gvfx.compilation.folder import KINDS, Folder, current
 from gvfx.errors import InputError
@@ -15,7 +16,7 @@ cache = typer.Typer(
 )
 
 
-@cache.command()
+@cache.command(cls=Command)
 def show() -> None:
     """Show the folder, what it holds and its size."""
     place = _folder()
@@ -24,16 +25,16 @@ def show() -> None:
     for kind, what in KINDS.items():
         sizes = [entry.size for entry in entries if entry.path.suffix == f".{kind}"]
         table.add_row(what, str(len(sizes)), f"{sum(sizes) / 1e6:.1f}")
-    print(f"folder: {place.path}")
+    console.say(f"folder: {place.path}")
     console.print(table)
-    print(f"limit: {place.limit / 1e6:.0f} MB; what was used least recently is removed first")
+    console.say(f"limit: {place.limit / 1e6:.0f} MB; what was used least recently is removed first")
 
 
-@cache.command()
+@cache.command(cls=Command)
 def clear() -> None:
     """Remove all compiled code; the next start compiles again."""
     place = _folder()
-    print(f"removed {place.clear()} entries from {place.path}")
+    make_console().say(f"removed {place.clear()} entries from {place.path}")
 
 
 def _folder() -> Folder:

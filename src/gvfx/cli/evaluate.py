@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gvfx.cli import completion, options
+from gvfx.cli import checks, completion, options
 from gvfx.cli.names import made_by_name
-from gvfx.cli.terminal import check_output, finite, make_console, write_json
+from gvfx.cli.terminal import finite, make_console, write_json
+from gvfx.text import printable
 
 if TYPE_CHECKING:
     from gvfx.running.result import Result
@@ -22,7 +23,7 @@ def evaluate(
     trust: options.Trust = False,
     steps: options.Steps = "100000",
     seeds: options.Seeds = 1,
-    seed: Annotated[int | None, typer.Option("--seed", help="Run this one seed.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Run this one seed.", callback=checks.seed)] = None,
     behaviour: Annotated[
         str | None,
         typer.Option(
@@ -39,16 +40,25 @@ def evaluate(
     where: options.Where = None,
     audit: Annotated[
         float | None,
-        typer.Option("--audit", help="Share of the steps that check the values at the start, such as 0.15.", metavar="SHARE"),
+        typer.Option(
+            "--audit",
+            help="Share of the steps that check the values at the start, such as 0.15.",
+            metavar="SHARE",
+            callback=checks.share,
+        ),
     ] = None,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Divide each GVF's weight by its mean square value.")] = False,
     evaluate_every: Annotated[
-        str | None, typer.Option("--evaluate-every", help="Steps between measurements (default: twenty per run).", metavar="N")
+        str | None,
+        typer.Option(
+            "--evaluate-every",
+            help="Steps between measurements (default: twenty per run).",
+            metavar="N",
+            callback=checks.count(),
+        ),
     ] = None,
-    save: Annotated[Path | None, typer.Option("--save", help="Write the whole result to this file (see gvfx.load).")] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
-    ] = None,
+    save: options.Save = None,
+    checkpoint: options.Checkpoint = None,
     track: Annotated[
         list[str],
         typer.Option(
@@ -58,9 +68,16 @@ def evaluate(
             metavar="TRACKER",
         ),
     ] = [],  # noqa: B006
-    page: Annotated[Path | None, typer.Option("--report", help="Write an HTML page about the answers to this file.")] = None,
+    page: options.Page = None,
     output: options.JsonOrStdout = None,
-    workers: Annotated[int, typer.Option("--workers", help="Runs at the same time; more than 1 in known worlds only.")] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers",
+            help="Runs at the same time; more than 1 in known worlds only.",
+            callback=checks.count(most=options.MOST_WORKERS),
+        ),
+    ] = 1,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="Show or hide the progress bar (default: in a terminal).")
     ] = None,
@@ -77,10 +94,8 @@ def evaluate(
     from gvfx.running.interrupt import Interrupted
     from gvfx.running.loading import load_asked
 
-    for path, option in ((output, "--json"), (page, "--report"), (save, "--save")):
-        check_output(path, option)
-    total = options.count_given(steps, "--steps")
-    every = None if evaluate_every is None else options.count_given(evaluate_every, "--evaluate-every")
+    total = checks.count_given(steps, "--steps")
+    every = None if evaluate_every is None else checks.count_given(evaluate_every, "--evaluate-every")
     chosen: dict[str, Any] = {
         "behaviour": made_by_name("behaviour", behaviour, Behaviour),
         "learner": made_by_name("learner", learner, Learner),
@@ -107,15 +122,15 @@ def evaluate(
         )
     except (RunError, Interrupted) as stop:
         if save is not None and stop.result is not None:
-            print(f"gvfx: what was learned so far is in {save}.", file=sys.stderr)
+            print(printable(f"gvfx: what was learned so far is in {save}."), file=sys.stderr)
         raise
     console = make_console(output)
-    console.print(result.summary(), highlight=False, markup=False, soft_wrap=True)
+    console.say(*result.summary().splitlines())
     if save is not None:
-        console.print(f"wrote {save}", highlight=False)
+        console.say(f"wrote {save}")
     if page is not None:
         write_answers(page, result, save or Path(target))
-        console.print(f"wrote {page}", highlight=False)
+        console.say(f"wrote {page}")
     if output is not None:
         write_json(output, {"target": target, **as_json(result)})
 

@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gvfx.cli import completion, options
+from gvfx.cli import checks, completion, options
 from gvfx.cli.terminal import check_output, make_console, make_table, write_json
-from gvfx.errors import InputError
-
-MOST_SEEDS = 1_000_000
 
 
 def sweep(
@@ -23,7 +20,14 @@ def sweep(
             autocompletion=completion.tabular_settings,
         ),
     ] = [],  # noqa: B006
-    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per learning rate (default: 10; continuous: 4).")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds",
+            help="Runs per learning rate (default: 10; continuous: 4).",
+            callback=checks.count(most=checks.MOST_SEEDS),
+        ),
+    ] = None,
     results: options.Results = Path("results"),
     workers: options.Workers = None,
     cluster: options.Cluster = None,
@@ -41,7 +45,6 @@ def sweep(
     from gvfx.reproduce.tuning import protocol
 
     names = [checked("setting", name, {**paper, "continuous": None}) for name in setting] or list(MAIN)
-    check_seeds(seeds)
     store = Store(results)
     protocols = {name: protocol(name) for name in names}
     runs = [(c.experiment, seeds_of(c, seeds, p.seeds)) for p in protocols.values() for c in p.curves]
@@ -59,10 +62,11 @@ def sweep(
             row = np.fmin.reduce(errors, axis=1) if both else errors
             rate = "none" if np.isnan(q) else f"{q:g}, {m:g}" if both else f"{q:g}"
             table.add_row(method, *map(short, row), rate, p.published(method))
-        console.print(f"\n[bold]{name}[/]: MSE after {p.steps:,} steps by {p.axis}")
+        console.say("")
+        console.say_titled(name, f": MSE after {p.steps:,} steps by {p.axis}")
         console.print(table)
     write_json(results / "tuned.json", tuned)
-    console.print("`gvfx reproduce` now also shows every method at the chosen rates.")
+    console.say("`gvfx reproduce` now also shows every method at the chosen rates.")
 
 
 def reproduce(
@@ -73,9 +77,19 @@ def reproduce(
             autocompletion=completion.items,
         ),
     ],
-    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs per curve (default: each item's own number).")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds",
+            help="Runs per curve (default: each item's own number).",
+            callback=checks.count(most=checks.MOST_SEEDS),
+        ),
+    ] = None,
     results: options.Results = Path("results"),
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for tables and figures (default: RESULTS/items).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for tables and figures (default: RESULTS/items).", callback=checks.output_folder),
+    ] = None,
     workers: options.Workers = None,
     cluster: options.Cluster = None,
     device: options.Device = None,
@@ -89,7 +103,6 @@ def reproduce(
     from gvfx.reproduce.source import AllDiverged
 
     chosen = chosen_items(items)
-    check_seeds(seeds)
     folder = out or results / "items"
     check_output(folder / "table1.md", "--out")
     tuned = load_tuned(results)
@@ -101,17 +114,9 @@ def reproduce(
         try:
             exhibits = build(item, Source(store, seeds, tuned))
         except AllDiverged as error:
-            console.print(f"{item.name}: left out. {error}", highlight=False)
+            console.say(f"{item.name}: left out. {error}")
             continue
         for exhibit in exhibits:
             print_table(console, exhibit)
         for path in write_exhibits(folder, item, exhibits):
-            console.print(f"wrote {path}")
-
-
-def check_seeds(seeds: int | None) -> None:
-    """Refuse a number of seeds below 1, and one beyond any use."""
-    if seeds is not None and seeds > MOST_SEEDS:
-        raise InputError(f"--seeds: {seeds} is too many; give at most {MOST_SEEDS:,}.")
-    if seeds is not None and seeds < 1:
-        raise InputError(f"--seeds: {seeds} is too few; give at least 1.")
+            console.say(f"wrote {path}")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from gvfx.cli import checks
+from gvfx.cli.terminal import check_output, make_console
 from gvfx.errors import InputError
 
 TEMPLATES = {".py": "environment.py", ".toml": "questions.toml"}
@@ -17,7 +19,9 @@ def init(
     file: Annotated[
         Path,
         typer.Argument(
-            help="The file to write: .py for an environment and its questions, .toml for questions about a Gymnasium environment."
+            help="The file to write: .py for an environment and its questions, .toml for questions about a Gymnasium "
+            "environment.",
+            callback=checks.path,
         ),
     ] = Path("my_questions.py"),
 ) -> None:
@@ -27,7 +31,8 @@ def init(
         raise InputError(f"file: {file} ends neither in .py nor in .toml; give a name that does.")
     text = resources.files("gvfx.cli").joinpath("templates", template).read_text(encoding="utf-8").replace(template, str(file))
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            check_output(file, "file")
         with file.open("x", encoding="utf-8", newline="\n") as out:
             out.write(text)
     except FileExistsError:
@@ -35,4 +40,4 @@ def init(
     except OSError as error:
         raise InputError(f"file: cannot write {file} ({error.strerror}); give another name.") from None
     asked = f"{file}:make" if file.suffix == ".py" else f"FrozenLake-v1 --questions {file}"
-    print(f"wrote {file}; try: gvfx evaluate {asked} --steps 20000")
+    make_console().say(f"wrote {file}; try: gvfx evaluate {asked} --steps 20000")

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from rich.markup import escape
-
 from gvfx.cli.names import class_name, short_name
 from gvfx.cli.terminal import make_console, make_table
 
@@ -54,4 +52,4 @@ def _behaviour(name: str, behaviours: Mapping[str, Callable[[float], Any]]) -> s
 
 
 def _first_line(thing: Any) -> str:
-    return escape((thing.__doc__ or "").strip().splitlines()[0])
+    return str((thing.__doc__ or "").strip().splitlines()[0])

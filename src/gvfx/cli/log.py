@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from gvfx.cli import options
+from gvfx.cli import checks, options
 from gvfx.cli.evaluate import as_json
-from gvfx.cli.terminal import check_output, finite, make_console, write_json
+from gvfx.cli.terminal import finite, make_console, write_json
 
 
 def log(
-    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a row per transition.")],
+    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a row per transition.", callback=checks.path)],
     questions: Annotated[
         Path,
         typer.Option(
-            "--questions", help="A TOML file of questions (`gvfx init questions.toml` writes an example).", metavar="FILE"
+            "--questions",
+            help="A TOML file of questions (`gvfx init questions.toml` writes an example).",
+            metavar="FILE",
+            callback=checks.path,
         ),
     ],
     trust: options.Trust = False,
@@ -25,8 +28,8 @@ def log(
     audit: Annotated[
         bool, typer.Option("--audit/--no-audit", help="Let episodes whose column `policy` names a policy check its value.")
     ] = True,
-    save: Annotated[Path | None, typer.Option("--save", help="Write the whole result to this file (see gvfx.load).")] = None,
-    page: Annotated[Path | None, typer.Option("--report", help="Write an HTML page about the answers to this file.")] = None,
+    save: options.Save = None,
+    page: options.Page = None,
     output: options.JsonOrStdout = None,
 ) -> None:
     """Answer the questions from recorded transitions, with intervals and what to collect next.
@@ -38,14 +41,12 @@ def log(
     from gvfx.report.answers import write_answers
     from gvfx.running.logs import evaluate_log
 
-    for path, option in ((output, "--json"), (page, "--report"), (save, "--save")):
-        check_output(path, option)
     asked, counts = questions_in(questions, trust), options.where_given(where)
     result = evaluate_log(file, asked, where=counts, audit=audit, save=save)
     console = make_console(output)
-    console.print(result.summary(), highlight=False, markup=False, soft_wrap=True)
+    console.say(*result.summary().splitlines())
     if page is not None:
         write_answers(page, result, save or file)
-        console.print(f"wrote {page}", highlight=False)
+        console.say(f"wrote {page}")
     if output is not None:
         write_json(output, {"log": str(file), **as_json(result), "collect": finite(result.collect)})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gvfx.cli import completion
-from gvfx.errors import InputError
+from gvfx.cli import checks, completion
+from gvfx.cli.checks import MOST_SEEDS
+from gvfx.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from gvfx.evidence.uncertainty import ErrorBelow
     from gvfx.running.tracking import Tracked
 
+DEVICES = ("cpu", "gpu", "tpu", "cuda", "rocm")
+MOST_WORKERS = 10_000
 Setting = Annotated[
     str,
     typer.Argument(
@@ -29,18 +33,43 @@ TARGET = "module:make or path/to/file.py:make, a function that returns your envi
 Target = Annotated[str, typer.Argument(help=TARGET + "Gymnasium, such as FrozenLake-v1.")]
 Questions = Annotated[
     Path | None,
-    typer.Option("--questions", help="A TOML file of questions (`gvfx init questions.toml` writes an example).", metavar="FILE"),
+    typer.Option(
+        "--questions",
+        help="A TOML file of questions (`gvfx init questions.toml` writes an example).",
+        metavar="FILE",
+        callback=checks.path,
+    ),
 ]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Let the file of questions name functions and saved models, which can run any code.")
 ]
-Steps = Annotated[str, typer.Option("--steps", help="Environment steps per run, such as 20000 or 1e6.", metavar="N")]
-Seeds = Annotated[int, typer.Option("--seeds", help="Number of independent runs.")]
-Workers = Annotated[int | None, typer.Option("--workers", help="Runs at the same time (default: the number of cores).")]
-Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.")]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Dask scheduler, tcp://host:port.")]
+Steps = Annotated[
+    str,
+    typer.Option("--steps", help="Environment steps per run, such as 20000 or 1e6.", metavar="N", callback=checks.count()),
+]
+Seeds = Annotated[int, typer.Option("--seeds", help="Number of independent runs.", callback=checks.count(most=MOST_SEEDS))]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", help="Runs at the same time (default: the number of cores).", callback=checks.count(most=MOST_WORKERS)
+    ),
+]
+Results = Annotated[Path, typer.Option("--results", help="Folder of stored runs.", callback=checks.folder)]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Address of a Dask scheduler, tcp://host:port.",
+        callback=checks.checked(lambda *given: _address(*given)),
+    ),
+]
 Device = Annotated[
-    str | None, typer.Option("--device", help="Where networks run: cpu, gpu or tpu; all seeds of an experiment in one loop.")
+    str | None,
+    typer.Option(
+        "--device",
+        help="Where networks run: cpu, gpu or tpu; all seeds of an experiment in one loop.",
+        callback=checks.checked(lambda *given: _device(*given)),
+    ),
 ]
 Where = Annotated[
     str | None,
@@ -52,7 +81,11 @@ Where = Annotated[
 ]
 Audit = Annotated[
     float | None,
-    typer.Option("--audit", help="Share of the steps that check the values at the start by rollouts (docs/audits.md), as 0.2."),
+    typer.Option(
+        "--audit",
+        help="Share of the steps that check the values at the start by rollouts (docs/audits.md), as 0.2.",
+        callback=checks.share,
+    ),
 ]
 Until = Annotated[
     str | None,
@@ -61,12 +94,35 @@ Until = Annotated[
         help="Stop once the mean squared error is known to be below this; or once it is decided which policy is better, if "
         "differences up to MARGIN do not matter (learners with intervals).",
         metavar="ERROR|decided[:MARGIN]",
+        callback=checks.checked(lambda text, option: until_given(text)),
     ),
 ]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the results to this JSON file.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Also write the results to this JSON file.", callback=checks.output_file)
+]
 JsonOrStdout = Annotated[
     Path | None,
-    typer.Option("--json", help="Also write the results to this JSON file; with - to stdout, and all else to stderr."),
+    typer.Option(
+        "--json",
+        help="Also write the results to this JSON file; with - to stdout, and all else to stderr.",
+        callback=checks.output_file,
+    ),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option("--save", help="Also write the whole result to this file (see gvfx.load).", callback=checks.output_file),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        help="A folder from which the same command continues a run that was stopped.",
+        callback=checks.output_folder,
+    ),
+]
+Page = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write an HTML page about the answers to this file.", callback=checks.output_file),
 ]
 
 
@@ -83,31 +139,28 @@ def until_given(text: str | None) -> ErrorBelow | Decided | None:
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"until: {text!r} is not an error; give a number, decided, or decided:MARGIN.") from None
+        raise InputError(f"until: {text!r:.40} is not an error; give a number, decided, or decided:MARGIN.") from None
 
 
 def where_given(text: str | None) -> str | list[int] | None:
     """The value of --where as `gvfx.evaluate` takes it."""
     parts = (text or "").split(",")
-    return [int(part) for part in parts] if all(part.strip().isdigit() for part in parts) else text
+    return [int(part) for part in parts] if all(re.fullmatch(r"\s*[0-9]{1,18}\s*", part) for part in parts) else text
 
 
 def workers_given(workers: int | None) -> int:
     """The value of --workers; by default the number of cores."""
-    if workers is not None and workers < 1:
-        raise InputError(f"--workers: {workers} is too few; give at least 1, or leave it out for one per core.")
     return workers or os.cpu_count() or 1
 
 
-def count_given(text: str, option: str) -> int:
-    """A count on the command line; 1e6 is accepted too."""
-    try:
-        number = float(text)
-        if number == int(number):
-            return int(text) if text.strip().lstrip("+-").isdigit() else int(number)
-    except (ValueError, OverflowError):
-        pass
-    raise InputError(f"{option}: {text!r} is not a whole number; give one, such as 20000 or 1e6.")
+def _address(text: str, option: str) -> None:
+    if not re.fullmatch(r"[a-z]+://\S+", text):
+        raise InputError(f"{option}: {text!r:.80} is not an address; give that of a Dask scheduler, such as tcp://host:8786.")
+
+
+def _device(text: str, option: str) -> None:
+    if text not in DEVICES:
+        raise UnknownName(option, text, DEVICES)
 
 
 def trackers_given(texts: Sequence[str]) -> list[Tracked] | None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from gvfx.cli import completion, options
-from gvfx.cli.terminal import check_output, make_console, make_table, write_json
+from gvfx.cli import checks, completion, options
+from gvfx.cli.terminal import make_console, make_table, write_json
 
 if TYPE_CHECKING:
     from gvfx.questions.gvf import GVF
@@ -26,11 +25,17 @@ def plan(
     ],
     questions: options.Questions = None,
     trust: options.Trust = False,
-    error: Annotated[float, typer.Option("--error", help="The mean squared error to reach.")] = 0.05,
+    error: Annotated[float, typer.Option("--error", help="The mean squared error to reach.", callback=checks.number())] = 0.05,
     pilot: Annotated[
-        str, typer.Option("--pilot", help="Treat the world as unknown and estimate it from a first run of N steps.", metavar="N")
+        str,
+        typer.Option(
+            "--pilot",
+            help="Treat the world as unknown and estimate it from a first run of N steps.",
+            metavar="N",
+            callback=checks.count(least=0),
+        ),
     ] = "0",
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of the pilot run.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the pilot run.", callback=checks.seed)] = 0,
     where: options.Where = None,
     output: options.JsonOrStdout = None,
 ) -> None:
@@ -38,8 +43,7 @@ def plan(
     from gvfx.running.planning import OPTIMUM
     from gvfx.running.planning import plan as make_plan
 
-    check_output(output, "--json")
-    first = options.count_given(pilot, "--pilot")
+    first = checks.count_given(pilot, "--pilot", 0)
     title, world, asked, said = _asked_about(target, questions, trust)
     costs = make_plan(world, asked, error, pilot=first, seed=seed, where=options.where_given(where))
     best = costs[OPTIMUM].steps
@@ -49,12 +53,13 @@ def plan(
         table.add_row(cost.name, *numbers, f"{cost.steps / best:.3g}" if best else "-", style="bold" * (cost.name == OPTIMUM))
     console = make_console(output)
     source = f"world estimated from {first:,} steps of OptimalDesign" if first else "known world"
-    console.print(f"\n[bold]{title}[/], {source}: steps to a mean squared error of {error:g}{f' ({where})' if where else ''}")
+    console.say("")
+    console.say_titled(title, f", {source}: steps to a mean squared error of {error:g}{f' ({where})' if where else ''}")
     console.print(table)
-    console.print(f"No behaviour needs fewer than {costs.bound:,.0f} steps. The row Mixture is also the forecast for RoundRobin.")
-    console.print("steps: the expected error is reached; sure by: until=error_below stops, whose bound on the error is larger.")
+    console.say(f"No behaviour needs fewer than {costs.bound:,.0f} steps. The row Mixture is also the forecast for RoundRobin.")
+    console.say("steps: the expected error is reached; sure by: until=error_below stops, whose bound on the error is larger.")
     if costs.unseen:
-        console.print(f"The pilot never acted in {costs.unseen} of the evaluation states; a longer pilot would cover more.")
+        console.say(f"The pilot never acted in {costs.unseen} of the evaluation states; a longer pilot would cover more.")
     if output is not None:
         write_json(output, {**said, **costs.to_json()})
 
@@ -68,4 +73,4 @@ def _asked_about(target: str, questions: Path | None, trust: bool) -> tuple[str,
         chosen = find_setting(target)
         return chosen.title, chosen.world, chosen.questions, {"setting": chosen.name}
     asked = load_asked(target, questions, trust)
-    return escape(asked.name), asked.make(), asked.required(), {"target": target}
+    return asked.name, asked.make(), asked.required(), {"target": target}

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gvfx.cli.names import class_name
 from gvfx.cli.stopping import raise_if_stopped
+from gvfx.text import printable
 
 Report = Callable[[str, int, int, float], None]  # (behaviour, seed, steps done, current error)
 
@@ -23,7 +24,7 @@ def progress_bars(totals: Mapping[str, int], console: Console | None = None) -> 
     A bar shows "compiling" until the first report arrives, then steps per second and the current MSE.
     """
     columns = (
-        TextColumn("{task.description:<24}"),
+        TextColumn("{task.description:<24}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("{task.fields[state]:>14}"),
@@ -31,7 +32,10 @@ def progress_bars(totals: Mapping[str, int], console: Console | None = None) -> 
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=not sys.stdout.isatty()) as bars:
-        tasks = {name: bars.add_task(class_name(name), total=None, state="waiting", error="", start=False) for name in totals}
+        tasks = {
+            name: bars.add_task(printable(class_name(name)), total=None, state="waiting", error="", start=False)
+            for name in totals
+        }
         waiting = iter(totals)
         done: dict[str, dict[int, int]] = {name: {} for name in totals}
         begun: dict[str, float] = {}

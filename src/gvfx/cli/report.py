@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from gvfx.cli import options
+from gvfx.cli import checks, options
 from gvfx.cli.evaluate import evaluate
-from gvfx.cli.experiments import check_seeds
-from gvfx.cli.terminal import check_output
+from gvfx.cli.terminal import check_output, make_console
 from gvfx.errors import InputError
 
 
@@ -19,24 +18,36 @@ def report(
         Path,
         typer.Argument(
             help="A results folder of `gvfx reproduce` or `gvfx sweep`, a file written by Result.save; or your own environment "
-            "as in `gvfx evaluate`, which is then run."
+            "as in `gvfx evaluate`, which is then run.",
+            callback=checks.path,
         ),
     ] = Path("results"),
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="The HTML file (default: FOLDER/report.html, FILE with .html, or report.html)."),
+        typer.Option(
+            "--out",
+            help="The HTML file (default: FOLDER/report.html, FILE with .html, or report.html).",
+            callback=checks.output_file,
+        ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Use only the first N seeds (default: each item's own number).", metavar="N")
+        int | None,
+        typer.Option(
+            "--seeds",
+            help="Use only the first N seeds (default: each item's own number).",
+            metavar="N",
+            callback=checks.count(most=checks.MOST_SEEDS),
+        ),
     ] = None,
     questions: options.Questions = None,
     trust: options.Trust = False,
     steps: options.Steps = "100000",
 ) -> None:
     """Write one self-contained HTML page about a results folder, one saved result, or your own environment and questions."""
-    check_seeds(seeds)
     if not folder.is_dir() and (folder.suffix == ".py" or not folder.exists()) and _is_own(folder):
-        evaluate(str(folder), questions, trust, steps, seeds or 1, page=out or Path("report.html"))
+        page = out or Path("report.html")
+        check_output(page, "--out")
+        evaluate(str(folder), questions, trust, steps, seeds or 1, page=page)
         return
     if folder.is_file():
         from gvfx.report.answers import write_answers
@@ -45,7 +56,7 @@ def report(
         page = out or folder.with_suffix(".html")
         check_output(page, "--out")
         write_answers(page, load(folder), folder)
-        print(f"wrote {page}")
+        make_console().say(f"wrote {page}")
         return
     from gvfx.experiments.store import Store
     from gvfx.reproduce import Source
@@ -57,9 +68,9 @@ def report(
     page = out or folder / "report.html"
     check_output(page, "--out")
     missing = write_report(page, Source(Store(folder), seeds, load_tuned(folder)))
-    print(f"wrote {page}")
+    make_console().say(f"wrote {page}")
     if missing:
-        print(f"not run yet, so left out: {', '.join(missing)}")
+        make_console().say(f"not run yet, so left out: {', '.join(missing)}")
 
 
 def _is_own(folder: Path) -> bool:

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from gvfx.cli import completion, options
+from gvfx.cli import checks, completion, options
 from gvfx.cli.names import accepted_name, class_name
 from gvfx.cli.progress import progress_bars
-from gvfx.cli.terminal import check_output, make_console, make_table, write_json
+from gvfx.cli.terminal import make_console, make_table, write_json
 
 
 def run(
@@ -34,14 +34,28 @@ def run(
             autocompletion=completion.learners,
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Environment steps per run (default: as in the paper).")] = None,
-    seeds: options.Seeds = 5,
-    rate_q: Annotated[float | None, typer.Option("--rate-q", help="Minimum learning rate of Q (default: published).")] = None,
-    rate_m: Annotated[float | None, typer.Option("--rate-m", help="Minimum learning rate of M (default: published).")] = None,
-    evaluate_every: Annotated[
-        int | None, typer.Option("--evaluate-every", help="Steps between error measurements (default: twenty per run).")
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", help="Environment steps per run (default: as in the paper).", callback=checks.count()),
     ] = None,
-    every: Annotated[int | None, typer.Option("--every", hidden=True, help="Old name of --evaluate-every.")] = None,
+    seeds: options.Seeds = 5,
+    rate_q: Annotated[
+        float | None,
+        typer.Option("--rate-q", help="Minimum learning rate of Q (default: published).", callback=checks.number(at_most=1)),
+    ] = None,
+    rate_m: Annotated[
+        float | None,
+        typer.Option("--rate-m", help="Minimum learning rate of M (default: published).", callback=checks.number(at_most=1)),
+    ] = None,
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(
+            "--evaluate-every", help="Steps between error measurements (default: twenty per run).", callback=checks.count()
+        ),
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option("--every", hidden=True, help="Old name of --evaluate-every.", callback=checks.count())
+    ] = None,
     preset: Annotated[
         str,
         typer.Option(
@@ -55,10 +69,8 @@ def run(
         bool, typer.Option("--calibrate", help="Divide each GVF's weight by its mean square value (not walker, cheetah).")
     ] = False,
     output: options.Json = None,
-    save: Annotated[Path | None, typer.Option("--save", help="Also write the whole result to this file (see gvfx.load).")] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
-    ] = None,
+    save: options.Save = None,
+    checkpoint: options.Checkpoint = None,
     workers: options.Workers = None,
     until: options.Until = None,
     where: options.Where = None,
@@ -71,7 +83,6 @@ def run(
     from gvfx.running.story import decided_lines
 
     chosen = find_setting(setting)
-    check_output(output, "--json")
     name = accepted_name(chosen, behaviour)
     total = chosen.steps if steps is None else steps
     with progress_bars({name: total * max(seeds, 1)}) as report:
@@ -95,33 +106,32 @@ def run(
             audit=audit,
         )
     console = make_console()
-    console.print(f"\n[bold]{chosen.title}[/], {total:,} steps, {len(result.seeds)} seeds")
-    console.print(f"behaviour {result.experiment['behaviour']}\nlearner   {result.experiment['learner']}", highlight=False)
+    console.say("")
+    console.say_titled(chosen.title, f", {total:,} steps, {len(result.seeds)} seeds")
+    console.say(*(f"{part:<9} {result.experiment[part]}" for part in ("behaviour", "learner")))
     if result.audits is None or (result.mse == result.mse).any():  # an audited world is stepped without its true values
         console.print(result_table(result, chosen.world))
     if where is not None:
-        console.print(f"MSE: where errors count, {result.experiment['where']}")
+        console.say(f"MSE: where errors count, {result.experiment['where']}")
     if where is not None or result.audits is not None:
-        for line in start_lines(result.value(), None if result.audits is None else result.audit()):
-            console.print(line, highlight=False)
+        console.say(*start_lines(result.value(), None if result.audits is None else result.audit()))
     if result.stopped is not None and result.reached is not None and "decided" in result.experiment:
-        for line in decided_lines(result.experiment["decided"], result.stopped, result.reached):  # type: ignore[arg-type]
-            console.print(line, highlight=False)
+        console.say(*decided_lines(result.experiment["decided"], result.stopped, result.reached))  # type: ignore[arg-type]
     elif result.stopped is not None and result.bounds is not None:
         pairs = zip(result.stopped, result.bounds, strict=True)
-        console.print("stopped after " + ", ".join(f"{n:,} steps (error at most {bound:.3g})" for n, bound in pairs))
+        console.say("stopped after " + ", ".join(f"{n:,} steps (error at most {bound:.3g})" for n, bound in pairs))
     made = total * len(result.seeds) if result.stopped is None else int(result.stopped.sum())
-    console.print(f"{made / result.seconds.sum():,.0f} steps/s per core")
+    console.say(f"{made / result.seconds.sum():,.0f} steps/s per core")
     if output is not None:
         write_json(output, {"setting": chosen.name, **result.to_json()})
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the figures.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figures.", callback=checks.output_folder)] = Path("demo"),
     setting: Annotated[
         str, typer.Option("--setting", help="A tabular setting of `gvfx list`.", autocompletion=completion.tabular_settings)
     ] = "distinct",
-    steps: Annotated[int, typer.Option("--steps", help="Environment steps per run.")] = 1_000_000,
+    steps: Annotated[int, typer.Option("--steps", help="Environment steps per run.", callback=checks.count())] = 1_000_000,
     seeds: options.Seeds = 5,
     workers: options.Workers = None,
 ) -> None:
@@ -134,9 +144,8 @@ def demo(
     begun = time.perf_counter()
     console = make_console()
     chosen = paper[setting]
-    check_output(out / "learning-curves.png", "--out")
     world = f"{len(chosen.questions)} GVFs, {chosen.world.states} states"
-    console.print(f"[bold]{chosen.title}[/]: {world}, {steps:,} steps, {seeds} seeds")
+    console.say_titled(chosen.title, f": {world}, {steps:,} steps, {seeds} seeds")
     with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
         results = compare(chosen, steps=steps, seeds=seeds, workers=options.workers_given(workers), progress=report)
     table = make_table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
@@ -144,8 +153,8 @@ def demo(
         rate = steps * len(result.seeds) / result.seconds.sum()
         table.add_row(class_name(name), f"{chosen.rate(name):g}", *mean_and_error(result.error[:, -1]), f"{rate:,.0f}")
     console.print(table)
-    console.print(verdict({class_name(name): result for name, result in results.items()}))
+    console.say(verdict({class_name(name): result for name, result in results.items()}))
     for path in write_figures(chosen, results, out):
-        console.print(f"wrote {path}")
+        console.say(f"wrote {path}")
     seconds = time.perf_counter() - begun
-    console.print(f"Finished in {seconds:.0f} s. The learning rates are the paper's; `gvfx run` has options to change them.")
+    console.say(f"Finished in {seconds:.0f} s. The learning rates are the paper's; `gvfx run` has options to change them.")

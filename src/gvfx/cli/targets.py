@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gvfx.cli import completion
+from gvfx.cli import checks, completion
 from gvfx.cli.terminal import make_console
 from gvfx.errors import require
 
@@ -15,14 +15,15 @@ from gvfx.errors import require
 def train_targets(
     domain: Annotated[str, typer.Argument(help="walker or cheetah.", autocompletion=completion.domains)],
     task: Annotated[str, typer.Argument(help="walker: walk or flip; cheetah: walk or run.")],
-    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
-    folder: Annotated[Path, typer.Option("--folder", help="Folder for the policy and its learning curve.")] = Path("targets"),
+    seed: Annotated[int, typer.Option("--seed", help="Random seed.", callback=checks.seed)] = 0,
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Folder for the policy and its learning curve.", callback=checks.output_folder)
+    ] = Path("targets"),
 ) -> None:
     """Train a target policy with TD3 until a mid-level one (return 300 to 600) is found."""
-    from gvfx.running.plan import checked_seeds
     from gvfx.worlds.mujoco import domain_named
 
-    chosen, (seed,) = domain_named(domain), checked_seeds(1, seed)
+    chosen = domain_named(domain)
     require("jax", "mujoco")
     from gvfx.experiments.train_targets import PolicySnapshot
     from gvfx.experiments.train_targets import train_targets as train
@@ -30,6 +31,6 @@ def train_targets(
     console = make_console()
 
     def show(snapshot: PolicySnapshot) -> None:
-        console.print(f"{snapshot.steps:>9,} steps   return {snapshot.mean:6.1f} ± {snapshot.spread:.1f}", highlight=False)
+        console.say(f"{snapshot.steps:>9,} steps   return {snapshot.mean:6.1f} ± {snapshot.spread:.1f}")
 
-    console.print(f"wrote {train(chosen, task, seed, folder, show)}")
+    console.say(f"wrote {train(chosen, task, seed, folder, show)}")

@@ -76,9 +76,7 @@ def _run(specification: str, seeds: Sequence[int], folder: str | None, own_parts
         begun = time.perf_counter()
         stream = backend.begin(*seeds)
         try:
-            parts = drive(
-                backend, stream, until=experiment.until, checkpoints=keep, keep_last=False, interruption=interruption
-            )
+            parts = drive(backend, stream, until=experiment.until, checkpoints=keep, keep_last=False, interruption=interruption)
         except Diverged as error:
             return [Made(b"", time.perf_counter() - begun, Divergence.of(experiment.hash, error))]
         except Interrupted:

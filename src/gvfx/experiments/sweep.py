@@ -31,7 +31,6 @@ from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.record import no_part
 from gvfx.running.result import Result
 
-
 ATTEMPTS = 4  # to go on with new workers when some die
 LOOK_EVERY = 0.2  # seconds between two looks for a signal
 SETTLED = 1.0  # seconds after which an executor that was stopped has said how its runs ended

@@ -22,6 +22,7 @@ from gvfx.questions.vector_rewards import on_rewards
 from gvfx.running.backends import as_world, needs_networks
 from gvfx.running.plan import checked_seeds
 from gvfx.running.story import unread
+from gvfx.text import printable
 from gvfx.types import Environment
 from gvfx.worlds.first_copy import FirstCopy
 from gvfx.worlds.numbering import is_counted
@@ -48,7 +49,7 @@ class Finding:
     sentence: str
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.field}: {self.sentence}"
+        return printable(f"{self.severity}: {self.field}: {self.sentence}")
 
 
 class _Findings(list[Finding]):

@@ -24,6 +24,7 @@ from gvfx.inputs import check_level
 from gvfx.questions.comparable import NOTHING, Comparable, Contest
 from gvfx.running.predictor import Predictor
 from gvfx.running.starts import Value
+from gvfx.text import printable
 from gvfx.threads import one_thread
 from gvfx.types import Described
 
@@ -69,7 +70,7 @@ class Difference(NamedTuple):
     truth: float  # NaN where the truth is not known
 
     def __str__(self) -> str:
-        said = f"{self.policy} - {self.other}: {self.difference:.4g}"
+        said = printable(f"{self.policy} - {self.other}: {self.difference:.4g}")
         if not np.isfinite(self.high):
             return f"{said} (not sure yet)"
         return f"{said} ± {(self.high - self.low) / 2:.2g}, better with probability {probability(self.better)}"
@@ -92,7 +93,7 @@ class Ranked(NamedTuple):
         half = (self.high - self.low) / 2
         sure = f"± {half:.2g}" if np.isfinite(half) else "(not sure yet)"
         chance = "" if np.isnan(self.ranks[0]) else f", the best with probability {probability(self.ranks[0])}"
-        return f"{self.rank}. {self.policy}: {self.value:.4g} {sure}{chance}"
+        return f"{self.rank}. {printable(self.policy)}: {self.value:.4g} {sure}{chance}"
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Comparison:
         for signal in self.signals:
             lines += [signal, *(f"  {r}" for r in self.ranking if r.signal == signal)]
             lines += [f"  {d}" for d in self.differences if d.signal == signal]
-        return "\n".join([*lines, f"±: half the interval; {self.intervals}"])
+        return "\n".join([*map(printable, lines), f"±: half the interval; {self.intervals}"])
 
 
 def probability(p: float) -> str:

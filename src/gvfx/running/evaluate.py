@@ -36,6 +36,7 @@ from gvfx.running.record import Part, alike
 from gvfx.running.result import Result
 from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached, unread
 from gvfx.running.tracking import Tracked, Tracking
+from gvfx.text import printable
 from gvfx.threads import one_thread
 from gvfx.types import Environment
 from gvfx.worlds.numbering import Uncountable
@@ -128,9 +129,9 @@ def evaluate(
         if backend.one_environment and workers != 1:
             raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
         if backend.left_out:
-            warnings.warn(unread(backend.left_out), stacklevel=2)
+            warnings.warn(printable(unread(backend.left_out)), stacklevel=2)
         for name, effect in drifting(world).items() if is_environment(world) else ():
-            warnings.warn(f"world: {name}: {effect}.", stacklevel=2)
+            warnings.warn(printable(f"world: {name}: {effect}."), stacklevel=2)
         seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions, world)
         try:
             with Interruption() as interruption:
@@ -152,7 +153,8 @@ def evaluate(
             raise
         result = seeds_to_run.result(parts)
         if rule is not None and not all(part.reached for part in parts):
-            warnings.warn(undecided(parts) if isinstance(rule, Decision) else unreached(rule, parts), stacklevel=2)
+            said = undecided(parts) if isinstance(rule, Decision) else unreached(rule, parts)
+            warnings.warn(printable(said), stacklevel=2)
         for model in result.models[:1]:
             _warn(model)
         tracking.finish(result)
@@ -167,7 +169,8 @@ def _warn(data: Empirical) -> None:
     """Warn about answers that no number of steps would give."""
     if names := unending(data):
         warnings.warn(
-            f"discount: {', '.join(names)} adds up without an end, because no episode terminated; use less than 1.", stacklevel=3
+            f"discount: {printable(', '.join(names))} adds up without an end, because no episode terminated; use less than 1.",
+            stacklevel=3,
         )
     if endless(data):
         warnings.warn(

@@ -11,6 +11,7 @@ from gvfx.evidence.audits import over_seeds, quantile
 from gvfx.evidence.bounded import bounds_of_runs
 from gvfx.inputs import check_level
 from gvfx.running.predictor import Predictor
+from gvfx.text import printable
 from gvfx.types import Described
 
 NOT_AUDITED = "audit: this run was not audited; run it with audit=0.15, or give a log the column 'policy'."
@@ -151,7 +152,8 @@ def start_rows(values: dict[str, Value]) -> list[Described]:
 
 def start_lines(values: dict[str, Value], checks: dict[str, Check] | None = None) -> list[str]:
     """Lines of a summary about the start, one per question, with what audits found."""
-    width = max(map(len, values))
+    shown = {name: printable(name) for name in values}
+    width = max(map(len, shown.values()))
     truths = {name: "" if np.isnan(v.truth) else f", truth {v.truth:.4g}" for name, v in values.items()}
     found = {name: f", {checks[name]}" if checks is not None and checks[name].rollouts else "" for name in values}
-    return [f"{name:<{width}}  value at the start {v}{truths[name]}{found[name]}" for name, v in values.items()]
+    return [f"{shown[name]:<{width}}  value at the start {v}{truths[name]}{found[name]}" for name, v in values.items()]

@@ -9,6 +9,7 @@ import numpy as np
 from gvfx.running.predictor import ERROR_BARS
 from gvfx.running.starts import UNKNOWN, start_lines
 from gvfx.running.story import PLUS_MINUS, decided_lines, until_line
+from gvfx.text import printable
 
 if TYPE_CHECKING:
     from gvfx.running.result import Result
@@ -23,7 +24,7 @@ def leads(result: Result) -> bool:
 
 
 def summary_of(result: Result) -> str:
-    """A few lines of text: the method, the predictions, and how the steps were spent."""
+    """A few lines of text: the method, the predictions, and how the steps were spent; names are made printable."""
     visits = result.visits.sum(axis=(0, 2))
     share = visits / max(1, visits.sum())
     spent = result.visits.sum(axis=(0, 1)) / max(1, visits.sum())
@@ -46,16 +47,16 @@ def summary_of(result: Result) -> str:
     known, answers = not np.isnan(result.truth).any(), result.answers
     between = result.intervals() if result.has_intervals else None
     spread = result.spread() if result.error_bars == "spread" else None
-    width = max(map(len, result.names))
+    width = max(len(printable(name)) for name in result.names)
     supports: Any = result.experiment.get("support", {})
     missed: Any = result.experiment.get("not_resolved", {})
     for i, name in enumerate(result.names):
         v = answers[:, i].mean(axis=0)
         met = (share > 0) & ~np.isnan(v)
-        line = f"{name:<{width}}  {UNKNOWN}"
+        line = f"{printable(name):<{width}}  {UNKNOWN}"
         if met.any():
             mean = v[met] @ share[met] / share[met].sum()
-            line = f"{name:<{width}}  mean over visits {mean:.4g}, from {v[met].min():.4g} to {v[met].max():.4g}"
+            line = f"{printable(name):<{width}}  mean over visits {mean:.4g}, from {v[met].min():.4g} to {v[met].max():.4g}"
         if between is not None:
             wide = np.diff(between[i], axis=1)[share > 0, 0] / 2
             sure = np.isfinite(wide)
@@ -77,7 +78,7 @@ def summary_of(result: Result) -> str:
     if collect:
         wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in collect[:NEXT])
         lines.append("collect next: " + ", ".join(wanted))
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _spent(result: Result, shares: np.ndarray) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from gvfx.errors import InputError, install
 from gvfx.inputs import as_path, check_takes
 from gvfx.running.result import Result
+from gvfx.text import printable
 from gvfx.types import Described
 
 Log = Callable[[Described], None]
@@ -180,7 +181,7 @@ class Tracking:
                 self.failed.append(tracker)
                 said = " ".join(str(error).split()).rstrip(".")
                 what = f"track: a tracker raised {type(error).__name__} ({said}); the run continues without it."
-                warnings.warn(what, stacklevel=2)
+                warnings.warn(printable(what), stacklevel=2)
 
     def measured(self, seed: int, t: int, error: float) -> None:
         self._tell({"seed": seed, "step": t, "error": float(error), "seconds": round(time.perf_counter() - self.begun, 3)})
