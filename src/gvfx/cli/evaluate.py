@@ -46,9 +46,8 @@ def evaluate(
         str | None, typer.Option("--evaluate-every", help="Steps between measurements (default: twenty per run).", metavar="N")
     ] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the whole result to this file (see gvfx.load).")] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
-    ] = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_every: options.CheckpointEvery = None,
     track: Annotated[
         list[str],
         typer.Option(
@@ -101,6 +100,7 @@ def evaluate(
             evaluate_every=every,
             save=save,
             checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
             workers=workers,
             progress=progress,
             **chosen,

@@ -63,6 +63,12 @@ Until = Annotated[
         metavar="ERROR|decided[:MARGIN]",
     ),
 ]
+Checkpoint = Annotated[
+    Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
+]
+CheckpointEvery = Annotated[
+    float | None, typer.Option("--checkpoint-every", help="Seconds between two checkpoints (default: 60).", metavar="SECONDS")
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the results to this JSON file.")]
 JsonOrStdout = Annotated[
     Path | None,

@@ -56,9 +56,8 @@ def run(
     ] = False,
     output: options.Json = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the whole result to this file (see gvfx.load).")] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", help="A folder from which the same command continues a run that was stopped.")
-    ] = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_every: options.CheckpointEvery = None,
     workers: options.Workers = None,
     until: options.Until = None,
     where: options.Where = None,
@@ -90,6 +89,7 @@ def run(
             progress=report,
             save=save,
             checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
             until=options.until_given(until),
             where=options.where_given(where),
             audit=audit,
