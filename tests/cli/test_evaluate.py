@@ -111,12 +111,13 @@ def test_a_world_of_gvfx_can_be_made_too(folder):
 
 def test_results_are_saved_tracked_shown_and_continued(folder):
     options = ("--save", "a.gvfx", "--report", "a.html", "--track", "run.jsonl", "--checkpoint", "run", "--steps", 2000)
-    options = (*options, "--evaluate-every", "1e3", "--where", "start", "--no-progress")
+    options = (*options, "--evaluate-every", "1e3", "--where", "start", "--no-progress", "--checkpoint-every", 0)
     done = invoke("evaluate", "pond:make", *options)
     assert done.exit_code == 0, done.output
     assert "still" in done.stdout and done.stdout.count("wrote ") == 2
     assert gvfx.load("a.gvfx").experiment["where"] == "start" and "<html" in (folder / "a.html").read_text()
     assert len((folder / "run.jsonl").read_text().splitlines()) == 3
+    assert len(list((folder / "run").glob("seed-0000.?.checkpoint"))) == 2  # one at the end, and at least one before it
     again = invoke("evaluate", "pond:make", *options)  # the finished run is found in the folder
     assert again.exit_code == 0 and len((folder / "run.jsonl").read_text().splitlines()) == 4, again.output
     done = invoke("report", "pond:make", "--steps", 500, "--out", "b.html")

@@ -85,7 +85,9 @@ def test_a_run_that_is_killed_or_interrupted_is_continued(make, tmp_path):
     keep = lambda name: Checkpoints(tmp_path / name, "seed-0003", "test")  # noqa: E731
     with pytest.raises(Crash):
         drive(run, run.begin(3), listeners=Listeners(Calls(crash)), checkpoints=keep("killed"), checkpoint_every=0.0)
-    continued(run, keep("killed"), whole, own_world, 240, 240)
+    since = int(keep("killed").load()["drive"][1])
+    assert 240 <= since < 320
+    continued(run, keep("killed"), whole, own_world, 240, since)
 
     asked = Interruption()
 
@@ -100,6 +102,24 @@ def test_a_run_that_is_killed_or_interrupted_is_continued(make, tmp_path):
     assert part.steps.tolist() == [80, 160] and part.snapshot_steps.tolist()[-1] == caught.value.step
     assert np.isfinite(part.values).all() and part.values.shape[1:] == whole.values.shape[1:]
     continued(run, keep("stopped"), whole, own_world, 160, caught.value.step)
+
+
+def test_checkpoints_are_written_between_measurements_too(tmp_path):
+    world = gvfx.gridworld(4, {"goal": (0, 0)})
+    asked = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Distractor(10, 1, at="goal"), 0.9, name="goal")]
+    learner = gvfx.ExpectedSarsa()
+    run = open_backend(world, asked, gvfx.Uniform(), learner, plan=Plan.checked(100_000, 100_000, ()))
+    (whole,) = drive(run, run.begin(3))
+    keep = Checkpoints(tmp_path, "seed-0003", "test")
+
+    def crash(seed, t, error):
+        raise Crash
+
+    with pytest.raises(Crash):
+        drive(run, run.begin(3), listeners=Listeners(Calls(crash)), checkpoints=keep, checkpoint_every=0.0)
+    assert 0 < keep.load()["drive"][1] < 100_000
+    (part,) = drive(run, run.begin(3), checkpoints=keep)
+    assert all(array.tobytes() == part.arrays()[name].tobytes() for name, array in whole.arrays().items())
 
 
 def continued(run, checkpoints, whole, same, measured, since):

@@ -33,6 +33,10 @@ class OldStep(OldGym):
         return 0, {}
 
 
+def every(seconds):
+    return gvfx.evaluate(Sound(), QUESTIONS, checkpoint="/proc/nowhere", checkpoint_every=seconds)
+
+
 REFUSED = [
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, gvfx.Uniform), r"^behaviour: Uniform is a class; write gvfx.Uniform\(\)"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, "uniform"), r"^behaviour: 'uniform' is a string; write gvfx.Uniform\(\)"),
@@ -61,6 +65,10 @@ REFUSED = [
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, save="/proc/nowhere/a.gvfx"), "^save: cannot write /proc/nowhere/a.gvfx"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, save="/tmp"), "^save: /tmp is a folder; name a file"),
     (lambda: gvfx.evaluate(Sound(), QUESTIONS, checkpoint="/proc/nowhere"), "^checkpoint: cannot write to /proc/nowhere"),
+    (lambda: gvfx.evaluate(Sound(), QUESTIONS, checkpoint_every=1), "^checkpoint_every: there are no checkpoints; give their"),
+    (lambda: every(-1), "^checkpoint_every: -1 is not a number of seconds; give one, such as 60"),
+    (lambda: every(float("inf")), "^checkpoint_every: inf is not a number of seconds"),
+    (lambda: every("minute"), "^checkpoint_every: 'minute' is not a number of seconds"),
 ]
 
 

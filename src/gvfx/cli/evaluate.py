@@ -59,6 +59,7 @@ def evaluate(
     ] = None,
     save: options.Save = None,
     checkpoint: options.Checkpoint = None,
+    checkpoint_every: options.CheckpointEvery = None,
     track: Annotated[
         list[str],
         typer.Option(
@@ -116,6 +117,7 @@ def evaluate(
             evaluate_every=every,
             save=save,
             checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
             workers=workers,
             progress=progress,
             **chosen,

@@ -120,6 +120,9 @@ Checkpoint = Annotated[
         callback=checks.output_folder,
     ),
 ]
+CheckpointEvery = Annotated[
+    float | None, typer.Option("--checkpoint-every", help="Seconds between two checkpoints (default: 60).", metavar="SECONDS")
+]
 Page = Annotated[
     Path | None,
     typer.Option("--report", help="Write an HTML page about the answers to this file.", callback=checks.output_file),

@@ -42,6 +42,7 @@ def run_behaviour(
     progress: CompareProgress | None = None,
     save: Path | None = None,
     checkpoint: Path | None = None,
+    checkpoint_every: float | None = None,
     until: ErrorBelow | Decided | None = None,
     where: WhereLike = None,
     audit: float | None = None,
@@ -69,6 +70,7 @@ def run_behaviour(
         progress=None if progress is None else lambda seed, done, error: progress(behaviour, seed, done, error),
         save=save,
         checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
     )
 
 

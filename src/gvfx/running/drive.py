@@ -233,6 +233,7 @@ class _Drive:
         self.records = [Record(len(backend.names)) for _ in stream.seeds]
         self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, seconds spent, steps per call of advance
         self.kept: int | None = None  # the step of the newest checkpoint
+        self.saved = time.monotonic()  # when it was written
 
     def to_the_end(self) -> list[Part]:
         self._restore()
@@ -243,16 +244,14 @@ class _Drive:
                 self.stream.start()
                 for seed in self.stream.seeds:
                     self.listeners.began(seed)
-            saved = time.monotonic()
+            self.saved = time.monotonic()
             for stop in left:
                 self._advance(stop)
                 self._look(stop)
                 self.passed = stop
                 if self.watch.reached:
                     break
-                if time.monotonic() - saved >= self.checkpoint_every and stop < self.plan.steps:
-                    self.save()
-                    saved = time.monotonic()
+                self._save_if_due()
         except (RunError, Interrupted) as error:
             error.parts = self._partial()
             if isinstance(error, Diverged):
@@ -274,6 +273,8 @@ class _Drive:
             self.chunk = int(max(1, min(8 * self.chunk, wanted)))
             for seed in stream.seeds:
                 self.listeners.stepped(seed, stream.t)
+            if stream.t < stop:
+                self._save_if_due()
             if self.interruption is not None and self.interruption.signum is not None:
                 if self._finite():
                     self.save()
@@ -344,6 +345,14 @@ class _Drive:
         return bool(self.stream.t)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def _save_if_due(self) -> None:
+        """Write a checkpoint if the last one is old, unless the run has ended or its numbers are no longer finite."""
+        if self.checkpoints is None or self.stream.t >= self.plan.steps or time.monotonic() - self.saved < self.checkpoint_every:
+            return
+        if self._finite():
+            self.save()
+        self.saved = time.monotonic()
 
     def save(self) -> None:
         """Write a checkpoint, if checkpoints are enabled and a step was made."""

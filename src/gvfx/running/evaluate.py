@@ -16,7 +16,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import WHERE, Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
-from gvfx.inputs import whole
+from gvfx.inputs import is_real, whole
 from gvfx.learners.base import Learner
 from gvfx.questions.audit import Audit
 from gvfx.questions.comparable import comparable
@@ -65,6 +65,7 @@ def evaluate(
     progress: bool | Report | None = None,
     save: str | Path | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_every: float | None = None,
     track: Tracked | Sequence[Tracked] | None = None,
     log: LogLike | None = None,
 ) -> Result:
@@ -97,6 +98,7 @@ def evaluate(
     save:           a file for the result; if a run fails or is interrupted, what was learned so far is written to it.
     checkpoint:     a folder from which the same call continues a run that was interrupted, failed or killed.  In gvfx's own
                     worlds the result is the same to the byte; a Gymnasium environment begins a new episode.
+    checkpoint_every: seconds between two checkpoints (default: 60), which is what a run that is killed repeats.
     track:          a file to which every measurement is appended as a JSON line, a tracker (`gvfx.running.tracking`), or a
                     list of them.
     log:            transitions of the same environment recorded earlier, in any form that `gvfx.evaluate_log` takes, from
@@ -117,6 +119,7 @@ def evaluate(
     whole(workers, "workers", least=1)
     if not isinstance(calibrate, bool):
         raise InputError(f"calibrate: {calibrate!r:.40} is neither True nor False; give one of them.")
+    seconds = _seconds(checkpoint_every, checkpoint)
     folder = folder_for(checkpoint) if checkpoint is not None else None
     if save is not None:
         save = check_writable(save, "save")
@@ -132,7 +135,7 @@ def evaluate(
             warnings.warn(printable(unread(backend.left_out)), stacklevel=2)
         for name, effect in drifting(world).items() if is_environment(world) else ():
             warnings.warn(printable(f"world: {name}: {effect}."), stacklevel=2)
-        seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions, world)
+        seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, seconds, questions, world)
         try:
             with Interruption() as interruption:
                 try:
@@ -144,7 +147,7 @@ def evaluate(
                     warnings.warn(
                         f"world: {error.what}, too many for tables; the run begins again with {backend.why}.", stacklevel=2
                     )
-                    seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, questions, world)
+                    seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, seconds, questions, world)
                     parts = seeds_to_run.run(int(workers), interruption)
         except (RunError, Interrupted) as error:
             error.result = seeds_to_run.partial(error)
@@ -163,6 +166,17 @@ def evaluate(
     if save is not None:
         result.save(save)
     return result
+
+
+def _seconds(checkpoint_every: Any, checkpoint: Any) -> float | None:
+    """The seconds between two checkpoints, checked."""
+    if checkpoint_every is None:
+        return None
+    if not (is_real(checkpoint_every) and checkpoint_every >= 0):
+        raise InputError(f"checkpoint_every: {checkpoint_every!r:.40} is not a number of seconds; give one, such as 60.")
+    if checkpoint is None:
+        raise InputError("checkpoint_every: there are no checkpoints; give their folder with checkpoint=.")
+    return float(checkpoint_every)
 
 
 def _warn(data: Empirical) -> None:
@@ -190,10 +204,12 @@ class _Seeds:
         until: ErrorBelow | Decision | None,
         listeners: Listeners,
         folder: Path | None,
+        seconds: float | None,
         questions: Sequence[GVF],
         world: object,
     ) -> None:
-        self.backend, self.seeds, self.until, self.listeners, self.folder = backend, seeds, until, listeners, folder
+        self.backend, self.seeds, self.until, self.listeners = backend, seeds, until, listeners
+        self.folder, self.seconds = folder, seconds
         self.identity, self.comparable = _identity(backend, questions, until), comparable(questions)
         self.named = {"environment": environment_name(world)} if is_environment(world) else {}
         self.done: dict[int, Part] = {}
@@ -211,7 +227,13 @@ class _Seeds:
         stream = self.backend.begin(seed)
         try:
             (part,) = drive(
-                self.backend, stream, until=self.until, listeners=self.listeners, checkpoints=keep, interruption=interruption
+                self.backend,
+                stream,
+                until=self.until,
+                listeners=self.listeners,
+                checkpoints=keep,
+                checkpoint_every=self.seconds,
+                interruption=interruption,
             )
         except (RunError, Interrupted) as error:
             if error.parts:
