@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from gvfx.cli.terminal import check_output
+from gvfx.cli.terminal import check_name, check_output
 from gvfx.errors import InputError
 
 MOST = 10**15  # steps or episodes
@@ -86,19 +86,11 @@ def _share(value: float, option: str) -> None:
 
 
 def folder_given(path: Path, option: str) -> None:
-    """Refuse a path that is something else than a folder."""
-    if named(path, option).exists() and not path.is_dir():
-        raise InputError(f"{option}: {path!s:.200} is not a folder; name one.")
-
-
-def named(path: Path, option: str) -> Path:
-    """The path; an InputError if no file or folder can have that name."""
-    try:
-        path.exists()
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise InputError(f"{option}: {path!s:.80} cannot be used ({said}); give another name.") from None
-    return path
+    """Refuse a path that is something else than a folder, or lies below something else."""
+    check_name(path, option)
+    found = next((each for each in (path, *path.parents) if each.exists()), path)
+    if found.exists() and not found.is_dir():
+        raise InputError(f"{option}: {found!s:.200} is not a folder; name one.")
 
 
 def _output_folder(path: Path, option: str) -> None:
@@ -111,4 +103,4 @@ def _output_folder(path: Path, option: str) -> None:
 
 share = checked(_share)
 seed = checked(lambda value, option: count_given(value, option, 0, LARGEST_SEED))
-output_file, output_folder, folder, path = map(checked, (check_output, _output_folder, folder_given, named))
+output_file, output_folder, folder, path = map(checked, (check_output, _output_folder, folder_given, check_name))

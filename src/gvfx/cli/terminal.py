@@ -17,6 +17,7 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
+from gvfx.errors import InputError
 from gvfx.files import check_writable, write_whole
 from gvfx.text import printable
 
@@ -93,10 +94,22 @@ def make_table(*columns: str) -> Table:
     return table
 
 
+def check_name(path: Path, option: str) -> None:
+    """Refuse a name that no file or folder can have, that is a link to itself, or that may not be looked at."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"{option}: {path!s:.80} cannot be used ({said}); give another name.") from None
+
+
 def check_output(path: Path | None, option: str) -> None:
     """Make the folder of an output file, and refuse one that cannot be written, before any work is done."""
     if path is None or path == STDOUT:
         return
+    check_name(path, option)
     with suppress(OSError):  # which `check_writable` names
         missing = [folder for folder in reversed(path.parents) if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.errors import InputError, UnknownName
+from gvfx.inputs import is_real, whole
 from gvfx.modules import named
 from gvfx.questions.cumulants import Constant, Cumulant
 from gvfx.questions.gaussian import gaussian_policy
@@ -93,7 +94,7 @@ def _listed(row: dict[str, Any], field: str, policies: dict[str, Policy], signal
     for kind, known in (("policy", policies), ("signal", signals)):
         if kind not in row:
             raise InputError(f"{field}.{kind}: is missing; name one of {', '.join(known)}.")
-        if row[kind] not in known:
+        if not isinstance(row[kind], str) or row[kind] not in known:
             raise UnknownName(f"{field}.{kind}", str(row[kind]), list(known))
         chosen[kind] = known[row[kind]]
     discount = row.get("discount", common)
@@ -144,6 +145,10 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
     kind = _kind(given, field, "'reward', a number", "info", "function")
     options = {k: v for k, v in given.items() if k != kind}
     try:
+        for key in {"index", "size"} & {*options}:
+            whole(options[key], f"{field}.{key}")
+        if "missing" in options and not is_real(options["missing"]):
+            raise InputError(f"{field}.missing: {options['missing']!r:.40} is not a number; give a finite one, such as 0.0.")
         if kind == "info":
             _only(given, field, kind, "index", "size", "missing")
             return Info(str(given[kind]), **options)
