@@ -28,7 +28,10 @@ def whole(value: Any, field: str, least: int | None = None) -> int:
 
 def is_real(value: Any) -> bool:
     """Whether this is one finite number, and not True or False."""
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
+    except OverflowError:  # an int above all floats
+        return False
 
 
 def check_level(level: Any) -> None:

@@ -52,8 +52,8 @@ def called(function: Callable[[], Any], what: str, field: str = "target") -> Any
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        said = " ".join(str(error).split()).rstrip(".") or "no message"
-        raise InputError(f"{field}: {what} raised {type(error).__name__}{_line(error)} ({said}); correct it there.") from error
+        said = f"{what} raised {type(error).__name__}{_line(error)} ({_message(error)})"
+        raise InputError(f"{field}: {said}; correct it there.") from error
 
 
 def _from_path(name: str, field: str) -> ModuleType:
@@ -95,6 +95,14 @@ def _search_first(folder: str) -> None:
     """Look for modules in this folder before all others."""
     if folder not in sys.path:
         sys.path.insert(0, folder)
+
+
+def _message(error: BaseException) -> str:
+    """What an error says, on one line; the user's own may fail to say anything."""
+    try:
+        return " ".join(str(error).split()).rstrip(".") or "no message"
+    except Exception:
+        return "its message cannot be read"
 
 
 def _line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from faults.malformed import COLUMNS, LONG, QUESTIONS, ROWS, written
 
 VALUES = ['""', "-1", "1.5", "nan", "inf", "-inf", "1e400", "[]", "{}", "true", "[[1]]", "1979-05-27", '"nosuch"', "[nan]"]
-VALUES += ["99999999999999999999", '"\\u001b[31m"', '[1, "x"]', "{nosuch = 1}"]
+VALUES += ["99999999999999999999", "1" + "0" * 400, '"\\u001b[31m"', '[1, "x"]', "{nosuch = 1}"]
 GOOD = {  # values of the list above that a key takes
     "discount": ("[nan]",),
     "signals.goal": ("-1", "1.5", "99999999999999999999"),

@@ -84,7 +84,7 @@ ALSO = {
     "log": ("log",),
     "item": ("item",),
     "name": ("bench",),
-    "until": ("margin",),
+    "questions": ("policies", "signals"),
 }
 TOO_LONG = {("demo", "steps", "007")}
 

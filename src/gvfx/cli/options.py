@@ -139,9 +139,9 @@ def until_given(text: str | None) -> ErrorBelow | Decided | None:
     rule, _, margin = text.partition(":")
     try:
         return decided(margin=float(margin or 0)) if rule == "decided" else error_below(float(text))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError as error:
+        raise InputError(f"until: {str(error).partition(': ')[2]}") from None
+    except ValueError:
         raise InputError(f"until: {text!r:.40} is not an error; give a number, decided, or decided:MARGIN.") from None
 
 
@@ -172,4 +172,7 @@ def trackers_given(texts: Sequence[str]) -> list[Tracked] | None:
 
     kinds = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
     split = [(text, *text.partition(":")[::2]) for text in texts]
+    for text, kind, where in split:
+        if kind in kinds and not where and ":" in text:
+            raise InputError(f"--track: {text!r} does not say where to; give {text}runs, for example.")
     return [kinds[kind](where) if kind in kinds and where else text for text, kind, where in split] or None

@@ -38,6 +38,7 @@ from gvfx.questions.policies import Policy, as_policy, constant_policy, determin
 from gvfx.questions.sb3 import from_sb3
 from gvfx.questions.signals import Info, Measure, Reward
 
+MOST_COMPONENTS = 100_000  # of a vector
 TRUST = "which can run any code; add --trust if you trust the file's author"
 GIVES: dict[str, Callable[[Any], Policy]] = {
     "probabilities": as_policy,
@@ -100,8 +101,11 @@ def _listed(row: dict[str, Any], field: str, policies: dict[str, Policy], signal
     discount = row.get("discount", common)
     if isinstance(discount, list):
         raise InputError(f"{field}.discount: is a list; give each question its own number.")
+    weight = row.get("weight", 1.0)
+    if not is_real(weight):
+        raise InputError(f"{field}.weight: {weight!r:.40} is not a finite number; give one above 0.")
     name = str(row.get("name", f"{row['policy']}: {row['signal']}"))
-    return GVF(chosen["policy"], chosen["signal"], discount, weight=row.get("weight", 1.0), name=name)
+    return GVF(chosen["policy"], chosen["signal"], discount, weight=weight, name=name)
 
 
 def _policy(given: Any, field: str, trust: bool) -> Policy:
@@ -141,12 +145,15 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
     if given == "reward":
         return Reward()
     if isinstance(given, int | float) and not isinstance(given, bool):
+        if not is_real(given):
+            raise InputError(f"{field}: {given!r:.40} is not a finite number; give one.")
         return Constant(float(given))
     kind = _kind(given, field, "'reward', a number", "info", "function")
     options = {k: v for k, v in given.items() if k != kind}
     try:
         for key in {"index", "size"} & {*options}:
-            whole(options[key], f"{field}.{key}")
+            if whole(options[key], f"{field}.{key}") > MOST_COMPONENTS:
+                raise InputError(f"{field}.{key}: {options[key]} is too large; give at most {MOST_COMPONENTS:,}.")
         if "missing" in options and not is_real(options["missing"]):
             raise InputError(f"{field}.missing: {options['missing']!r:.40} is not a number; give a finite one, such as 0.0.")
         if kind == "info":

@@ -280,7 +280,7 @@ class Page:
 
 def write_page(path: Path, data: Page) -> None:
     """Write the report as one HTML file; a failed write leaves an existing file as it was."""
-    write_whole(path, render(data).encode("utf-8"))
+    write_whole(path, render(data).encode("utf-8", "xmlcharrefreplace"))  # halves of characters are no UTF-8
 
 
 def render(data: Page) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.running.comparing import Comparison
+from gvfx.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,9 +113,9 @@ def _draw(ax: Any, panel: Panel) -> None:
             ax.plot(bar.truth, k, "o", markersize=8, markerfacecolor="none", markeredgecolor="#343a40")
     if panel.zero:
         ax.axvline(0, color="#495057", linewidth=1.0)
-    ax.set_yticks(range(len(panel.bars)), [bar.name for bar in panel.bars])
+    ax.set_yticks(range(len(panel.bars)), [printable(bar.name) for bar in panel.bars], parse_math=False)
     ax.set_ylim(len(panel.bars) - 0.4, -0.6)
-    ax.set_title(panel.title, loc="left", fontsize=10)
+    ax.set_title(printable(panel.title), loc="left", fontsize=10, parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="x", color="#e9ecef")
 
