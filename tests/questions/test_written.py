@@ -85,12 +85,20 @@ MISTAKES = [
     (POLICIES + '[signals]\nr = "reard"\n', "signals.r: 'reard' is unknown; give 'reward', a number"),
     (POLICIES + '[signals]\nr = {info = "a", size = 0}\n', "signals.r: give the vector's length"),
     (POLICIES + '[signals]\nr = {function = "os:getcwd"}\n', "signals.r: 'os:getcwd' is a function.*--trust"),
+    (POLICIES + '[signals]\nr = {info = "a", size = 1.5}\n', "signals.r.size: 1.5 is not a whole number"),
+    (POLICIES + '[signals]\nr = {info = "a", size = 99999999999999999999}\n', "signals.r.size: 9+ is too large"),
+    (POLICIES + '[signals]\nr = {info = "a", missing = 1979-05-27}\n', "signals.r.missing: datetime.* is not a number"),
+    (POLICIES + "[signals]\nr = nan\n", "signals.r: nan is not a finite number"),
+    (POLICIES + f"[signals]\nr = {10**400}\n", "signals.r: 10+ is not a finite number"),
     ("discount = 2\n" + POLICIES + SIGNALS, "discount: 2 lies outside"),
     ("discount = []\n" + POLICIES + SIGNALS, "discount: the list is empty"),
     ("questions = 3\n" + POLICIES + SIGNALS, r"questions: write each one as \[\[questions\]\]"),
     (POLICIES + SIGNALS + '[[questions]]\nsignal = "r"\n', r"questions\[0\].policy: is missing; name one of u"),
     (POLICIES + SIGNALS + '[[questions]]\npolicy = "x"\nsignal = "r"\n', r"questions\[0\].policy: 'x' is unknown"),
+    (POLICIES + SIGNALS + '[[questions]]\npolicy = [1]\nsignal = "r"\n', r"questions\[0\].policy: '\[1\]' is unknown"),
+    (POLICIES + SIGNALS + '[[questions]]\npolicy = "u"\nsignal = "r"\nweight = true\n', r"questions\[0\].weight: True is not"),
     ("discount = 0.9.9", "questions: .* is not TOML"),
+    ("discount = " + "[" * 3000 + "]" * 3000, "questions: .* is not TOML"),
 ]
 
 

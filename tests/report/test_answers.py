@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from helpers.environments import Sound
 from typer.testing import CliRunner
@@ -30,6 +32,12 @@ def test_a_saved_result_has_a_page(tmp_path, capsys):
     assert page.title == "Answers: Sound" and page.summary.headline == f"<r>: {result.value()['<r>']} at the start."
     assert "the truth is not known" in page.summary.bullets[-1]
     assert tables["start-plot"].panels[0].rows[1].value == result.value()["one"].value
+
+
+def test_the_command_of_a_page_names_any_file_safely(tmp_path):
+    result = gvfx.evaluate(Sound(), QUESTIONS, steps=200)
+    commands = {item.provenance.command for section in page_of(result, Path("a b;$(x).gvfx")).sections for item in section.items}
+    assert commands == {"gvfx report 'a b;$(x).gvfx'"}
 
 
 def test_policies_are_compared_first_and_misses_are_marked(tmp_path):

@@ -42,6 +42,11 @@ def test_the_title_is_escaped():
     assert "<title>&lt;/script&gt;&lt;b&gt;x" in text and "<b>" not in text
 
 
+def test_half_a_character_is_written_too(tmp_path):
+    write_page(tmp_path / "half.html", Page("half \ud800", "\udfff", Summary("", ""), ()))
+    assert "half &#55296;</title>" in (tmp_path / "half.html").read_text(encoding="utf-8")
+
+
 def test_gaps_are_null_and_numbers_are_kept():
     data = json.loads(page.to_json(demo()), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     curves = data["sections"][0]["items"][0]

@@ -63,7 +63,7 @@ def questions_in(path: str | Path, trust: bool = False) -> list[GVF]:
         return questions_of(tomllib.loads(Path(path).read_text(encoding="utf-8")), trust)
     except OSError as error:
         raise InputError(f"questions: cannot read {path} ({error.strerror}); give a TOML file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"questions: {path} is not TOML ({error}); gvfx init questions.toml writes an example.") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def page_of(result: Result, source: Path) -> Page:
     """The page as data."""
     digest = hashlib.sha256(np.ascontiguousarray(result.values).tobytes()).hexdigest()[:12]
     seeds = ", ".join(map(str, result.seeds))
-    origin = Provenance(f"gvfx report {source}", seeds, "", digest)
+    origin = Provenance(f"gvfx report {shlex.quote(str(source))}", seeds, "", digest)
     about = result.experiment
     where = about.get("environment", "a known world")
     comparison = comparison_of(result)
