@@ -34,6 +34,8 @@ HUGE = str(10**400)
         (["truth", "x:y", "--absolute", "-1"], "--absolute: -1 does not fit"),
         (["truth", "x:y", "--points", "0"], "--points: 0 is too few"),
         (["evaluate", "x:y", "--save", "loop"], "--save: loop cannot be used"),
+        (["evaluate", "x:y", "--questions", "/dev/zero"], "--questions: /dev/zero is a device, a pipe or a folder"),
+        (["log", "/dev/zero", "--questions", "file"], "file: /dev/zero is a device, a pipe or a folder"),
         (["evaluate", "x:y", "--report", "n" * 5000], "--report: nnn"),
         (["evaluate", "x:y", "--checkpoint", "file"], "--checkpoint: file is not a folder"),
         (["reproduce", "table1", "--results", "file/below"], "--results: file is not a folder"),

@@ -93,6 +93,12 @@ def folder_given(path: Path, option: str) -> None:
         raise InputError(f"{option}: {found!s:.200} is not a folder; name one.")
 
 
+def _input_file(path: Path, option: str) -> None:
+    check_name(path, option)
+    if path.exists() and not path.is_file():
+        raise InputError(f"{option}: {path!s:.200} is a device, a pipe or a folder; name a file.")
+
+
 def _output_folder(path: Path, option: str) -> None:
     folder_given(path, option)
     try:
@@ -103,4 +109,5 @@ def _output_folder(path: Path, option: str) -> None:
 
 share = checked(_share)
 seed = checked(lambda value, option: count_given(value, option, 0, LARGEST_SEED))
-output_file, output_folder, folder, path = map(checked, (check_output, _output_folder, folder_given, check_name))
+path, input_file, output_file = map(checked, (check_name, _input_file, check_output))
+folder, output_folder = map(checked, (folder_given, _output_folder))

@@ -13,14 +13,14 @@ from gvfx.cli.terminal import finite, make_console, write_json
 
 
 def log(
-    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a row per transition.", callback=checks.path)],
+    file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with a row per transition.", callback=checks.input_file)],
     questions: Annotated[
         Path,
         typer.Option(
             "--questions",
             help="A TOML file of questions (`gvfx init questions.toml` writes an example).",
             metavar="FILE",
-            callback=checks.path,
+            callback=checks.input_file,
         ),
     ],
     trust: options.Trust = False,

@@ -37,7 +37,7 @@ Questions = Annotated[
         "--questions",
         help="A TOML file of questions (`gvfx init questions.toml` writes an example).",
         metavar="FILE",
-        callback=checks.path,
+        callback=checks.input_file,
     ),
 ]
 Trust = Annotated[

@@ -215,7 +215,8 @@ def furnish(folder: Path, case: Case) -> None:
     kept |= {"empty": "", "empty.csv": "", "bytes": "\x80\udcff\x00", "bytes.csv": "\udcff\x00", "bytes.parquet": "\x00"}
     for name, text in (kept | case.files).items():
         (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
-    os.mkfifo(folder / "pipe")
+    for name in ("pipe", "pipe.csv", "pipe.py"):
+        os.mkfifo(folder / name)
     for name, aim in (("loop", "loop"), ("loop.csv", "loop.csv"), ("link", "old.x"), ("link-folder", "folder")):
         (folder / name).symlink_to(aim)
     if case.kind == "no permission":
