@@ -12,6 +12,7 @@ from gvfx.cli.progress import speed
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import Tally, run_all
+from gvfx.text import printable
 
 AGAIN = "Delete seed-....diverged.json in an experiment's folder to run that seed again."
 
@@ -47,8 +48,8 @@ def run_missing(
             stop.add_note(f"finished runs are stored in {store.folder}, and the same command continues from there")
             raise
     made = f"{tally.done} runs in {tally.seconds:.0f} s" if tally.done else "nothing to run"
-    print(f"{made}, {tally.found} found in {store.folder}")
+    print(printable(f"{made}, {tally.found} found in {store.folder}"))
     for lost in tally.diverged:
-        print(f"diverged: {lost.experiment}, seed {lost.seed}, step {lost.step:,}: {lost.said}")
+        print(printable(f"diverged: {lost.experiment}, seed {lost.seed}, step {lost.step:,}: {lost.said}"))
     if tally.diverged:
         print(f"{len(tally.diverged)} of {tally.total} runs diverged; tables count them. {AGAIN}")

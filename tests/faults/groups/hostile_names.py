@@ -16,9 +16,12 @@ from helpers.browser import Browser
 from faults.malformed import COLUMNS, ROWS, written
 from faults.processes import Ended, forked, warm_up
 from faults.trials import Trials
+from gvfx.experiments.divergence import Divergence
+from gvfx.experiments.store import Store
 from gvfx.report.page import write_page
+from gvfx.reproduce import ITEMS, curves_with_seeds
 
-FULL, FAST, SECONDS = 120, 8, 150
+FULL, FAST, SECONDS = 165, 8, 150
 FIRE = "window.fired=1"
 NAMES = [
     f"<script>{FIRE}</script>",
@@ -138,6 +141,7 @@ COMMANDS: list[list[str]] = [
     ["run", "same", "--where", "NAME", "--steps", "50", "--seeds", "1", "--workers", "1"],
     ["NAME"],
     ["init", "NAME.txt"],
+    ["reproduce", "variance", "--seeds", "1", "--workers", "1", "--results", "stored"],
     ["report", "stored"],
 ]
 CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -172,7 +176,9 @@ def furnish(folder: Path, name: str) -> None:
     (folder / "log.csv").write_text(LOG)
     quoted = json.dumps(name.encode("utf-8", "replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")
     (folder / "q.toml").write_text(TOML.format(quoted), encoding="utf-8")
-    (folder / "stored").mkdir()
+    for curve, _ in curves_with_seeds([ITEMS["variance"]], {}, 1):  # a record of a run that anyone can have written
+        record = Divergence(curve.experiment.hash, 0, name, name, name, 5, None, name, name)
+        Store(folder / "stored").save_divergence(curve.experiment, record)
     (folder / "stored" / "tuned.json").write_text(json.dumps({name: {name: [0.5, 0.5]}, "same": {name: [0.5, 0.5]}}))
 
 
@@ -266,6 +272,15 @@ def page_of_a_result(name: str, folder: Path, browser: Browser | None) -> str:
     return unsafe(page) or ("" if browser is None else touched(browser, page))
 
 
+def page_of_a_folder(name: str, folder: Path, browser: Browser | None) -> str:
+    """A results folder in which names are hostile."""
+    ended = forked("report", "stored", "--seeds", "1", cwd=folder, timeout=60)
+    page = folder / "stored" / "report.html"
+    if ended.code != 0 or not page.exists():
+        return f"no page: {ended}"
+    return unsafe(page) or ("" if browser is None else touched(browser, page))
+
+
 def page_of_every_kind(name: str, folder: Path, browser: Browser | None) -> str:
     """A page with every kind of figure and table, in which each name is hostile."""
     usual, pages.AWKWARD = pages.AWKWARD, name
@@ -286,6 +301,7 @@ def run(trials: Trials) -> None:
             trials.note(f"pages were read, but not opened in a browser: {error}")
         kinds: dict[str, Callable[[str, Path], str]] = {
             "page of a result": lambda name, folder: page_of_a_result(name, folder, browser),
+            "page of a results folder": lambda name, folder: page_of_a_folder(name, folder, browser),
             "page of every kind": lambda name, folder: page_of_every_kind(name, folder, browser),
             "output in a file": lambda name, folder: terminal(name, folder, False),
             "output in a terminal": lambda name, folder: terminal(name, folder, True),
