@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from faults.injection import CHANGES, arm, count
 from faults.processes import Ended, called, command, forked
 from faults.trials import Trials
-
 from gvfx.running.saved import load
 from gvfx.tensors import unpack
 
@@ -158,13 +158,14 @@ class Kills:
             ended = case.started(folder)
             if ended.code != 0 or ended.traceback:
                 return f"started again: {ended}"
-            wrong = continued(ended, steps) or leftovers(folder)
             found = contents(folder)
+            wrong = continued(ended, steps)
             if wrong or case.same:
-                return wrong or differences(normal.contents, found)
+                return wrong or differences(normal.contents, found) or leftovers(folder)
             again = case.started(twin)
             wrong = different_track(normal.contents, found) or answered(folder / "result.gvfx", case.steps)
-            return wrong or (f"started again a second time: {again}" if again.code else differences(found, contents(twin)))
+            wrong = wrong or (f"started again a second time: {again}" if again.code else differences(found, contents(twin)))
+            return wrong or leftovers(folder)
         finally:
             shutil.rmtree(twin, ignore_errors=True)
 
