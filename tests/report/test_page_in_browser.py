@@ -7,6 +7,9 @@ import re
 import numpy as np
 from helpers.pages import AWKWARD
 
+from gvfx.benchmarks.common.load_pages import page_of_figures
+from gvfx.report.page import render, write_page
+
 CURVE = "document.getElementById('grid-simple')"
 MAP = "document.getElementById('error-maps')"
 TICKS = f"[...{CURVE}.querySelectorAll('.tick.y')].map((t) => t.textContent)"
@@ -238,3 +241,38 @@ def test_dark_and_narrow(tab):
         )
     finally:
         tab.look()
+
+
+def test_a_long_page_opens_before_all_of_its_figures_are_built(browser, tmp_path):
+    path = tmp_path / "long.html"
+    write_page(path, page_of_figures(200))
+    browser.errors.clear()
+    browser.open(path)
+    ready = "performance.getEntriesByType('navigation')[0].loadEventEnd"
+    assert browser.run(ready) < 2000
+    left = "document.querySelectorAll('.waiting').length"
+    assert browser.run("document.querySelectorAll('figure').length") == 200 and browser.run(left) > 100
+    assert browser.run("document.querySelectorAll('#item-0 path.line').length") == 6
+    look = "const look = () => (document.querySelector('.waiting') ? setTimeout(look, 50) : done(1));"
+    browser.run(f"new Promise((done) => {{ {look} look(); }})")  # while the browser has nothing to do
+    browser.settle()
+    assert browser.run("[...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('svg'))")
+    assert browser.run("document.querySelector('#item-199').id") == "item-199" and browser.errors == []
+
+
+def test_a_figure_is_built_when_it_comes_near_and_all_are_before_printing(browser, tmp_path):
+    path = tmp_path / "long.html"
+    never = "window.requestIdleCallback = () => 0;"
+    path.write_text(render(page_of_figures(120)).replace('"use strict";', f'"use strict"; {never}', 1), encoding="utf-8")
+    browser.errors.clear()
+    browser.open(path)
+    assert browser.run("document.querySelector('#item-80').classList.contains('waiting')")
+    browser.run("document.querySelector('#item-80').scrollIntoView({block: 'center', behavior: 'instant'})")
+    browser.settle()
+    assert browser.run("document.querySelectorAll('#item-80 path.line').length") == 6
+    assert browser.run("document.querySelector('#item-40').classList.contains('waiting')")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("document.querySelectorAll('.waiting').length") == 0
+    assert browser.run("[...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('svg'))")
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.errors == []

@@ -31,6 +31,7 @@ SCRIPTS = (
     "elements",
     "numbers",
     "frame",
+    "lazy",
     "plot",
     "curves",
     "scale",

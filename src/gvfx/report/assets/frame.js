@@ -55,12 +55,15 @@ function frame(item, tools, ...body) {
       h("dl", null, line("Command", from.command), line("Seeds", from.seeds), line("Versions", from.versions), line("Data hash", from.hash))));
 }
 
+const drawings = []; // functions that draw what has another width than before
 function onResize(element, draw) {
   let width = 0;
-  new ResizeObserver(() => {
+  const redraw = () => {
     if (element.clientWidth && element.clientWidth !== width) {
       width = element.clientWidth;
       draw();
     }
-  }).observe(element);
+  };
+  drawings.push(redraw);
+  new ResizeObserver(redraw).observe(element);
 }

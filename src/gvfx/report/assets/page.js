@@ -6,9 +6,11 @@ const kinds = { Curves: curves, Maps: maps, DataTable: table, Pictures: pictures
 const anchor = (id) => `#${encodeURIComponent(id)}`;
 const { asked, headline, bullets, failed, failed_title } = page.summary;
 
+const few = page.sections.reduce((count, section) => count + section.items.length, 0) <= FEW;
+const figure = (item) => (few ? kinds[item.kind](item) : whenNear(item, () => kinds[item.kind](item)));
 const link = (id, title) => h("li", null, h("a", { href: anchor(id) }, title));
 const sections = page.sections.map((section) => h("section", { id: section.id, "aria-labelledby": idOf(section) },
-  h("h2", { id: idOf(section) }, section.title), paragraphs(section.text), section.items.map((item) => kinds[item.kind](item))));
+  h("h2", { id: idOf(section) }, section.title), paragraphs(section.text), section.items.map(figure)));
 const contents = h("nav", { "aria-label": "Contents" },
   h("p", { class: "eyebrow" }, "Contents"), h("ol", null, link("summary", "Summary"), page.sections.map((section) => link(section.id, section.title))));
 const summary = h("div", { class: "card summary", id: "summary", role: "region", "aria-label": "Summary" },
@@ -45,8 +47,11 @@ function mark() { // the section being read, in the contents
 window.addEventListener("scroll", () => { hideTip(); mark(); }, { passive: true });
 mark();
 
-window.addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach((part) => {
-  part.open = true;
-  window.addEventListener("afterprint", () => { part.open = false; }, { once: true });
-}));
+window.addEventListener("beforeprint", () => {
+  buildAll();
+  document.querySelectorAll("details:not([open])").forEach((part) => {
+    part.open = true;
+    window.addEventListener("afterprint", () => { part.open = false; }, { once: true });
+  });
+});
 if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();

@@ -1,0 +1,120 @@
+"""kill -9 at random moments and amid every file operation, for every backend: the same command then gives the same bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from faults import own_environments
+from faults.killing import Case, Kills
+from faults.processes import warm_up
+from faults.trials import Trials
+
+FULL, FAST, SECONDS = 1000, 12, 600
+OWN = Path(own_environments.__file__)
+KEPT = ("--checkpoint", "run", "--save", "result.gvfx")
+
+
+def stored(seconds: float = 0, *more: object) -> tuple[object, ...]:
+    """Options that keep checkpoints this often, and the result."""
+    return ("--checkpoint", "run", "--save", "result.gvfx", "--checkpoint-every", seconds, *more)
+
+
+def on_tables(share: int, setting: str, steps: int, *more: object, seeds: int = 1, **options: object) -> Case:
+    arguments = ("run", setting, "--steps", steps, "--seeds", seeds, "--workers", 1, *stored(), *more)
+    return Case("tables", "table_compiled", arguments, share, steps, **options)  # type: ignore[arg-type]
+
+
+def in_grid(kind: str, backend: str, share: int, steps: int, *more: object) -> Case:
+    return Case(
+        kind, backend, ("run", "continuous", "--steps", steps, "--seeds", 1, "--workers", 1, *stored(), *more), share, steps
+    )
+
+
+def own(backend: str, share: int, make: str, steps: int, *more: object, **options: object) -> Case:
+    arguments = ("evaluate", f"{OWN}:{make}", "--steps", steps, "--seeds", 1, *stored(), *more)
+    return Case("own environments", backend, arguments, share, steps, same=False, **options)  # type: ignore[arg-type]
+
+
+def in_mujoco(share: int, domain: str, steps: int, *more: object) -> Case:
+    arguments = ("run", domain, "--steps", steps, "--seeds", 1, "--workers", 1, *stored(0.2), *more)
+    return Case("MuJoCo", "critics_lockstep", arguments, share, steps)
+
+
+def small_store() -> None:
+    """In the fork: let `gvfx reproduce` make a few short runs on networks, critics and tables instead of long ones."""
+    from dataclasses import replace
+
+    from gvfx import reproduce
+    from gvfx.experiments.compare import find_setting
+    from gvfx.running import drive
+
+    drive.CHECKPOINT_EVERY = 0.2
+    made = [
+        find_setting("continuous").experiment("GVFExplorer", steps=600, measurements=4),
+        find_setting("cheetah").experiment("RoundRobin", steps=600, measurements=4),
+        find_setting("same").experiment("GVFExplorer", steps=200_000, measurements=4),
+    ]
+    made = [replace(e, snapshots=()) for e in made]
+    curves = [(SimpleNamespace(experiment=e), 1) for e in made]
+    reproduce.chosen_items = lambda names: []  # type: ignore[attr-defined]
+    reproduce.curves_with_seeds = lambda *_: curves  # type: ignore[attr-defined]
+
+
+def often() -> None:
+    """In the fork: checkpoints of stored runs several times a second."""
+    from gvfx.running import drive
+
+    drive.CHECKPOINT_EVERY = 0.0
+
+
+CASES = (
+    on_tables(80, "same", 60_000),
+    on_tables(80, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", seeds=2),
+    on_tables(40, "forty", 20_000, "-b", "Mixture"),
+    on_tables(40, "fourrooms", 40_000, "-b", "SR", seeds=2),
+    on_tables(40, "semi-greedy", 40_000, "-l", "EpisodicExpectedSarsa", "-b", "RoundRobin"),
+    on_tables(30, "same", 20_000, "-b", "BPS"),
+    on_tables(30, "distinct-x2", 40_000, "-l", "ImportanceSampling", "--calibrate"),
+    on_tables(40, "distinct", 40_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--until", 0.5),
+    on_tables(30, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--where", "start"),
+    on_tables(20, "same", 4_000, "-b", "RoundRobin", "-l", "CertaintyEquivalence", "--audit", 0.2, same=False),
+    on_tables(10, "same", 400_000, "--workers", 2, seeds=3, anew=True),
+    in_grid("linear", "linear_compiled", 90, 2_000, "-l", "LinearCertaintyEquivalence", "-b", "OptimalDesign"),
+    in_grid("linear", "linear_compiled", 60, 3_000, "-l", "LinearCertaintyEquivalence", "-b", "RoundRobin"),
+    own("table_gym", 35, "tables", 4_000, "--track", "log.jsonl"),
+    own("table_gym (vector)", 15, "vector", 3_000, "--where", "start"),
+    own("numbered_gym", 25, "numbered", 4_000),
+    own("linear_gym", 25, "points", 2_000, "--until", 0.0001),
+    own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2),
+    own("network_gym", 20, "points", 1_200, "-l", "Deep"),
+    own("critics_gym", 15, "pushed", 900),
+    in_grid("networks", "network_scanned", 70, 1_200),
+    in_grid("networks", "network_scanned", 50, 900, "--preset", "recommended"),
+    in_mujoco(50, "cheetah", 1_500),
+    in_mujoco(30, "walker", 1_200),
+    Case("stores", "sweep", ("sweep", "same", "--seeds", 1, "--workers", 1, "--results", "store"), 20, before=often),
+    Case("stores", "sweep of processes", ("sweep", "same", "--seeds", 1, "--workers", 2, "--results", "store"), 10, anew=True),
+    Case(
+        "stores",
+        "store of networks",
+        ("reproduce", "continuous", "--workers", 1, "--seeds", 1, "--results", "store"),
+        20,
+        before=small_store,
+    ),
+)
+
+
+def run(trials: Trials) -> None:
+    warm_up(jax=True)
+    kills = Kills(trials)
+    if trials.wanted >= FULL:
+        chosen = [(case, case.share) for case in CASES]
+    else:
+        some = trials.random.sample(CASES, min(len(CASES), max(1, trials.wanted // 2)))
+        chosen = [(case, max(1, trials.wanted * case.share // sum(case.share for case in some))) for case in some]
+    for case, share in chosen:
+        kills.chains(case, share)
+    while not trials.done and not trials.failures:
+        kills.chains(trials.random.choice(CASES[:2]), trials.wanted - trials.count)
+    trials.note(f"{len(kills.backends)} backends; {kills.where['between']} kills between the first and the last checkpoint")
