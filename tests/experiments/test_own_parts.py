@@ -114,14 +114,23 @@ def test_a_text_alone_imports_nothing(leaning):
         ({"discount": {"@function": f"{__name__}:Even"}}, "Even is not a function"),
         ({"policy": {"@": "subprocess:Popen", "args": "true"}}, "subprocess:Popen is named by the text"),
         ({"policy": {"@": f"{__name__}:small"}}, "small is named by the text"),
+        ({"discount": {"@function": "gvfx.__main__:main"}}, "gvfx.__main__:main is named by the text"),
+        ({"discount": {"@function": "gvfx.files:write_whole"}}, "gvfx.files:write_whole is named by the text"),
+        ({"discount": {"@function": "gvfx.benchmarks.start:run"}}, "gvfx.benchmarks.start:run is named by the text"),
+        ({"discount": {"@function": "gvfx.questionsx:run"}}, "gvfx.questionsx:run is named by the text"),
+        ({"discount": {"@function": "gvfx.questions.nowhere:run"}}, "gvfx.questions.nowhere:run is named by the text"),
+        ({"discount": {"@function": ["gvfx.questions"]}}, "does not describe one"),
+        ({"policy": {"@": "Target", "name": "nowhere"}}, "nowhere"),
         ({"policy": {"@": f"{__name__}:Loose"}}, "Loose is not a frozen dataclass"),
     ],
 )
 def test_texts_that_name_what_no_experiment_has_are_refused(part, words):
     data = json.loads(small().json)
     data["questions"][0] |= part
+    before = {name for name in sys.modules if name.startswith(("gvfx.benchmarks", "gvfx.__main__"))}
     with pytest.raises(gvfx.InputError, match=words):
         Experiment.from_json(json.dumps(data))
+    assert {name for name in sys.modules if name.startswith(("gvfx.benchmarks", "gvfx.__main__"))} == before
 
 
 def test_what_cannot_be_named_cannot_be_stored():

@@ -27,6 +27,10 @@ def test_every_curve_of_the_paper_survives_the_round_trip():
     assert len(hashes) == len(curves)
 
 
+def changed(**parts):
+    return json.dumps({**json.loads(small().json), **parts})
+
+
 def test_the_hash_sees_every_change():
     base = small()
     assert base.hash == small().hash
@@ -66,6 +70,29 @@ def test_a_function_without_a_name_cannot_be_stored():
         ('{"format": 999}', "another version"),
         (json.dumps({**json.loads(small().json), "learner": {"@": "os.system"}}), "not a class of gvfx"),
         (json.dumps({**json.loads(small().json), "world": {"@world": "exec", "with": {}}}), "not a known kind of world"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"format": 1, "world": ' + '{"@map": ' * 50_000, "nested too deeply"),
+        ("[]", "not that of an experiment"),
+        ("7", "not that of an experiment"),
+        ('{"format": 1}', "does not describe one"),
+        ('{"format": 1, "steps": ' + "1" * 10_000 + "}", "does not describe one"),
+        (changed(steps="many"), "steps: 'many' is not a whole number"),
+        (changed(evaluate_every=0), "evaluate_every"),
+        (changed(snapshots=3), "snapshots"),
+        (changed(questions=[]), "questions"),
+        (changed(questions=[7]), "questions"),
+        (changed(questions=7), "does not describe one"),
+        (changed(behaviour={"@": "Constant", "value": 1.0}), "does not"),
+        (changed(behaviour=None), "behaviour: None does not fit there"),
+        (changed(learner={"@": "ExpectedSarsa", "speed": 1}), "does not describe one"),
+        (changed(learner={"@": ["ExpectedSarsa"]}), "not a class of gvfx"),
+        (changed(until=0.5), "until: 0.5 does not fit there"),
+        (changed(world={"@map": 3}), "does not describe one"),
+        (changed(world={"@mdp": {"@map": {"next": 3}}}), "does not describe one"),
+        (changed(world={"@array": [1], "dtype": "U1000000000"}), "not a kind of number"),
+        (changed(world={"@array": [[1], [1, 2]], "dtype": "int64"}), "does not describe one"),
+        (changed(world={"@world": "gridworld", "with": {"@map": {"size": 10**9}}}), "give a smaller grid"),
+        (changed(world={"@world": "gridworld", "with": {"@map": {"size": "x" * 9, "cells": 3}}}), "does not describe one"),
     ],
 )
 def test_text_that_is_no_experiment_is_refused(text, words):

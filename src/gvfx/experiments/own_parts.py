@@ -1,6 +1,6 @@
 """The caller's classes and functions in a stored experiment, written as "module:name".
 
-Decoding a text never imports anything.  A name is looked up among the objects that the caller passes, then in modules that
+Decoding a text imports nothing but modules of gvfx that define parts of experiments.  A name is looked up among the objects that the caller passes, then in modules that
 are already imported; the standard library and names that a module merely imports are excluded.  Worker processes receive,
 with the text, the names that the caller's own objects have, and import only those (`imported`).  A script that is run goes by
 the name of its file, so that a class has the same name whether its file is run or imported.
@@ -17,6 +17,8 @@ from typing import Any
 
 from gvfx.errors import InputError
 
+PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where gvfx defines parts of an experiment
+PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
 
 def name_of(value: Any, field: str) -> str:
     """ "module:name" of a frozen dataclass or function at the top level of a module; all others are refused."""
@@ -111,7 +113,18 @@ def _script() -> str | None:
 
 
 def _loaded(home: str) -> ModuleType | None:
-    """A module that is already imported, or one of gvfx; the script that is run is found by the name of its file."""
+    """A module that is already imported, or one of gvfx that defines parts of experiments; the script that is run is found by the
+    name of its file."""
     if home.split(".")[0] == "gvfx":
-        return import_module(home)
+        return _of_gvfx(home)
     return sys.modules["__main__"] if home == _script() else sys.modules.get(home)
+
+
+def _of_gvfx(home: str) -> ModuleType | None:
+    """A module of gvfx that defines parts of experiments; None for all others, which a text must not be able to import."""
+    if not f"{home}.".startswith(tuple(f"{package}." for package in PACKAGES)):
+        return None
+    try:
+        return import_module(home)
+    except ImportError:
+        return None

@@ -20,18 +20,18 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.experiments.own_parts import OwnParts, name_of, named_in
+from gvfx.experiments.own_parts import PACKAGES, OwnParts, name_of, named_in
 from gvfx.learners.base import Learner
 from gvfx.names import HOME_OF
 from gvfx.questions.gvf import GVF
+from gvfx.running.plan import Plan
 from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.world import World
 
 FORMAT = 1  # increased when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld}
-PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where parts of an experiment are defined
-PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
+NUMBERS = {"bool", "float16", "float32", "float64", *(f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64))}
 
 
 @cache
@@ -78,17 +78,39 @@ class Experiment:
     def from_json(cls, text: str, classes: Iterable[Callable[..., Any]] = ()) -> Experiment:
         """The experiment stored in a text; text of another format is refused.
 
-        classes: your own classes and functions that the text may name.  A text never causes an import: a class that is not
-                 listed must be in a module that this process has already imported.
+        classes: your own classes and functions that the text may name.  A text causes no import but of gvfx's own behaviours,
+                 learners, questions and worlds: a class that is not listed must be in a module that is already imported.
         """
+        own = OwnParts(classes)
         try:
             data = json.loads(text)
+            if not isinstance(data, dict):
+                raise InputError("experiment: the text is not that of an experiment; give what Experiment.json returned.")
+            if data.pop("format", None) != FORMAT:
+                raise InputError(f"experiment: written for another version of gvfx; this one reads format {FORMAT}.")
+            return cls(**{key: decode(value, own) for key, value in data.items()})._checked()
+        except InputError:
+            raise
         except json.JSONDecodeError as error:
             raise InputError(f"experiment: not valid JSON ({error}).") from None
-        if data.pop("format", None) != FORMAT:
-            raise InputError(f"experiment: written for another version of gvfx; this one reads format {FORMAT}.")
-        own = OwnParts(classes)
-        return cls(**{key: decode(value, own) for key, value in data.items()})
+        except RecursionError:
+            raise InputError("experiment: the text is nested too deeply; give what Experiment.json returned.") from None
+        except (Exception, MemoryError) as error:  # whatever a constructor makes of wrong values
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(
+                f"experiment: the text does not describe one ({what:.200}); give what Experiment.json returned."
+            ) from None
+
+    def _checked(self) -> Experiment:
+        """This experiment, if its parts are of the right kinds."""
+        Plan.checked(self.steps, self.evaluate_every, self.snapshots, self.average_episodes)
+        kinds: dict[str, Any] = {"world": World, "behaviour": Behaviour, "learner": Learner, "until": ErrorBelow | None}
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"{name}: {getattr(self, name)!r:.60} does not fit there; give what Experiment.json returned.")
+        if not self.questions or not all(isinstance(q, GVF) for q in self.questions):
+            raise InputError("questions: the text has something else than GVFs there; give what Experiment.json returned.")
+        return self
 
 
 def encode(value: Any, field: str) -> Any:
@@ -146,6 +168,8 @@ def decode(data: Any, own: OwnParts) -> Any:
     if not isinstance(data, dict):
         return data
     if "@array" in data:
+        if data["dtype"] not in NUMBERS:
+            raise InputError(f"experiment: {data['dtype']!r:.40} is not a kind of number for an array.")
         return np.array(data["@array"], dtype=data["dtype"])
     if "@map" in data:
         return {k: decode(v, own) for k, v in data["@map"].items()}

@@ -12,6 +12,8 @@ from gvfx.worlds.mdp import MDP, Layout
 
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # actions L, R, U, D = 0..3 as (row, column) steps
 
+MOST_CELLS = 4_000_000
+
 
 def gridworld(
     size: int | tuple[int, int] | str = 20,
@@ -129,6 +131,8 @@ def _read_map(
         height, width = (int(size), int(size)) if isinstance(size, int | np.integer) else size
         if height < 1 or width < 1:
             raise InputError(f"size: {size!r} is not a grid; give at least 1 row and 1 column.")
+        if height * width > MOST_CELLS:
+            raise InputError(f"size: {height} x {width} cells are more than {MOST_CELLS:,}; give a smaller grid.")
         wall = np.zeros((height, width), dtype=bool)
     for field_name, listed in (("walls", [("", w) for w in walls]), ("goals", list(goals.items()))):
         for name, (r, c) in listed:
