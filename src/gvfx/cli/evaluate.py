@@ -10,6 +10,7 @@ import typer
 
 from gvfx.cli import checks, completion, options
 from gvfx.cli.names import made_by_name
+from gvfx.cli.stopping import be_patient
 from gvfx.cli.terminal import finite, make_console, write_json
 from gvfx.text import printable
 
@@ -105,6 +106,7 @@ def evaluate(
         "track": options.trackers_given(track),
     }
     asked = load_asked(target, questions, trust)
+    be_patient()
     try:
         result = answer(
             asked.make(),

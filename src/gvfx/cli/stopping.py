@@ -5,10 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import threading
 import time
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -26,7 +26,8 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
-_received: list[int] = []
+_heard: list[int] = []  # all signals, in the order in which they came
+_received: list[int] = []  # those that raised
 _patient: list[bool] = []
 
 
@@ -37,10 +38,12 @@ def install_handlers() -> None:
     """
     for number in WORDS:
         signal.signal(number, _stop)
-    heard, told = socket.socketpair()
-    told.setblocking(False)
-    signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=_watch, args=(heard, told), daemon=True).start()
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # signals to a copy are its own
+    threading.Thread(target=_listen, args=(read,), daemon=True).start()
 
 
 def be_patient() -> None:
@@ -48,30 +51,34 @@ def be_patient() -> None:
     _patient.append(True)
 
 
-def _watch(heard: socket.socket, told: socket.socket) -> None:
-    """End the process `LONGEST` seconds after the first signal, or soon after a second one.  told: is kept open."""
-    number = _next_signal(heard, None)
+def _listen(pipe: int) -> None:
+    """Pass signals on as they arrive, also those that the main thread has no time for; the first one starts the watch."""
+    heard: SimpleQueue[int] = SimpleQueue()
+    while True:
+        number = os.read(pipe, 1)[0]
+        if number in (*WORDS,):
+            if not _heard:
+                threading.Thread(target=_watch, args=(number, heard), daemon=True).start()
+            else:
+                heard.put(number)
+            _heard.append(number)
+
+
+def _watch(number: int, heard: SimpleQueue[int]) -> None:
+    """End the process `LONGEST` seconds after the first signal, or soon after a second one."""
     time.sleep(AT_ONCE)
-    while (more := _next_signal(heard, 0.0)) is not None:
-        number = more
-    again = _next_signal(heard, LONGEST - AT_ONCE)
-    if again is None and _patient:
-        print(STILL, file=sys.stderr, flush=True)
-        again = _next_signal(heard, None)
+    while not heard.empty():
+        heard.get()
+    again = None
+    try:
+        again = heard.get(timeout=LONGEST - AT_ONCE)
+    except Empty:
+        if _patient:
+            print(STILL, file=sys.stderr, flush=True)
+            again = heard.get()
     if again is not None:
         time.sleep(AT_ONCE)  # for the main thread, which heard it too
-    _end_now(again or number or signal.SIGINT)
-
-
-def _next_signal(heard: socket.socket, seconds: float | None) -> int | None:
-    """The next of our signals, or None if there is none within the time."""
-    heard.settimeout(seconds)
-    try:
-        while (number := heard.recv(1)[0]) not in (*WORDS,):
-            pass
-    except (TimeoutError, BlockingIOError):
-        return None
-    return number
+    _end_now(again or number)
 
 
 def _end_now(number: int) -> None:

@@ -1,9 +1,10 @@
 """The caller's classes and functions in a stored experiment, written as "module:name".
 
-Decoding a text imports nothing but modules of gvfx that define parts of experiments.  A name is looked up among the objects that the caller passes, then in modules that
-are already imported; the standard library and names that a module merely imports are excluded.  Worker processes receive,
-with the text, the names that the caller's own objects have, and import only those (`imported`).  A script that is run goes by
-the name of its file, so that a class has the same name whether its file is run or imported.
+Decoding a text imports nothing but modules of gvfx that define parts of experiments.  A name is looked up among the objects that
+the caller passes, then in modules that are already imported; the standard library and names that a module merely imports are
+excluded.  Worker processes receive, with the text, the names that the caller's own objects have, and import only those
+(`imported`).  A script that is run goes by the name of its file, so that a class has the same name whether its file is run or
+imported.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gvfx.errors import InputError
 
 PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where gvfx defines parts of an experiment
 PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
+
 
 def name_of(value: Any, field: str) -> str:
     """ "module:name" of a frozen dataclass or function at the top level of a module; all others are refused."""
