@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from gvfx import files
 from gvfx.errors import StoreError
 from gvfx.experiments import clusters
 from gvfx.experiments.store import Store
-from gvfx.experiments.sweep import run_all, stored_result
+from gvfx.experiments.sweep import SweepInterrupted, run_all, stored_result
 from gvfx.tensors import CorruptFile
 
 
@@ -126,6 +126,59 @@ def test_two_processes_on_one_folder_share_the_work(tmp_path, undisturbed):
     done = [int(child.communicate()[0].split()[-1]) for child in children]
     assert sum(done) == 6
     assert contents(folder) == undisturbed
+
+
+@pytest.mark.parametrize(("number", "group"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_a_signal_ends_workers_within_seconds_and_keeps_what_is_finished(number, group, tmp_path, undisturbed):
+    folder, script = tmp_path / "results", tmp_path / "sweep.py"
+    script.write_text(SWEEP.replace("RUNS", "[(e, 2000) for e in EXPERIMENTS]").replace("import [(e, 2000) for e in ", "import "))
+    arguments = [sys.executable, str(script), str(folder), str(Path(__file__).parents[1]), "2"]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as child:
+        deadline = time.time() + 300
+        while not contents(folder) and time.time() < deadline:
+            time.sleep(0.02)
+        begun = time.time()
+        (os.killpg if group else os.kill)(child.pid, number)
+        said = child.communicate()[1]
+        assert time.time() - begun < 5
+    lines = [line for line in said.splitlines() if "SweepInterrupted" in line]
+    assert len(lines) == 1 and lines[0].endswith(
+        f"finished runs are stored in {folder}, and the same command continues from there."
+    )
+    assert said.count("Traceback") == 1, "only that of the program itself, which does not catch it"
+    assert not list(folder.rglob("*.claim")) and not list(folder.rglob("*.tmp"))
+    kept = contents(folder)
+    assert all(undisturbed[name] == raw for name, raw in kept.items() if name in undisturbed)
+    assert len(kept) == len((folder / "runs.jsonl").read_text().splitlines()), "nothing finished was left out"
+
+
+def test_results_that_arrived_before_a_stop_are_stored(tmp_path, undisturbed):
+    """The signal comes while two runs are under way in threads; what they return is not thrown away."""
+    heard = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    class Late(ThreadPoolExecutor):
+        """Its tasks are done when somebody looks, but only after the signal."""
+
+        def submit(self, fn, /, *args, **kwargs):
+            future = super().submit(fn, *args, **kwargs)
+            if len(futures := self.__dict__.setdefault("all", [])) == 2:
+                wait(futures)
+                os.kill(os.getpid(), signal.SIGTERM)
+            futures.append(future)
+            return future
+
+    try:
+        with Late(1) as pool, pytest.raises(SweepInterrupted, match="^terminated; finished runs are stored in") as caught:
+            run_all(Store(tmp_path), RUNS, executor=pool)
+    finally:
+        signal.signal(signal.SIGTERM, heard)
+    assert caught.value.exit_code == 143 and isinstance(caught.value, gvfx.Interrupted)
+    kept = contents(tmp_path)
+    assert len(kept) >= 2 and not list(tmp_path.rglob("*.claim"))
+    assert run_all(Store(tmp_path), RUNS).found == len(kept)
+    assert contents(tmp_path) == undisturbed
 
 
 @pytest.mark.slow
