@@ -39,6 +39,22 @@ os.kill(os.getpid(), signal.SIGTERM)
 time.sleep(60)
 """
 
+WITHOUT_TIME = """
+import os, signal, sys, time
+from gvfx.cli import stopping
+
+stopping.LONGEST, patient = 0.6, "patient" in sys.argv
+stopping.install_handlers()
+signal.signal(signal.SIGINT, lambda *_: None)  # as if the main thread were compiling
+if patient:
+    stopping.be_patient()
+begun = time.monotonic()
+os.kill(os.getpid(), signal.SIGINT)
+while time.monotonic() < begun + 30:
+    time.sleep(1.2)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
 
 @pytest.mark.parametrize(
     ("number", "state", "seeds"),
@@ -71,6 +87,15 @@ def test_a_signal_ends_a_run_with_one_sentence(number, state, seeds, tmp_path, t
     said = (tmp_path / "stderr").read_text()
     assert said == SENTENCES[number] if state == "compiling" else re.fullmatch(IN_A_RUN, said)
     assert list(tmp_path.iterdir()) == [tmp_path / "stderr"]
+
+
+def test_a_command_whose_main_thread_has_no_time_ends_all_the_same():
+    """By itself; while a step of the user's environment is under way, after a second signal."""
+    at_once = f"{stopping.STILL}\ngvfx: interrupted by Ctrl-C.\n"
+    for arguments, said in ([], "gvfx: interrupted by Ctrl-C; finished runs are kept.\n"), (["patient"], at_once):
+        begun = time.monotonic()
+        done = subprocess.run([sys.executable, "-c", WITHOUT_TIME, *arguments], capture_output=True, text=True, timeout=50)
+        assert (done.returncode, done.stderr) == (130, said) and time.monotonic() - begun < 20
 
 
 def test_a_signal_ends_worker_processes_and_a_second_one_ends_everything():

@@ -39,7 +39,8 @@ def install_handlers() -> None:
     for number in WORDS:
         signal.signal(number, _stop)
     read, write = os.pipe()
-    os.set_blocking(write, False)
+    if hasattr(os, "set_blocking"):  # not on every Windows
+        os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # signals to a copy are its own
@@ -84,7 +85,8 @@ def _watch(number: int, heard: SimpleQueue[int]) -> None:
 def _end_now(number: int) -> None:
     for worker in multiprocessing.active_children():
         worker.kill()
-    print(f"gvfx: {WORDS[signal.Signals(number)]}; finished work is kept.", file=sys.stderr, flush=True)
+    kept = "" if _patient else "; finished runs are kept"
+    print(f"gvfx: {WORDS[signal.Signals(number)]}{kept}.", file=sys.stderr, flush=True)
     os._exit(128 + number)
 
 

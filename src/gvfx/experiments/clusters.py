@@ -80,7 +80,8 @@ def is_open(address: str) -> bool:
 @contextmanager
 def _quiet(*names: str) -> Iterator[None]:
     """Without these libraries' lines on stderr: what happens is said once, in a sentence."""
-    loggers = [logging.getLogger(name) for name in names]
+    known = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in names]
+    loggers = [logging.getLogger(name) for name in {*names, *known}]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL + 1)

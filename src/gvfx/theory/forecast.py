@@ -49,6 +49,7 @@ def constants(
     return out
 
 
+@one_thread()
 def constant(
     world: MDP, questions: Sequence[GVF], behaviour: np.ndarray, levels: np.ndarray | None = None, where: WhereLike = None
 ) -> float:

@@ -48,6 +48,7 @@ def importances(
             yield i, reach[:, None] * pi[:, :, i] ** 2 * noise[:, :, i]
 
 
+@one_thread()
 def importance(
     model: Model,
     pi: np.ndarray,
@@ -64,6 +65,7 @@ def importance(
     return total
 
 
+@one_thread()
 def importance_of(
     world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, signs: int = SIGNS, where: WhereLike = None
 ) -> np.ndarray:
@@ -87,6 +89,7 @@ def variances(
     return variances_and_doubts(model, pi, gamma, noise, None, counts, signs)[0]
 
 
+@one_thread()
 def variances_and_doubts(
     model: Model,
     pi: np.ndarray,

@@ -68,6 +68,7 @@ class Design:
         return self.gap <= CONVERGED
 
 
+@one_thread()
 def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, where: WhereLike = None) -> Design:
     """The best stationary behaviour for a known world, with a certified bound (`best_design`); `where` as in `gvfx.evaluate`."""
     return best_design(Model.of(world), importance_of(world, questions, levels, where=where))

@@ -69,6 +69,7 @@ def characteristic_time(model: Model, pi: np.ndarray, gamma: np.ndarray, values:
     return mu
 
 
+@one_thread()
 def second_moment(pi: np.ndarray, moments: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """mu proportional to sqrt(sum_i w_i pi_i^2 u_i), [state, action]; moments u [state, action, gvf]; uniform where all are 0."""
     score = np.sqrt((weights * pi**2 * moments).sum(axis=2))
