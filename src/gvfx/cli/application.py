@@ -25,7 +25,7 @@ from gvfx.cli.report import report
 from gvfx.cli.run import demo, run
 from gvfx.cli.stopping import exit_if_stopped, install_handlers, raise_if_stopped, sentence_and_code
 from gvfx.cli.targets import train_targets
-from gvfx.cli.terminal import flush_streams, prepare_streams, remove_empty_folders
+from gvfx.cli.terminal import flush_streams, prepare_streams, remove_unused
 from gvfx.errors import GvfxError, InputError
 from gvfx.text import printable
 
@@ -49,7 +49,7 @@ class Commands(TyperGroup):
                 raise_if_stopped()  # interrupted libraries raise errors of their own
                 raise
             finally:
-                remove_empty_folders()
+                remove_unused()
         except GvfxError as error:
             sentence, code = str(error), 2 if isinstance(error, InputError) else 1
         except KeyboardInterrupt as stop:
