@@ -175,8 +175,10 @@ def surroundings() -> Iterator[Case]:
     ]
     variables += [{"TERMINAL_WIDTH": "x"}, {"LINES": "x"}, {"XDG_CACHE_HOME": "file"}, {"TMPDIR": "/nosuch"}]
     for env, arguments in product(variables, few):
+        if arguments[0] in ("run", "evaluate") and env.get("GVFX_CACHE_DIR", "file") != "file":
+            continue  # they compile, which takes seconds: once is enough
         yield Case("variables", arguments, env=env, before=lambda env=env: os.environ.update(env))
-    for encoding, arguments in product(("ascii", "latin-1", "cp1252", "utf-16", "koi8-r"), few):
+    for encoding, arguments in product(("ascii", "latin-1", "cp1252", "koi8-r"), few):
         yield Case(
             "encodings", arguments, env={"encoding": encoding}, before=lambda e=encoding: sys.stdout.reconfigure(encoding=e)
         )
