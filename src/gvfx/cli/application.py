@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -103,7 +104,8 @@ def main() -> None:
 
 def _one_line(message: Warning | str, *where: object, **more: object) -> None:
     """Show a warning as one sentence, without the line of code that raised it."""
-    print(printable(f"gvfx: warning: {' '.join(str(message).split())}"), file=sys.stderr)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # Gymnasium's are coloured
+    print(printable(f"gvfx: warning: {' '.join(said.split())}"), file=sys.stderr)
 
 
 @app.callback(invoke_without_command=True)
