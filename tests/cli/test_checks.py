@@ -28,6 +28,8 @@ HUGE = str(10**400)
         (["evaluate", "x:y", "--steps", "nan"], "--steps: 'nan' is not a whole number"),
         (["evaluate", "x:y", "--steps", "1e400"], "--steps: 1e400 is too many"),
         (["evaluate", "x:y", "--audit", "nan"], "--audit: nan is not a share"),
+        (["evaluate", "x:y", "--track", "tensorboard:"], "--track: 'tensorboard:' does not say where to"),
+        (["evaluate", "FrozenLake-v1", "--questions", "q.toml", "--track", "new/a.jsonl", "--where", "99"], "where: state 99"),
         (["evaluate", "x:y", "--until", "inf"], "until: inf cannot be reached"),
         (["evaluate", "x:y", "--until", "decided:-1"], "until: -1.0 is not a difference"),
         (["plan", "same", "--error", "inf"], "--error: inf does not fit"),
@@ -49,14 +51,15 @@ HUGE = str(10**400)
 def test_a_bad_value_is_named(arguments, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("x")
+    (tmp_path / "q.toml").write_text("[policies]\nu = 'uniform'\n[signals]\nr = 'reward'\n")
     (tmp_path / "loop").symlink_to("loop")
     done = invoke(*arguments)
     assert done.exit_code == 2, done.output
     assert done.stderr.startswith(f"gvfx: {sentence}") and done.stderr.count("\n") == 1 and len(done.stderr) < 600, done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "loop", "q.toml"]
 
 
-@pytest.mark.parametrize("option", ["--json", "--save", "--report", "--checkpoint"])
+@pytest.mark.parametrize("option", ["--json", "--save", "--report", "--checkpoint", "--track"])
 def test_folders_of_a_refused_command_are_removed(option, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = invoke("evaluate", "nosuch:make", option, "new/deep/file")

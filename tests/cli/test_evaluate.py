@@ -170,7 +170,7 @@ REFUSED = [
     (["evaluate", "pond:make", "--until", "soon"], "until: 'soon' is not an error"),
     (["evaluate", "pond:make", "--save", "/proc/x/a"], "--save: cannot write /proc/x/a"),
     (["evaluate", "pond:make", "--report", "/proc/x/a"], "--report: cannot write /proc/x/a"),
-    (["evaluate", "pond:make", "--track", "/proc/x/a"], "track: cannot write /proc/x/a"),
+    (["evaluate", "pond:make", "--track", "/proc/x/a"], "--track: cannot write /proc/x/a"),
     (["plan", "pond:make", "--pilot", "few"], "--pilot: 'few' is not a whole number"),
     (["plan", "distnct"], "setting: 'distnct' is unknown"),
     (["check", "pond:make", "--steps", "-1"], "--steps: -1 is too few"),

@@ -13,6 +13,7 @@ import pytest
 from helpers.command_line import invoke
 
 import gvfx
+from gvfx.cli.application import _one_line
 from gvfx.cli.terminal import make_console, make_table
 
 HOSTILE = "\x1b[31m\x07\u202e[bold]x[/] [/] :smile:\nnew"
@@ -86,6 +87,11 @@ def test_data_keep_the_name(folder):
     assert result.names[0] == HOSTILE and SHOWN in result.summary() and clean(result.summary())
     lines = [line for line in result.summary().splitlines() if "mean over visits" in line]
     assert len(lines) == 2 and len({line.index("  mean over") for line in lines}) == 1  # still aligned
+
+
+def test_a_warning_is_one_plain_line(capsys):
+    _one_line("\x1b[33mWARN: over\nwritten \x1b]0;x\x07\x1b[0m")
+    assert capsys.readouterr().err == "gvfx: warning: WARN: over written \\x1b]0;x\\x07\n"
 
 
 def test_tables_and_lines_are_plain(capsys):

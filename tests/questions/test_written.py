@@ -97,6 +97,11 @@ MISTAKES = [
     (POLICIES + SIGNALS + '[[questions]]\npolicy = "x"\nsignal = "r"\n', r"questions\[0\].policy: 'x' is unknown"),
     (POLICIES + SIGNALS + '[[questions]]\npolicy = [1]\nsignal = "r"\n', r"questions\[0\].policy: '\[1\]' is unknown"),
     (POLICIES + SIGNALS + '[[questions]]\npolicy = "u"\nsignal = "r"\nweight = true\n', r"questions\[0\].weight: True is not"),
+    (POLICIES + SIGNALS + '[[questions]]\npolicy = "u"\nsignal = "r"\nname = nan\n', r"questions\[0\].name: nan is not a text"),
+    (POLICIES + "[signals]\nr = {info = 5}\n", "signals.r.info: 5 is not a text; write it in quotes"),
+    ("[policies]\nu = {gaussian = {}}\n" + SIGNALS, "policies.u.gaussian: {} are not finite numbers"),
+    ("[policies]\nu = {gaussian = [0.5], sigma = nan}\n" + SIGNALS, "policies.u.sigma: nan are not finite numbers"),
+    ("[policies]\nu = {probabilities = [[1], 2]}\n" + SIGNALS, "policies.u.probabilities: .* are not finite numbers"),
     ("discount = 0.9.9", "questions: .* is not TOML"),
     ("discount = " + "[" * 3000 + "]" * 3000, "questions: .* is not TOML"),
 ]

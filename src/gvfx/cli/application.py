@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from gvfx.cli.report import report
 from gvfx.cli.run import demo, run
 from gvfx.cli.stopping import exit_if_stopped, install_handlers, raise_if_stopped, sentence_and_code
 from gvfx.cli.targets import train_targets
-from gvfx.cli.terminal import flush_streams, prepare_streams, remove_empty_folders
+from gvfx.cli.terminal import flush_streams, prepare_streams, remove_unused
 from gvfx.errors import GvfxError, InputError
 from gvfx.text import printable
 
@@ -49,7 +50,7 @@ class Commands(TyperGroup):
                 raise_if_stopped()  # interrupted libraries raise errors of their own
                 raise
             finally:
-                remove_empty_folders()
+                remove_unused()
         except GvfxError as error:
             sentence, code = str(error), 2 if isinstance(error, InputError) else 1
         except KeyboardInterrupt as stop:
@@ -103,7 +104,8 @@ def main() -> None:
 
 def _one_line(message: Warning | str, *where: object, **more: object) -> None:
     """Show a warning as one sentence, without the line of code that raised it."""
-    print(printable(f"gvfx: warning: {' '.join(str(message).split())}"), file=sys.stderr)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # Gymnasium's are coloured
+    print(printable(f"gvfx: warning: {' '.join(said.split())}"), file=sys.stderr)
 
 
 @app.callback(invoke_without_command=True)

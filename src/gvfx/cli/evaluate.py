@@ -68,6 +68,7 @@ def evaluate(
             help="Send every measurement to a file of JSON lines, to tensorboard:FOLDER or to wandb:PROJECT (offline); may be "
             "repeated.",
             metavar="TRACKER",
+            callback=checks.checked(options.check_tracker),
         ),
     ] = [],  # noqa: B006
     page: options.Page = None,

@@ -11,6 +11,7 @@ import typer
 
 from gvfx.cli import checks, completion
 from gvfx.cli.checks import MOST_SEEDS
+from gvfx.cli.terminal import check_output
 from gvfx.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 DEVICES = ("cpu", "gpu", "tpu", "cuda", "rocm")
 MOST_WORKERS = 10_000
+TRACKERS = {"tensorboard": "TensorBoard", "wandb": "WeightsAndBiases"}  # with the name of a folder or project
 Setting = Annotated[
     str,
     typer.Argument(
@@ -166,13 +168,21 @@ def _device(text: str, option: str) -> None:
         raise UnknownName(option, text, DEVICES)
 
 
+def check_tracker(text: str, option: str) -> None:
+    """Refuse a tracker that does not say where to, and a file of lines that cannot be written."""
+    kind, colon, where = text.partition(":")
+    if colon and kind in TRACKERS:
+        if not where:
+            raise InputError(f"{option}: {text!r} does not say where to; give {text}runs, for example.")
+    elif not Path(text).exists() or Path(text).is_dir():  # lines are added to a file that exists, and to a device
+        check_output(Path(text), option)
+
+
 def trackers_given(texts: Sequence[str]) -> list[Tracked] | None:
     """The values of --track as `gvfx.evaluate` takes them."""
-    from gvfx.running.tracking import TensorBoard, WeightsAndBiases
+    from gvfx.running import tracking
 
-    kinds = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
     split = [(text, *text.partition(":")[::2]) for text in texts]
-    for text, kind, where in split:
-        if kind in kinds and not where and ":" in text:
-            raise InputError(f"--track: {text!r} does not say where to; give {text}runs, for example.")
-    return [kinds[kind](where) if kind in kinds and where else text for text, kind, where in split] or None
+    return [
+        getattr(tracking, TRACKERS[kind])(where) if kind in TRACKERS and where else text for text, kind, where in split
+    ] or None

@@ -27,7 +27,7 @@ NUMBERS = frozenset(
 )
 STDOUT = Path("-")  # an output file that stands for stdout; everything else then goes to stderr
 SIZES = ("COLUMNS", "LINES", "TERMINAL_WIDTH")  # of the terminal, in the environment
-_made: list[Path] = []  # folders for output, the outermost first
+_made: list[Path] = []  # folders and files for output, the outermost first
 
 
 class Terminal(Console):
@@ -111,17 +111,21 @@ def check_output(path: Path | None, option: str) -> None:
         return
     check_name(path, option)
     with suppress(OSError):  # which `check_writable` names
-        missing = [folder for folder in reversed(path.parents) if not folder.exists()]
+        missing = [each for each in (*reversed(path.parents), path) if not each.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         _made.extend(missing)
     check_writable(path, option)
 
 
-def remove_empty_folders() -> None:
-    """Remove the folders that were made for output and are still empty: of a command that was refused or failed."""
+def remove_unused() -> None:
+    """Remove the folders and files that were made for output and are still empty: of a command that was refused or failed."""
     while _made:
+        path = _made.pop()
         with suppress(OSError):
-            _made.pop().rmdir()
+            if path.is_dir():
+                path.rmdir()
+            elif path.is_file() and not path.stat().st_size:
+                path.unlink()
 
 
 def write_json(path: Path, data: Any) -> None:

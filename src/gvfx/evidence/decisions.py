@@ -28,6 +28,7 @@ from gvfx.inputs import is_real
 from gvfx.questions.comparable import Contest, comparable
 from gvfx.questions.gvf import GVF
 from gvfx.schedules import growing
+from gvfx.text import printable
 from gvfx.theory.forecast import LOOK_GROWTH
 
 WHERE = "where: decided() compares values at the start; leave `where` out, or give 'start'."
@@ -77,6 +78,9 @@ class Verdict:
 
     def __str__(self) -> str:
         """One sentence about the signal."""
+        return printable(self._sentence())
+
+    def _sentence(self) -> str:
         if self.threshold is not None:
             parts = [f"{_and(names)} {_is(names)} {word} {self.threshold:g}" for names, word in self._sides() if names]
             return f"{self.signal}: {', '.join(parts)}"

@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gvfx.errors import InputError, UnknownName
 from gvfx.inputs import is_real, whole
 from gvfx.modules import named
@@ -104,7 +106,7 @@ def _listed(row: dict[str, Any], field: str, policies: dict[str, Policy], signal
     weight = row.get("weight", 1.0)
     if not is_real(weight):
         raise InputError(f"{field}.weight: {weight!r:.40} is not a finite number; give one above 0.")
-    name = str(row.get("name", f"{row['policy']}: {row['signal']}"))
+    name = _text(row.get("name", f"{row['policy']}: {row['signal']}"), f"{field}.name")
     return GVF(chosen["policy"], chosen["signal"], discount, weight=weight, name=name)
 
 
@@ -123,19 +125,19 @@ def _policy(given: Any, field: str, trust: bool) -> Policy:
             return deterministic_policy(Always(value))
         if kind == "probabilities":
             _only(given, field, kind)
-            return constant_policy(value)
+            return constant_policy(_numbers(value, f"{field}.{kind}"))
         if kind == "gaussian":
             _only(given, field, kind, "sigma")
-            return gaussian_policy(value, given.get("sigma", 0.1))
+            return gaussian_policy(_numbers(value, f"{field}.{kind}"), _numbers(given.get("sigma", 0.1), f"{field}.sigma"))
         _check_trust(trust, field, value)
         if kind == "sb3":
             _only(given, field, kind, "algorithm", "temperature", "deterministic")
-            return from_sb3(str(value), **{k: v for k, v in given.items() if k != kind}, trust=True)
+            return from_sb3(_text(value, f"{field}.sb3"), **{k: v for k, v in given.items() if k != kind}, trust=True)
         _only(given, field, kind, "gives")
         gives = given.get("gives", "probabilities")
-        if gives not in GIVES:
+        if not isinstance(gives, str) or gives not in GIVES:
             raise UnknownName(f"{field}.gives", str(gives), list(GIVES))
-        found, _ = named(str(value), field)
+        found, _ = named(_text(value, f"{field}.function"), field)
         return found if isinstance(found, Policy) else GIVES[gives](found)
     except InputError as error:
         raise _under(field, error) from None
@@ -158,13 +160,30 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
             raise InputError(f"{field}.missing: {options['missing']!r:.40} is not a number; give a finite one, such as 0.0.")
         if kind == "info":
             _only(given, field, kind, "index", "size", "missing")
-            return Info(str(given[kind]), **options)
+            return Info(_text(given[kind], f"{field}.info"), **options)
         _check_trust(trust, field, given[kind])
         _only(given, field, kind, "index", "size")
-        found, _ = named(str(given[kind]), field)
+        found, _ = named(_text(given[kind], f"{field}.function"), field)
         return found if isinstance(found, Cumulant) else Measure(found, **options)
     except InputError as error:
         raise _under(field, error) from None
+
+
+def _text(given: Any, field: str) -> str:
+    if not isinstance(given, str):
+        raise InputError(f"{field}: {given!r:.40} is not a text; write it in quotes.")
+    return given
+
+
+def _numbers(given: Any, field: str) -> Any:
+    try:
+        numbers = np.asarray(given, dtype=float)
+        good = numbers.size > 0 and bool(np.isfinite(numbers).all()) and not isinstance(given, bool | str)
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good:
+        raise InputError(f"{field}: {given!r:.40} are not finite numbers; give some, such as [0.5, 0.5].")
+    return given
 
 
 def _under(field: str, error: InputError) -> InputError:
