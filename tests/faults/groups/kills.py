@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,6 @@ from faults.trials import Trials
 
 FULL, FAST, SECONDS = 1000, 12, 600
 OWN = Path(own_environments.__file__)
-KEPT = ("--checkpoint", "run", "--save", "result.gvfx")
 
 
 def stored(seconds: float = 0, *more: object) -> tuple[object, ...]:
@@ -68,6 +68,11 @@ def often() -> None:
     drive.CHECKPOINT_EVERY = 0.0
 
 
+def own_cache() -> None:
+    """In the fork: compiled code is kept beside the results, where it is not there yet."""
+    os.environ["GVFX_CACHE_DIR"] = str(Path.cwd() / "cache")
+
+
 CASES = (
     on_tables(80, "same", 60_000),
     on_tables(80, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", seeds=2),
@@ -75,7 +80,7 @@ CASES = (
     on_tables(40, "fourrooms", 40_000, "-b", "SR", seeds=2),
     on_tables(40, "semi-greedy", 40_000, "-l", "EpisodicExpectedSarsa", "-b", "RoundRobin"),
     on_tables(30, "same", 20_000, "-b", "BPS"),
-    on_tables(30, "distinct-x2", 40_000, "-l", "ImportanceSampling", "--calibrate"),
+    on_tables(20, "distinct-x2", 40_000, "-l", "ImportanceSampling", "--calibrate"),
     on_tables(40, "distinct", 40_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--until", 0.5),
     on_tables(30, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--where", "start"),
     on_tables(20, "same", 4_000, "-b", "RoundRobin", "-l", "CertaintyEquivalence", "--audit", 0.2, same=False),
@@ -83,16 +88,25 @@ CASES = (
     in_grid("linear", "linear_compiled", 90, 2_000, "-l", "LinearCertaintyEquivalence", "-b", "OptimalDesign"),
     in_grid("linear", "linear_compiled", 60, 3_000, "-l", "LinearCertaintyEquivalence", "-b", "RoundRobin"),
     own("table_gym", 35, "tables", 4_000, "--track", "log.jsonl"),
-    own("table_gym (vector)", 15, "vector", 3_000, "--where", "start"),
+    own("table_gym (vector)", 15, "vector", 3_000, "--where", "start", lanes=3),
     own("numbered_gym", 25, "numbered", 4_000),
     own("linear_gym", 25, "points", 2_000, "--until", 0.0001),
-    own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2),
+    own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2, lanes=3),
     own("network_gym", 20, "points", 1_200, "-l", "Deep"),
     own("critics_gym", 15, "pushed", 900),
     in_grid("networks", "network_scanned", 70, 1_200),
     in_grid("networks", "network_scanned", 50, 900, "--preset", "recommended"),
     in_mujoco(50, "cheetah", 1_500),
     in_mujoco(30, "walker", 1_200),
+    Case(
+        "compiled code",
+        "table_compiled",
+        ("run", "same", "--steps", 40_000, "--seeds", 1, "--workers", 1, *stored()),
+        10,
+        40_000,
+        before=own_cache,
+        below="cache",
+    ),
     Case("stores", "sweep", ("sweep", "same", "--seeds", 1, "--workers", 1, "--results", "store"), 20, before=often),
     Case("stores", "sweep of processes", ("sweep", "same", "--seeds", 1, "--workers", 2, "--results", "store"), 10, anew=True),
     Case(
