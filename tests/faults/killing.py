@@ -28,6 +28,7 @@ from gvfx.tensors import unpack
 OPERATIONS = (*CHANGES, "lock", "unlink")
 LONG_AGO = 2 * 3600.0  # seconds: temporary files of this age belong to a process that was killed
 CONTINUES = re.compile(r"seed (\d+) continues at step ([\d,]+);")
+LONGEST = 8  # kills in a chain
 PATIENCE = 120.0  # seconds
 
 
@@ -42,6 +43,7 @@ class Case:
     steps: int = 0  # of each seed; 0 for a store of results
     same: bool = True  # whether the result must be that of an undisturbed run, to the byte
     lanes: int = 1  # environments that are stepped together
+    chain: int = 0  # kills in a chain; 0: 1 to 8
     anew: bool = False  # whether in a new Python process, as users start it, instead of a fork
     before: Callable[[], None] = lambda: None  # called in the fork first
     below: str = ""  # the folder whose operations count for kills at chosen points: that in which it runs
@@ -108,13 +110,15 @@ class Kills:
         self.where: Counter[str] = Counter()
         self.backends: Counter[str] = Counter()
 
-    def chains(self, case: Case, wanted: int, longest: int = 8) -> None:
+    def chains(self, case: Case, wanted: int) -> None:
         """Kill a command until so many kills are made."""
         normal = undisturbed(case, self.trials)
         made = 0
         while normal is not None and made < wanted and not self.trials.done:
             with self.trials.scratch() as folder:
-                killed = self._chain(case, normal, folder, min(wanted - made, self.trials.random.randint(1, longest)))
+                killed = self._chain(
+                    case, normal, folder, min(wanted - made, case.chain or self.trials.random.randint(1, LONGEST))
+                )
             made += max(1, killed)
 
     def _chain(self, case: Case, normal: Undisturbed, folder: Path, length: int) -> int:

@@ -11,7 +11,7 @@ from faults.killing import Case, Kills
 from faults.processes import warm_up
 from faults.trials import Trials
 
-FULL, FAST, SECONDS = 1000, 12, 600
+FULL, FAST, SECONDS = 1000, 6, 600
 OWN = Path(own_environments.__file__)
 
 
@@ -44,6 +44,12 @@ def in_mujoco(share: int, domain: str, steps: int, *more: object) -> Case:
     return Case("MuJoCo", "critics_lockstep", arguments, share, steps)
 
 
+def stores(backend: str, share: int, *arguments: object, **options: object) -> Case:
+    """A folder of results, made by one chain of kills."""
+    given = (*arguments, "--seeds", 1, "--results", "store", *(() if "--workers" in arguments else ("--workers", 1)))
+    return Case("stores", backend, given, share, chain=share, **options)  # type: ignore[arg-type]
+
+
 def small_store() -> None:
     """In the fork: let `gvfx reproduce` make a few short runs on networks, critics and tables instead of long ones."""
     from dataclasses import replace
@@ -55,7 +61,7 @@ def small_store() -> None:
     drive.CHECKPOINT_EVERY = 0.2
     made = [
         find_setting("continuous").experiment("GVFExplorer", steps=600, measurements=4),
-        find_setting("cheetah").experiment("RoundRobin", steps=600, measurements=4),
+        find_setting("cheetah").experiment("RoundRobin", steps=640, measurements=4),
         find_setting("same").experiment("GVFExplorer", steps=200_000, measurements=4),
     ]
     made = [replace(e, snapshots=()) for e in made]
@@ -68,7 +74,7 @@ def often() -> None:
     """In the fork: checkpoints of stored runs several times a second."""
     from gvfx.running import drive
 
-    drive.CHECKPOINT_EVERY = 0.0
+    drive.CHECKPOINT_EVERY = 0.05
 
 
 def own_cache() -> None:
@@ -110,15 +116,10 @@ CASES = (
         before=own_cache,
         below="cache",
     ),
-    Case("stores", "sweep", ("sweep", "same", "--seeds", 1, "--workers", 1, "--results", "store"), 20, before=often),
-    Case("stores", "sweep of processes", ("sweep", "same", "--seeds", 1, "--workers", 2, "--results", "store"), 10, anew=True),
-    Case(
-        "stores",
-        "store of networks",
-        ("reproduce", "continuous", "--workers", 1, "--seeds", 1, "--results", "store"),
-        20,
-        before=small_store,
-    ),
+    stores("reproduce", 14, "reproduce", "value-error", before=often),
+    stores("sweep", 8, "sweep", "same", before=often),
+    stores("sweep, two workers", 8, "sweep", "same", "--workers", 2, anew=True),
+    stores("store of networks", 20, "reproduce", "continuous", before=small_store),
 )
 
 
