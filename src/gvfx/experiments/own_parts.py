@@ -20,6 +20,7 @@ from gvfx.errors import InputError
 PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where gvfx defines parts of an experiment
 PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
 
+
 def name_of(value: Any, field: str) -> str:
     """ "module:name" of a frozen dataclass or function at the top level of a module; all others are refused."""
     home, name = getattr(value, "__module__", "?"), getattr(value, "__qualname__", "?")

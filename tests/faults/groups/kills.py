@@ -29,9 +29,8 @@ def on_tables(
 
 
 def in_grid(kind: str, backend: str, share: int, steps: int, *more: object) -> Case:
-    return Case(
-        kind, backend, ("run", "continuous", "--steps", steps, "--seeds", 1, "--workers", 1, *stored(), *more), share, steps
-    )
+    arguments = ("run", "continuous", "--steps", steps, "--seeds", 1, "--workers", 1, *stored(), *more)
+    return Case(kind, backend, arguments, share, steps, prepared=kind != "networks")
 
 
 def own(backend: str, share: int, make: str, steps: int, *more: object, **options: object) -> Case:
@@ -41,7 +40,7 @@ def own(backend: str, share: int, make: str, steps: int, *more: object, **option
 
 def in_mujoco(share: int, domain: str, steps: int, *more: object) -> Case:
     arguments = ("run", domain, "--steps", steps, "--seeds", 1, "--workers", 1, *stored(0.2), *more)
-    return Case("MuJoCo", "critics_lockstep", arguments, share, steps)
+    return Case("MuJoCo", "critics_lockstep", arguments, share, steps, prepared=False)
 
 
 def stores(backend: str, share: int, *arguments: object, **options: object) -> Case:
@@ -101,12 +100,12 @@ CASES = (
     own("numbered_gym", 25, "numbered", 4_000),
     own("linear_gym", 25, "points", 2_000, "--until", 0.0001),
     own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2, lanes=3),
-    own("network_gym", 20, "points", 1_200, "-l", "Deep"),
-    own("critics_gym", 15, "pushed", 900),
+    own("network_gym", 20, "points", 1_200, "-l", "Deep", prepared=False),
+    own("critics_gym", 15, "pushed", 900, prepared=False),
     in_grid("networks", "network_scanned", 70, 1_200),
-    in_grid("networks", "network_scanned", 50, 900, "--preset", "recommended"),
-    in_mujoco(50, "cheetah", 1_500),
-    in_mujoco(30, "walker", 1_200),
+    in_grid("networks", "network_scanned", 50, 960, "--preset", "recommended"),
+    in_mujoco(50, "cheetah", 1_600),
+    in_mujoco(30, "walker", 1_280),
     Case(
         "compiled code",
         "table_compiled",
@@ -116,10 +115,10 @@ CASES = (
         before=own_cache,
         below="cache",
     ),
-    stores("reproduce", 14, "reproduce", "value-error", before=often),
-    stores("sweep", 8, "sweep", "same", before=often),
+    stores("reproduce", 14, "reproduce", "value-error", before=often, prepared=False),
+    stores("sweep", 8, "sweep", "same", before=often, prepared=False),
     stores("sweep, two workers", 8, "sweep", "same", "--workers", 2, anew=True),
-    stores("store of networks", 20, "reproduce", "continuous", before=small_store),
+    stores("store of networks", 20, "reproduce", "continuous", before=small_store, prepared=False),
 )
 
 
