@@ -50,3 +50,11 @@ def test_policies_are_compared_first_and_misses_are_marked(tmp_path):
     assert ranking.rows[0][:3] == ["1", first.policy, f"{first.value:.4g}"]
     assert page.summary.headline.startswith(f"reward: {first.policy} has the highest value (probability above 0.999)")
     assert _truth(2.0, 0.5, 1.0) == "2 (outside)" and _truth(0.7, 0.5, 1.0) == "0.7" and _truth(0.7, np.nan, np.nan) == "0.7"
+
+
+def test_of_many_questions_the_first_have_tables_of_their_own(tmp_path):
+    many = [gvfx.GVF([0.5, 0.5], float(k), 0.5, name=f"{k}") for k in range(203)]
+    page = page_of(gvfx.evaluate(Sound(), many, learner=gvfx.ExpectedSarsa(), steps=50), tmp_path / "x.gvfx")
+    (predictions,) = [section for section in page.sections if section.id == "predictions"]
+    assert len(predictions.items) == 200 and predictions.items[-1].title == "199"
+    assert predictions.text.endswith("Shown are the first 200 of 203 questions; the file has the others.")

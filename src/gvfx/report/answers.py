@@ -21,6 +21,7 @@ from gvfx.running.summary import NEXT
 from gvfx.threads import one_thread
 
 SHOWN = 60  # rows of a table: states, or points
+TABLES = 200  # questions with a table of their own
 UNBOUNDED = "unbounded"
 START_NOTE = "The expected value over the first states of episodes, one number per question."
 SENTENCES = 6  # answers in the summary
@@ -90,7 +91,7 @@ def page_of(result: Result, source: Path) -> Page:
         sections.insert(0, compare_section(comparison, origin))
     sections += [
         Section("questions", "Questions", _asked(result), (_questions(result, origin),)),
-        Section("predictions", "Predictions", _note(result), _predictions(result, origin)),
+        Section("predictions", "Predictions", _note(result) + _left_out(result), _predictions(result, origin)),
     ]
     curves = _over_time(result, origin)
     if curves is not None:
@@ -207,6 +208,12 @@ def _note(result: Result) -> str:
     return f"{ERROR_BARS[result.error_bars]}; {UNBOUNDED} where an answer depends on something that was never tried."
 
 
+def _left_out(result: Result) -> str:
+    """How many questions have no table of their own, in a sentence."""
+    count = len(result.names)
+    return f" Shown are the first {TABLES} of {count:,} questions; the file has the others." if count > TABLES else ""
+
+
 def _number(x: float) -> str:
     return f"{x:.4g}" if np.isfinite(x) else UNBOUNDED
 
@@ -244,7 +251,7 @@ def _label(result: Result, s: int) -> str:
 
 
 def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
-    """One table per question: the states visited most."""
+    """One table per question, of the first ones: the states visited most."""
     visits = result.visits.sum(axis=(0, 2))
     most = np.argsort(-visits, kind="stable")[:SHOWN]
     most = np.sort(most[visits[most] > 0])
@@ -257,7 +264,7 @@ def _predictions(result: Result, origin: Provenance) -> tuple[DataTable, ...]:
     left = int((visits > 0).sum()) - len(most)
     note = f"The {len(most)} visited most often; the file has {left} more." if left > 0 else ""
     out = []
-    for i, name in enumerate(result.names):
+    for i, name in enumerate(result.names[:TABLES]):
         rows = []
         for s in most:
             row = [_label(result, s), _number(v[i, s])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +11,8 @@ from faults.killing import Case, Kills
 from faults.processes import warm_up
 from faults.trials import Trials
 
-FULL, FAST, SECONDS = 1000, 12, 600
+FULL, FAST, SECONDS = 1000, 6, 600
 OWN = Path(own_environments.__file__)
-KEPT = ("--checkpoint", "run", "--save", "result.gvfx")
 
 
 def stored(seconds: float = 0, *more: object) -> tuple[object, ...]:
@@ -20,15 +20,17 @@ def stored(seconds: float = 0, *more: object) -> tuple[object, ...]:
     return ("--checkpoint", "run", "--save", "result.gvfx", "--checkpoint-every", seconds, *more)
 
 
-def on_tables(share: int, setting: str, steps: int, *more: object, seeds: int = 1, **options: object) -> Case:
+def on_tables(
+    share: int, setting: str, steps: int, *more: object, seeds: int = 1, stepped: bool = False, **options: object
+) -> Case:
+    """stepped: whether a world of ours is stepped like an environment, because of audits."""
     arguments = ("run", setting, "--steps", steps, "--seeds", seeds, "--workers", 1, *stored(), *more)
-    return Case("tables", "table_compiled", arguments, share, steps, **options)  # type: ignore[arg-type]
+    return Case("tables", "table_gym (audited)" if stepped else "table_compiled", arguments, share, steps, **options)  # type: ignore[arg-type]
 
 
 def in_grid(kind: str, backend: str, share: int, steps: int, *more: object) -> Case:
-    return Case(
-        kind, backend, ("run", "continuous", "--steps", steps, "--seeds", 1, "--workers", 1, *stored(), *more), share, steps
-    )
+    arguments = ("run", "continuous", "--steps", steps, "--seeds", 1, "--workers", 1, *stored(), *more)
+    return Case(kind, backend, arguments, share, steps, prepared=kind != "networks")
 
 
 def own(backend: str, share: int, make: str, steps: int, *more: object, **options: object) -> Case:
@@ -38,7 +40,13 @@ def own(backend: str, share: int, make: str, steps: int, *more: object, **option
 
 def in_mujoco(share: int, domain: str, steps: int, *more: object) -> Case:
     arguments = ("run", domain, "--steps", steps, "--seeds", 1, "--workers", 1, *stored(0.2), *more)
-    return Case("MuJoCo", "critics_lockstep", arguments, share, steps)
+    return Case("MuJoCo", "critics_lockstep", arguments, share, steps, prepared=False)
+
+
+def stores(backend: str, share: int, *arguments: object, **options: object) -> Case:
+    """A folder of results, made by one chain of kills."""
+    given = (*arguments, "--seeds", 1, "--results", "store", *(() if "--workers" in arguments else ("--workers", 1)))
+    return Case("stores", backend, given, share, chain=share, **options)  # type: ignore[arg-type]
 
 
 def small_store() -> None:
@@ -52,7 +60,7 @@ def small_store() -> None:
     drive.CHECKPOINT_EVERY = 0.2
     made = [
         find_setting("continuous").experiment("GVFExplorer", steps=600, measurements=4),
-        find_setting("cheetah").experiment("RoundRobin", steps=600, measurements=4),
+        find_setting("cheetah").experiment("RoundRobin", steps=640, measurements=4),
         find_setting("same").experiment("GVFExplorer", steps=200_000, measurements=4),
     ]
     made = [replace(e, snapshots=()) for e in made]
@@ -65,7 +73,12 @@ def often() -> None:
     """In the fork: checkpoints of stored runs several times a second."""
     from gvfx.running import drive
 
-    drive.CHECKPOINT_EVERY = 0.0
+    drive.CHECKPOINT_EVERY = 0.05
+
+
+def own_cache() -> None:
+    """In the fork: compiled code is kept beside the results, where it is not there yet."""
+    os.environ["GVFX_CACHE_DIR"] = str(Path.cwd() / "cache")
 
 
 CASES = (
@@ -75,46 +88,54 @@ CASES = (
     on_tables(40, "fourrooms", 40_000, "-b", "SR", seeds=2),
     on_tables(40, "semi-greedy", 40_000, "-l", "EpisodicExpectedSarsa", "-b", "RoundRobin"),
     on_tables(30, "same", 20_000, "-b", "BPS"),
-    on_tables(30, "distinct-x2", 40_000, "-l", "ImportanceSampling", "--calibrate"),
+    on_tables(20, "distinct-x2", 40_000, "-l", "ImportanceSampling", "--calibrate"),
     on_tables(40, "distinct", 40_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--until", 0.5),
     on_tables(30, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--where", "start"),
-    on_tables(20, "same", 4_000, "-b", "RoundRobin", "-l", "CertaintyEquivalence", "--audit", 0.2, same=False),
+    on_tables(20, "same", 4_000, "-b", "RoundRobin", "-l", "CertaintyEquivalence", "--audit", 0.2, same=False, stepped=True),
     on_tables(10, "same", 400_000, "--workers", 2, seeds=3, anew=True),
     in_grid("linear", "linear_compiled", 90, 2_000, "-l", "LinearCertaintyEquivalence", "-b", "OptimalDesign"),
     in_grid("linear", "linear_compiled", 60, 3_000, "-l", "LinearCertaintyEquivalence", "-b", "RoundRobin"),
     own("table_gym", 35, "tables", 4_000, "--track", "log.jsonl"),
-    own("table_gym (vector)", 15, "vector", 3_000, "--where", "start"),
+    own("table_gym (vector)", 15, "vector", 3_000, "--where", "start", lanes=3),
     own("numbered_gym", 25, "numbered", 4_000),
     own("linear_gym", 25, "points", 2_000, "--until", 0.0001),
-    own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2),
-    own("network_gym", 20, "points", 1_200, "-l", "Deep"),
-    own("critics_gym", 15, "pushed", 900),
+    own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2, lanes=3),
+    own("network_gym", 20, "points", 1_200, "-l", "Deep", prepared=False),
+    own("critics_gym", 15, "pushed", 900, prepared=False),
     in_grid("networks", "network_scanned", 70, 1_200),
-    in_grid("networks", "network_scanned", 50, 900, "--preset", "recommended"),
-    in_mujoco(50, "cheetah", 1_500),
-    in_mujoco(30, "walker", 1_200),
-    Case("stores", "sweep", ("sweep", "same", "--seeds", 1, "--workers", 1, "--results", "store"), 20, before=often),
-    Case("stores", "sweep of processes", ("sweep", "same", "--seeds", 1, "--workers", 2, "--results", "store"), 10, anew=True),
+    in_grid("networks", "network_scanned", 50, 960, "--preset", "recommended"),
+    in_mujoco(50, "cheetah", 1_600),
+    in_mujoco(30, "walker", 1_280),
     Case(
-        "stores",
-        "store of networks",
-        ("reproduce", "continuous", "--workers", 1, "--seeds", 1, "--results", "store"),
-        20,
-        before=small_store,
+        "compiled code",
+        "table_compiled",
+        ("run", "same", "--steps", 40_000, "--seeds", 1, "--workers", 1, *stored()),
+        10,
+        40_000,
+        before=own_cache,
+        below="cache",
     ),
+    stores("reproduce", 14, "reproduce", "value-error", before=often, prepared=False),
+    stores("sweep", 8, "sweep", "same", before=often, prepared=False),
+    stores("sweep, two workers", 8, "sweep", "same", "--workers", 2, anew=True),
+    stores("store of networks", 20, "reproduce", "continuous", before=small_store, prepared=False),
 )
 
 
+QUICK = (CASES[0], CASES[13])  # the fastest: a table in a world of ours, and in an environment
+
+
 def run(trials: Trials) -> None:
-    warm_up(jax=True)
     kills = Kills(trials)
-    if trials.wanted >= FULL:
-        chosen = [(case, case.share) for case in CASES]
+    if trials.wanted <= FAST:
+        chosen = QUICK
+        warm_up()
     else:
-        some = trials.random.sample(CASES, min(len(CASES), max(1, trials.wanted // 2)))
-        chosen = [(case, max(1, trials.wanted * case.share // sum(case.share for case in some))) for case in some]
-    for case, share in chosen:
-        kills.chains(case, share)
-    while not trials.done and not trials.failures:
-        kills.chains(trials.random.choice(CASES[:2]), trials.wanted - trials.count)
-    trials.note(f"{len(kills.backends)} backends; {kills.where['between']} kills between the first and the last checkpoint")
+        chosen = CASES
+        warm_up(jax=True)
+    part = min(1.0, trials.wanted / sum(case.share for case in chosen))
+    for case in chosen:
+        kills.chains(case, round(part * case.share))
+    while not trials.done:
+        kills.chains(trials.random.choice(QUICK), trials.wanted - trials.count)
+    trials.note(f"{len(kills.backends)} backends, {kills.where['between']} kills between the first and the last checkpoint")
