@@ -82,7 +82,8 @@ def test_a_diverged_run_is_made_again_only_if_its_record_is_gone(swept):
     path.write_bytes(raw.replace(b'"gvf": "huge"', b'"gvf": "hugo"'))
     with pytest.raises(CorruptFile, match="diverged.json: damaged"):
         store.divergence(explosive(), first.diverged[0].seed)
-    assert run_all(store, [(explosive(), SEEDS)], workers=1).done == 1
+    with pytest.warns(UserWarning, match=r"diverged.json: damaged .* set aside"):
+        assert run_all(store, [(explosive(), SEEDS)], workers=1).done == 1
     assert path.read_bytes() == raw and path.with_suffix(".damaged").exists()
 
 

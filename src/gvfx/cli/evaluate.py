@@ -106,7 +106,7 @@ def evaluate(
             **chosen,
         )
     except (RunError, Interrupted) as stop:
-        if save is not None and stop.result is not None:
+        if save is not None and stop.result is not None and save.is_file():
             print(f"gvfx: what was learned so far is in {save}.", file=sys.stderr)
         raise
     console = make_console(output)

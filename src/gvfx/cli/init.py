@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gvfx.errors import InputError
+from gvfx.files import write_new
 
 TEMPLATES = {".py": "environment.py", ".toml": "questions.toml"}
 
@@ -27,9 +28,7 @@ def init(
         raise InputError(f"file: {file} ends neither in .py nor in .toml; give a name that does.")
     text = resources.files("gvfx.cli").joinpath("templates", template).read_text(encoding="utf-8").replace(template, str(file))
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8", newline="\n") as out:
-            out.write(text)
+        write_new(file, text.encode())
     except FileExistsError:
         raise InputError(f"file: {file} exists and is not overwritten; give another name.") from None
     except OSError as error:

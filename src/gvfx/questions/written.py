@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.errors import InputError, UnknownName
+from gvfx.files import read_text
 from gvfx.modules import named
 from gvfx.questions.cumulants import Constant, Cumulant
 from gvfx.questions.gaussian import gaussian_policy
@@ -38,6 +39,7 @@ from gvfx.questions.sb3 import from_sb3
 from gvfx.questions.signals import Info, Measure, Reward
 
 TRUST = "which can run any code; add --trust if you trust the file's author"
+LARGEST = 10_000_000  # bytes of a file
 GIVES: dict[str, Callable[[Any], Policy]] = {
     "probabilities": as_policy,
     "action": deterministic_policy,
@@ -58,10 +60,10 @@ class Always:
 def questions_in(path: str | Path, trust: bool = False) -> list[GVF]:
     """The questions of a file; trust: whether it may name functions and saved models."""
     try:
-        return questions_of(tomllib.loads(Path(path).read_text(encoding="utf-8")), trust)
+        return questions_of(tomllib.loads(read_text(Path(path), LARGEST).replace("\r\n", "\n")), trust)
     except OSError as error:
         raise InputError(f"questions: cannot read {path} ({error.strerror}); give a TOML file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"questions: {path} is not TOML ({error}); gvfx init questions.toml writes an example.") from None
 
 
