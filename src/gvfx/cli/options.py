@@ -42,6 +42,10 @@ Cluster = Annotated[str | None, typer.Option("--cluster", help="Address of a Das
 Device = Annotated[
     str | None, typer.Option("--device", help="Where networks run: cpu, gpu or tpu; all seeds of an experiment in one loop.")
 ]
+Steal = Annotated[
+    bool, typer.Option("--steal", help="At the end also make runs that another process has begun, in case it is stopped.")
+]
+Verify = Annotated[bool, typer.Option("--verify", help="Read every stored run again, also those that have not changed.")]
 Where = Annotated[
     str | None,
     typer.Option(
