@@ -46,13 +46,15 @@ def opened(path: Path, most: int = LARGEST) -> Iterator[tuple[BinaryIO, int]]:
         if error.errno in (errno.ELOOP, errno.ENXIO) or path.is_dir():
             raise Irregular(error.errno, NO_FILE if error.errno != errno.ELOOP else error.strerror, str(path)) from None
         raise
-    with open(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise Irregular(errno.EINVAL, NO_FILE, str(path))
-        if status.st_size > most:
-            raise Irregular(errno.EFBIG, f"has {status.st_size:,} bytes, more than the {most:,} that are read", str(path))
-        yield file, status.st_size
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+        with open(handle, "rb") as file:
+            yield file, status.st_size
+        return
+    os.close(handle)
+    if not stat.S_ISREG(status.st_mode):
+        raise Irregular(errno.EINVAL, NO_FILE, str(path))
+    raise Irregular(errno.EFBIG, f"has {status.st_size:,} bytes, more than the {most:,} that are read", str(path))
 
 
 def read_whole(path: Path, most: int = LARGEST) -> bytes:

@@ -36,9 +36,8 @@ import gvfx
 def lake():
     return gym.make("FrozenLake-v1"), [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.9, name="reward")]
 """
-LOG = "observation,action,next_observation,reward,terminated\n" + "".join(
-    f"{k % 4},{k % 2},{(k + 1) % 4},1,0\n" for k in range(200)
-)
+ROWS = [f"{k % 4},{k % 2},{(k + 1) % 4},1,0" for k in range(200)]
+LOG = "\n".join(["observation,action,next_observation,reward,terminated", *ROWS, ""])
 ASKED = 'discount = 0.9\n[policies]\nrandom = "uniform"\n[signals]\ngoal = "reward"\n'
 ITEM = "value-error"
 
@@ -72,13 +71,10 @@ def runs() -> None:
 
 
 OUTPUTS = ("--json", "out.json", "--save", "out.gvfx")
+TRACKED = ("--report", "out.html", "--track", "out.jsonl", "--checkpoint", "kept")
 CASES = (
     Case("run", ("run", "same", "--steps", "2000", "--seeds", "1", "--workers", "1", *OUTPUTS, "--checkpoint", "kept")),
-    Case(
-        "evaluate",
-        ("evaluate", "mine.py:lake", "--steps", "2000", *OUTPUTS, "--report", "out.html", "--track", "out.jsonl")
-        + ("--checkpoint", "kept"),
-    ),
+    Case("evaluate", ("evaluate", "mine.py:lake", "--steps", "2000", *OUTPUTS, *TRACKED)),
     Case("plan", ("plan", "mine.py:lake", "--error", "0.01", "--pilot", "2000", "--json", "out.json")),
     Case("init", ("init", "new/mine.py")),
     Case("log", ("log", "log.csv", "--questions", "asked.toml", *OUTPUTS, "--report", "out.html")),
