@@ -7,7 +7,6 @@ empty text if the damage was noticed (in a sentence, or by making the file anew)
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 import warnings
@@ -178,8 +177,7 @@ def made(folder: Path) -> list[Container]:
     """One container of each kind, in a folder."""
     store = folder / "store"
     run_all(Store(store), RUNS, workers=1)
-    _age(store)
-    run_all(Store(store), RUNS, workers=1)  # writes the index
+    indexed(store)
     good, hashes = results(store), [e.hash for e in EXPERIMENTS]
     check = store_check(good)
     out = [Container("results", store, f"{hashes[0]}/seed-0001.safetensors", check)]
@@ -232,12 +230,6 @@ def _more_saved(folder: Path) -> list[Path]:
         warnings.simplefilter("ignore")
         gvfx.evaluate(world, asked, steps=2000, seeds=2, where="start", progress=False, save=path)
     return [path]
-
-
-def _age(folder: Path) -> None:
-    """As if the files had been written long ago."""
-    for path in folder.rglob("*"):
-        os.utime(path, (1e9, 1e9))
 
 
 def outcome(container: Container, folder: Path) -> str:

@@ -71,10 +71,8 @@ class Store:
             if status.st_size == len(wanted) and read_whole(path) == wanted:
                 index.add(DESCRIBED, status)
                 return
-        except (FileNotFoundError, Irregular):
+        except OSError:  # there is none, or it cannot be read
             pass
-        except OSError as error:
-            raise self._unreadable(path, error) from None
         if path.is_symlink() or (path.exists() and not path.is_file()):
             self._set_aside(path, f"{path}: is no file")
         self._write(path, wanted)
