@@ -53,7 +53,7 @@ def test_the_other_runs_of_a_sweep_go_on(swept):
     assert (tally.done, tally.found, tally.total) == (SEEDS + 1, 0, SEEDS + 1)
     assert finished_seeds(store, e, SEEDS) == tuple(sorted(seeds - {*diverged}))
     assert all(store.path(e, seed).exists() for seed in seeds - {*diverged}) and store.has(small(), 0)
-    assert all(store.has(e, seed) and store.is_finished(e, seed) for seed in seeds)
+    assert all(store.has(e, seed) for seed in seeds) and not store.unfinished(e, seeds)
     assert not list(store.folder.rglob("*.claim"))
 
 

@@ -28,6 +28,7 @@ from gvfx.tensors import CorruptFile, misfit, read
 
 DESCRIBED = "experiment.json"
 LARGEST_RECORD = 1_000_000  # bytes of a record of divergence
+DIVERGED = ".diverged.json"
 CLAIMS = (".claim", ".claim.held")
 AGAIN = "Every finished result is kept, and running again does only what is missing."
 
@@ -42,7 +43,7 @@ class Store:
         self._aside: list[str] = []  # what was wrong with files that were set aside, since it was last said
 
     def path(self, experiment: Experiment, seed: int) -> Path:
-        return self.folder / experiment.hash / f"seed-{seed:04d}.safetensors"
+        return self.folder / experiment.hash / _name(seed)
 
     def prepare(self, experiments: Iterable[Experiment], verify: bool = False) -> None:
         """Make the folders and write the experiments, so that a full or read-only disk is noticed before the first step.
@@ -118,10 +119,16 @@ class Store:
         self._aside.clear()
         warnings.warn(f"results: {first}{more}; set aside with the ending .damaged, to be run again.", stacklevel=3)
 
-    def is_finished(self, experiment: Experiment, seed: int) -> bool:
-        """Whether there is a file of the run's result or divergence, without reading it."""
-        path = self.path(experiment, seed)
-        return path.exists() or _diverged(path).exists()
+    def unfinished(self, experiment: Experiment, seeds: Iterable[int]) -> list[int]:
+        """The seeds among these of which there is neither a result nor a record of divergence, without reading files."""
+        names = {*_listed(self.folder / experiment.hash)}
+        return [seed for seed in seeds if names.isdisjoint((_name(seed), _name(seed, DIVERGED)))]
+
+    def diverged(self, experiment: Experiment, seeds: Iterable[int]) -> list[int]:
+        """The seeds among these whose runs diverged."""
+        names = {*_listed(self.folder / experiment.hash)}
+        lost = [seed for seed in seeds if _name(seed, DIVERGED) in names and _name(seed) not in names]
+        return [seed for seed in lost if self.divergence(experiment, seed) is not None]
 
     def load(self, experiment: Experiment, seed: int) -> Part:
         """One seed's result; raises CorruptFile if the file is damaged or of another run, FileNotFoundError without one."""
@@ -224,6 +231,10 @@ class Store:
         return StoreError(f"results: cannot read {path} ({error.strerror}); make it readable, or delete it to run it again.")
 
 
+def _name(seed: int, ending: str = ".safetensors") -> str:
+    return f"seed-{seed:04d}{ending}"
+
+
 def _listed(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
@@ -237,7 +248,7 @@ def _claim(path: Path) -> Path:
 
 def _diverged(path: Path) -> Path:
     """The file that stands in the place of a result if the run diverged."""
-    return path.with_suffix(".diverged.json")
+    return path.with_suffix(DIVERGED)
 
 
 def _another(path: Path, experiment: str, seed: str) -> CorruptFile:

@@ -29,6 +29,7 @@ from gvfx.running.gathering import gather
 from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.record import no_part
 from gvfx.running.result import Result
+from gvfx.tensors import misfit
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def run_all(
     store.save_indices()
     work = _Work(store, missing, len(pairs), report, None if cluster else str(store.folder))
     work.steal = steal
-    work.diverged = {(e.hash, seed): found for e, seed in pairs if (found := store.divergence(e, seed))}
+    lost = [(e, seed) for e, seeds in listed for seed in store.diverged(e, checked_seeds(seeds))]
+    work.diverged = {(e.hash, seed): found for e, seed in lost if (found := store.divergence(e, seed))}
     if device is not None:
         work.run_on(device)
     for attempt in range(4):
@@ -252,6 +254,9 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
     listed = checked_seeds(seeds)
     good = finished_seeds(store, experiment, listed)
     loaded = {seed: store.load(experiment, seed) for seed in good}
+    for seed, part in loaded.items():
+        if not part.is_like(loaded[good[0]]):
+            raise misfit(str(store.path(experiment, seed)), f"its arrays have other sizes than those of seed {good[0]}")
     described: dict[str, Any] = {"hash": experiment.hash}
     described |= {"behaviour": repr(experiment.behaviour), "learner": repr(experiment.learner)}
     if len(good) < len(listed):
@@ -265,4 +270,6 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
 
 def finished_seeds(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> tuple[int, ...]:
     """The seeds among these whose runs did not diverge."""
-    return tuple(seed for seed in checked_seeds(seeds) if store.divergence(experiment, seed) is None)
+    listed = checked_seeds(seeds)
+    lost = {*store.diverged(experiment, listed)}
+    return tuple(seed for seed in listed if seed not in lost)

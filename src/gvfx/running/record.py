@@ -131,6 +131,10 @@ class Part:
             raise misfit(name, f"{odd[0]} does not belong to a result")
         return cls(**arrays)
 
+    def is_like(self, other: Part) -> bool:
+        """Whether all arrays have the shapes of another part's."""
+        return all(getattr(self, name).shape == getattr(other, name).shape for name in STORED)
+
     def diverged(self) -> Part:
         """A part of the same shape for a seed whose run diverged: every number is NaN, every count 0."""
         kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
