@@ -102,7 +102,7 @@ def mujoco_truth(
             "standard_errors": errors,
         }
 
-    sizes = {"point": points, "gvf": len(targets)}
+    sizes = {"point": points, "gvf": len(targets), "observation": domain.observation_size, "action": domain.action_size}
     found = shipped(SHIPPED, asked, AXES, **sizes) or kept(cache, "control", asked, make, AXES, **sizes)
     return MujocoTruth(**{field.name: found[field.name] for field in fields(MujocoTruth)})
 
