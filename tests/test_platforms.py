@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import subprocess
 import sys
 
-import pytest
-from helpers.experiments import small
-
-import gvfx.locks
 from gvfx.compilation import folder as compiled
-from gvfx.errors import StoreError
-from gvfx.experiments.store import Store
 from gvfx.locks import lock
 
 HIDDEN = ("fcntl", "resource", "termios", "pwd", "grp", "pty", "tty", "posix", "readline")
@@ -94,16 +87,6 @@ def test_a_lock_is_exclusive_and_leaves_no_file(tmp_path):
     again = lock(tmp_path / "a.claim")
     assert again is not None
     again.release()
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
-def test_a_file_system_without_locks_is_named(number, tmp_path, monkeypatch):
-    def refuse(handle):
-        raise OSError(number, "No locks available")
-
-    monkeypatch.setattr(gvfx.locks, "_lock", refuse)
-    with pytest.raises(StoreError, match=r"^results: cannot write to .* \(files cannot be locked there, No locks available\)"):
-        Store(tmp_path).claim(small(), 0)
 
 
 def test_the_mode_of_a_folder_counts_on_posix(tmp_path):

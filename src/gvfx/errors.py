@@ -75,6 +75,14 @@ class StoreError(GvfxError):
     """A file or folder that cannot be written, or whose contents are damaged or belong to something else."""
 
 
+class Unsaved(StoreError):
+    """A finished run whose result could not be saved; `result` has it."""
+
+    def __init__(self, sentence: str, result: Result) -> None:
+        super().__init__(sentence)
+        self.result = result
+
+
 class UnknownName(InputError, KeyError):
     """A name that is not in a list of choices; the sentence offers the nearest ones."""
 

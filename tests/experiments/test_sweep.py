@@ -82,7 +82,8 @@ def test_a_damaged_file_is_set_aside_and_run_again(tmp_path, undisturbed):
     path.write_bytes(raw)
     with pytest.raises(CorruptFile, match="seed-0001"):
         store.load(EXPERIMENTS[0], 1)
-    assert run_all(store, RUNS, workers=1).done == 1
+    with pytest.warns(UserWarning, match=r"seed-0001.safetensors: damaged .* set aside .* run again"):
+        assert run_all(store, RUNS, workers=1).done == 1
     assert contents(tmp_path) == undisturbed
     assert path.with_suffix(".damaged").exists()
 

@@ -23,8 +23,8 @@ def bench(
     which: Annotated[
         str,
         typer.Argument(
-            help="audit_logs, audits, box_actions, cartpole, compare, continuous, deep, environments, hard, limit, mrnas, "
-            "mujoco, online, own, random_mdps, start, tabular, unseen or where.",
+            help="audit_logs, audits, box_actions, cartpole, compare, continuous, deep, environments, hard, limit, load, "
+            "mrnas, mujoco, online, own, random_mdps, start, tabular, unseen or where.",
             autocompletion=completion.benchmark_names,
         ),
     ] = "tabular",

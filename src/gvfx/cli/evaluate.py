@@ -126,7 +126,7 @@ def evaluate(
             **chosen,
         )
     except (RunError, Interrupted) as stop:
-        if save is not None and stop.result is not None:
+        if save is not None and stop.result is not None and save.is_file():
             print(printable(f"gvfx: what was learned so far is in {save}."), file=sys.stderr)
         raise
     console = make_console(output)

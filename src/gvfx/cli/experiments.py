@@ -31,6 +31,8 @@ def sweep(
     results: options.Results = Path("results"),
     workers: options.Workers = None,
     cluster: options.Cluster = None,
+    steal: options.Steal = False,
+    verify: options.Verify = False,
 ) -> None:
     """Tune every method with the paper's protocol: the learning rate with the lowest MSE after two fifths of the steps."""
     import numpy as np
@@ -40,7 +42,7 @@ def sweep(
     from gvfx.experiments.settings.tabular import MAIN, paper
     from gvfx.experiments.store import Store
     from gvfx.report.statistics import short
-    from gvfx.reproduce.curves import load_tuned, seeds_of
+    from gvfx.reproduce.curves import TUNED, load_tuned, seeds_of
     from gvfx.reproduce.source import Source
     from gvfx.reproduce.tuning import protocol
 
@@ -48,9 +50,10 @@ def sweep(
     store = Store(results)
     protocols = {name: protocol(name) for name in names}
     runs = [(c.experiment, seeds_of(c, seeds, p.seeds)) for p in protocols.values() for c in p.curves]
-    run_missing(store, runs, workers, cluster)
-    console = make_console()
     tuned = {s: {m: list(rates) for m, rates in methods.items()} for s, methods in load_tuned(results).items()}
+    check_output(results / TUNED, "--results")
+    run_missing(store, runs, workers, cluster, steal=steal, verify=verify)
+    console = make_console()
     for name, p in protocols.items():
         surface = p.errors(Source(store, seeds, {}))
         chosen = p.choose(surface)
@@ -65,7 +68,7 @@ def sweep(
         console.say("")
         console.say_titled(name, f": MSE after {p.steps:,} steps by {p.axis}")
         console.print(table)
-    write_json(results / "tuned.json", tuned)
+    write_json(results / TUNED, tuned)
     console.say("`gvfx reproduce` now also shows every method at the chosen rates.")
 
 
@@ -93,6 +96,8 @@ def reproduce(
     workers: options.Workers = None,
     cluster: options.Cluster = None,
     device: options.Device = None,
+    steal: options.Steal = False,
+    verify: options.Verify = False,
 ) -> None:
     """Make tables and figures of the paper: run what is not stored yet, print tables, write Markdown and PNG files."""
     from gvfx.cli.stored import run_missing
@@ -108,7 +113,7 @@ def reproduce(
     tuned = load_tuned(results)
     store = Store(results)
     runs = [(c.experiment, seeds_of(c, seeds, n)) for c, n in curves_with_seeds(chosen, tuned, seeds)]
-    run_missing(store, runs, workers, cluster, device)
+    run_missing(store, runs, workers, cluster, device, steal, verify)
     console = make_console()
     for item in chosen:
         try:

@@ -11,6 +11,7 @@ import typer
 from gvfx.cli import checks
 from gvfx.cli.terminal import check_output, make_console
 from gvfx.errors import InputError
+from gvfx.files import write_new
 
 TEMPLATES = {".py": "environment.py", ".toml": "questions.toml"}
 
@@ -33,8 +34,7 @@ def init(
     try:
         if not file.exists():
             check_output(file, "file")
-        with file.open("x", encoding="utf-8", newline="\n") as out:
-            out.write(text)
+        write_new(file, text.encode())
     except FileExistsError:
         raise InputError(f"file: {file} exists and is not overwritten; give another name.") from None
     except OSError as error:

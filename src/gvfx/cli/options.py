@@ -73,6 +73,10 @@ Device = Annotated[
         callback=checks.checked(lambda *given: _device(*given)),
     ),
 ]
+Steal = Annotated[
+    bool, typer.Option("--steal", help="At the end also make runs that another process has begun, in case it is stopped.")
+]
+Verify = Annotated[bool, typer.Option("--verify", help="Read every stored run again, also those that have not changed.")]
 Where = Annotated[
     str | None,
     typer.Option(

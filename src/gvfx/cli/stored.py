@@ -23,6 +23,8 @@ def run_missing(
     workers: int | None,
     cluster: str | None,
     device: str | None = None,
+    steal: bool = False,
+    verify: bool = False,
 ) -> None:
     """Run what the store does not have yet, with one progress bar: runs done, steps per second, time left."""
     workers = workers_given(workers)
@@ -43,7 +45,7 @@ def run_missing(
             bars.update(task, total=tally.total, completed=tally.done + tally.found, state=state)
 
         try:
-            tally = run_all(store, runs, workers=workers, cluster=cluster, device=device, report=show)
+            tally = run_all(store, runs, workers=workers, cluster=cluster, device=device, report=show, steal=steal, verify=verify)
         except KeyboardInterrupt as stop:
             stop.add_note(f"finished runs are stored in {store.folder}, and the same command continues from there")
             raise

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gvfx.files import read_whole
+
 HEADER = b"gvfx compiled 2\n"
 LIMIT = 500_000_000  # bytes; the entries used least recently are removed first
 ABANDONED = 3600.0  # seconds after which a temporary file belongs to a process that was killed
@@ -49,7 +51,7 @@ class Folder:
         """The content stored under a key, or None; marks the entry as used."""
         path = self._file(key, kind)
         try:
-            raw = path.read_bytes()
+            raw = read_whole(path)
         except OSError:
             return None
         content = _unsealed(raw)

@@ -50,9 +50,24 @@ class Divergence:
             fields = json.loads(raw)
             if fields.pop("sha256") != _checksum(fields):
                 raise ValueError("checksum")
+            if {*fields} != {*KINDS} or not all(type(value) in KINDS[name] for name, value in fields.items()):
+                raise ValueError("fields")
             return cls(**fields)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise CorruptFile(f"{name}: damaged (its checksum does not match); delete it to run the seed again.") from None
+
+
+KINDS: dict[str, tuple[type, ...]] = {  # of the fields of a record in a file
+    "experiment": (str,),
+    "seed": (int,),
+    "what": (str,),
+    "gvf": (str, type(None)),
+    "value": (str,),
+    "step": (int,),
+    "checkpoint": (int, type(None)),
+    "message": (str,),
+    "versions": (str,),
+}
 
 
 def _checksum(fields: dict[str, object]) -> str:

@@ -4,21 +4,33 @@ results/<hash>/experiment.json   what was run
 results/<hash>/seed-0007.safetensors
 results/<hash>/seed-0007.diverged.json   in its place, if the run diverged: step, GVF and value
 results/<hash>/seed-0007.claim   locked by the process that runs it; the lock ends with the process
+results/<hash>/seed-0007.damaged   set aside: a damaged file, or one of another run
+results/<hash>/index.json   which files were found whole, so that they need not be read again
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable
+import os
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gvfx.errors import StoreError
 from gvfx.experiments.divergence import Divergence
+from gvfx.experiments.index import Index
 from gvfx.experiments.specification import Experiment
-from gvfx.files import write_whole
-from gvfx.locks import Lock, lock
+from gvfx.files import Irregular, read_whole, sweep_up, write_whole
+from gvfx.locks import Lock, Owner, lock, owner
+from gvfx.locks import sweep_up as sweep_up_lock
+from gvfx.running.plan import Plan
 from gvfx.running.record import Part
-from gvfx.tensors import CorruptFile, unpack
+from gvfx.tensors import CorruptFile, misfit, read
+
+DESCRIBED = "experiment.json"
+LARGEST_RECORD = 1_000_000  # bytes of a record of divergence
+DIVERGED = ".diverged.json"
+CLAIMS = (".claim", ".claim.held")
+AGAIN = "Every finished result is kept, and running again does only what is missing."
 
 
 class Store:
@@ -26,50 +38,144 @@ class Store:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
+        self._indices: dict[str, Index] = {}
+        self._plans: dict[str, Plan] = {}
+        self._aside: list[str] = []  # what was wrong with files that were set aside, since it was last said
 
     def path(self, experiment: Experiment, seed: int) -> Path:
-        return self.folder / experiment.hash / f"seed-{seed:04d}.safetensors"
+        return self.folder / experiment.hash / _name(seed)
 
-    def prepare(self, experiments: Iterable[Experiment]) -> None:
-        """Make the folders and write the experiments, so that a full or read-only disk is noticed before the first step."""
-        for experiment in experiments:
-            described = self.folder / experiment.hash / "experiment.json"
-            if not described.exists():
-                self._write(described, experiment.json.encode())
+    def prepare(self, experiments: Iterable[Experiment], verify: bool = False) -> None:
+        """Make the folders and write the experiments, so that a full or read-only disk is noticed before the first step.
+
+        A broken experiment.json, or another experiment's, is written anew: the folder's name is the hash of the right one.  What
+        killed processes left behind is removed.
+        verify: read every stored file again, also those that were found whole before.
+        """
+        for experiment in {e.hash: e for e in experiments}.values():
+            index = self._index(experiment)
+            if verify:
+                index.clear()
+            folder = self.folder / experiment.hash
+            self._describe(folder / DESCRIBED, experiment, index)
+            sweep_up(folder)
+            for claim in [each for each in _listed(folder) if each.endswith(CLAIMS)]:
+                sweep_up_lock(folder / claim)
+
+    def _describe(self, path: Path, experiment: Experiment, index: Index) -> None:
+        """Write experiment.json, unless it is there and right."""
+        wanted = experiment.json.encode()
+        try:
+            status = path.stat()
+            if index.knows(DESCRIBED, status):
+                return
+            if status.st_size == len(wanted) and read_whole(path) == wanted:
+                index.add(DESCRIBED, status)
+                return
+        except OSError:  # there is none, or it cannot be read
+            pass
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            self._set_aside(path, f"{path}: is no file")
+        self._write(path, wanted)
 
     def has(self, experiment: Experiment, seed: int) -> bool:
-        """Whether the run is finished: an undamaged result or the record of its divergence is stored.
+        """Whether the run is finished: an undamaged result of it or the record of its divergence is stored.
 
-        A damaged file is renamed, so that the run is made again.
+        A damaged file, or one of another run, is renamed, so that the run is made again; `warn` says so.
         """
-        path = self.path(experiment, seed)
-        for read, file in ((self.load, path), (self.divergence, _diverged(path))):
+        path, index = self.path(experiment, seed), self._index(experiment)
+        readers: tuple[tuple[Path, Callable[[Experiment, int], object]], ...]
+        readers = ((path, self.load), (_diverged(path), self.divergence))
+        for file, reader in readers:
             try:
-                if read(experiment, seed) is not None:
+                status = file.stat()
+                if index.knows(file.name, status):
+                    return True
+                if reader(experiment, seed) is not None:
+                    index.add(file.name, status)
                     return True
             except FileNotFoundError:
-                pass
-            except CorruptFile:
-                with contextlib.suppress(FileNotFoundError):
-                    file.replace(file.with_suffix(".damaged"))
+                if file.is_symlink():
+                    self._set_aside(file, f"{file}: is a link to nothing")
+            except CorruptFile as error:
+                self._set_aside(file, str(error))
+            except OSError as error:
+                if not file.is_symlink():
+                    raise self._unreadable(file, error) from None
+                self._set_aside(file, f"{file}: {error.strerror}")
         return False
 
-    def is_finished(self, experiment: Experiment, seed: int) -> bool:
-        """Whether there is a file of the run's result or divergence, without reading it."""
-        path = self.path(experiment, seed)
-        return path.exists() or _diverged(path).exists()
+    def save_indices(self) -> None:
+        """Keep which files were found whole."""
+        for index in self._indices.values():
+            index.save()
+
+    def warn(self) -> None:
+        """Say which files were set aside since the last time."""
+        if not self._aside:
+            return
+        count, first = len(self._aside), self._aside[0].rpartition("; ")[0] or self._aside[0]
+        more = f", and {count - 1} more" if count > 1 else ""
+        self._aside.clear()
+        warnings.warn(f"results: {first}{more}; set aside with the ending .damaged, to be run again.", stacklevel=3)
+
+    def unfinished(self, experiment: Experiment, seeds: Iterable[int]) -> list[int]:
+        """The seeds among these of which there is neither a result nor a record of divergence, without reading files."""
+        names = {*_listed(self.folder / experiment.hash)}
+        return [seed for seed in seeds if names.isdisjoint((_name(seed), _name(seed, DIVERGED)))]
+
+    def diverged(self, experiment: Experiment, seeds: Iterable[int]) -> list[int]:
+        """The seeds among these whose runs diverged."""
+        names = {*_listed(self.folder / experiment.hash)}
+        lost = [seed for seed in seeds if _name(seed, DIVERGED) in names and _name(seed) not in names]
+        return [seed for seed in lost if self.divergence(experiment, seed) is not None]
 
     def load(self, experiment: Experiment, seed: int) -> Part:
-        """One seed's result; raises CorruptFile if the file is damaged."""
+        """One seed's result; raises CorruptFile if the file is damaged or of another run, FileNotFoundError without one."""
         path = self.path(experiment, seed)
-        return Part.from_arrays(unpack(path.read_bytes(), str(path))[0])
+        try:
+            arrays, metadata = read(path)
+            if metadata != {"experiment": experiment.hash, "seed": str(seed)}:
+                raise _another(path, str(metadata.get("experiment")), str(metadata.get("seed")))
+            return self._checked(experiment, Part.from_arrays(arrays, str(path)), str(path))
+        except CorruptFile:
+            self._index(experiment).forget(path.name)
+            raise
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._unreadable(path, error) from None
+
+    def _checked(self, experiment: Experiment, part: Part, name: str) -> Part:
+        """The part, if it has the measurements and the sizes of its experiment."""
+        if experiment.hash not in self._plans:
+            self._plans[experiment.hash] = Plan.checked(experiment.steps, experiment.evaluate_every, experiment.snapshots)
+        plan = self._plans[experiment.hash]
+        if tuple(part.steps.tolist()) != plan.evaluations or tuple(part.snapshot_steps.tolist()) != plan.snapshots:
+            raise misfit(name, "the times of its measurements are others than the experiment's")
+        if part.mse.shape[1] != len(experiment.questions):
+            raise misfit(name, f"it has {part.mse.shape[1]} questions, not {len(experiment.questions)}")
+        if (states := getattr(experiment.world, "states", None)) is not None and part.values.shape[2] != states:
+            raise misfit(name, f"it has {part.values.shape[2]} states, not {states}")
+        return part
 
     def divergence(self, experiment: Experiment, seed: int) -> Divergence | None:
         """How a run diverged; None if it did not.  A stored result counts more than an older record."""
         path = self.path(experiment, seed)
-        if path.exists() or not _diverged(path).exists():
+        file = _diverged(path)
+        if path.exists() or not file.exists():
             return None
-        return Divergence.from_bytes(_diverged(path).read_bytes(), str(_diverged(path)))
+        try:
+            record = Divergence.from_bytes(read_whole(file, LARGEST_RECORD), str(file))
+        except Irregular as error:
+            raise CorruptFile(f"{file}: {error.strerror}; delete it to run the seed again.") from None
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(file, error) from None
+        if (record.experiment, record.seed) != (experiment.hash, seed):
+            raise _another(file, record.experiment, str(record.seed))
+        return record
 
     def save(self, experiment: Experiment, seed: int, raw: bytes) -> None:
         self._write(self.path(experiment, seed), raw)
@@ -77,12 +183,38 @@ class Store:
     def save_divergence(self, experiment: Experiment, divergence: Divergence) -> None:
         self._write(_diverged(self.path(experiment, divergence.seed)), divergence.to_bytes())
 
-    def claim(self, experiment: Experiment, seed: int) -> Lock | None:
-        """The right to run this seed, or None while another process has it; ends with `release` or with the process."""
+    def claim(self, experiment: Experiment, seed: int, steal: bool = False) -> Lock | None:
+        """The right to run this seed, or None while another process has it; ends with `release` or with the process.
+
+        steal: have it also while another process has it, without taking it away: both may finish, with the same bytes.
+        """
+        path = _claim(self.path(experiment, seed))
         try:
-            return lock(self.path(experiment, seed).with_suffix(".claim"))
+            return lock(path) or (Lock(path, None) if steal else None)
         except OSError as error:
             raise self._sentence(error) from None
+
+    def claimed_by(self, experiment: Experiment, seed: int) -> Owner | None:
+        """Who runs this seed now, if that is known."""
+        return owner(_claim(self.path(experiment, seed)))
+
+    def _index(self, experiment: Experiment) -> Index:
+        if experiment.hash not in self._indices:
+            self._indices[experiment.hash] = Index(self.folder / experiment.hash, experiment.hash)
+        return self._indices[experiment.hash]
+
+    def _set_aside(self, file: Path, why: str) -> None:
+        """Rename a file that is not what its name says."""
+        number, place = 1, file.with_suffix(".damaged")
+        while os.path.lexists(place):
+            number, place = number + 1, file.with_suffix(f".damaged-{number + 1}")
+        try:
+            file.rename(place)
+        except FileNotFoundError:  # another process has done it
+            return
+        except OSError as error:
+            raise self._sentence(error) from None
+        self._aside.append(why)
 
     def _write(self, path: Path, raw: bytes) -> None:
         try:
@@ -92,11 +224,32 @@ class Store:
 
     def _sentence(self, error: OSError) -> StoreError:
         return StoreError(
-            f"results: cannot write to {self.folder} ({error.strerror}); free some space or choose another folder. "
-            "Every finished result is kept, and running again does only what is missing."
+            f"results: cannot write to {self.folder} ({error.strerror}); free some space or choose another folder. {AGAIN}"
         )
+
+    def _unreadable(self, path: Path, error: OSError) -> StoreError:
+        return StoreError(f"results: cannot read {path} ({error.strerror}); make it readable, or delete it to run it again.")
+
+
+def _name(seed: int, ending: str = ".safetensors") -> str:
+    return f"seed-{seed:04d}{ending}"
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _claim(path: Path) -> Path:
+    return path.with_suffix(".claim")
 
 
 def _diverged(path: Path) -> Path:
     """The file that stands in the place of a result if the run diverged."""
-    return path.with_suffix(".diverged.json")
+    return path.with_suffix(DIVERGED)
+
+
+def _another(path: Path, experiment: str, seed: str) -> CorruptFile:
+    return CorruptFile(f"{path}: belongs to another run (experiment {experiment:.40}, seed {seed:.20}); delete it or rename it.")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
@@ -22,6 +24,7 @@ from gvfx.experiments.executors import Made, checkpoints_of, find_device, run_ta
 from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
+from gvfx.files import append_line, open_lines
 from gvfx.learners.networks.deep import Deep
 from gvfx.locks import Lock
 from gvfx.questions.gvf import question_names
@@ -30,6 +33,7 @@ from gvfx.running.interrupt import NAMES, Interrupted, Interruption
 from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.record import no_part
 from gvfx.running.result import Result
+from gvfx.tensors import misfit
 
 ATTEMPTS = 4  # to go on with new workers when some die
 LOOK_EVERY = 0.2  # seconds between two looks for a signal
@@ -49,6 +53,7 @@ class Tally:
     diverged: tuple[Divergence, ...] = ()  # the runs that diverged, in this call and before it
 
 
+STALLED = 60.0  # seconds of waiting for another process after which it is named
 Report = Callable[[Tally], None]
 
 
@@ -62,6 +67,8 @@ def run_all(
     device: str | None = None,
     report: Report | None = None,
     patience: float = 0.2,
+    steal: bool = False,
+    verify: bool = False,
 ) -> Tally:
     """Make sure every seed of every (experiment, seeds) pair is in the store.
 
@@ -69,13 +76,20 @@ def run_all(
     device: the device of runs on networks ("gpu", "tpu"), which runs all missing seeds of an experiment in one loop.
     A worker that dies is replaced and its runs are repeated; two processes on one store share the work.  A run that diverges
     is recorded in the store, and the others go on; it is made again only if its file seed-....diverged.json is deleted.
+    steal:  once nothing else is left, also make the runs that another process has begun: if it is stopped, they would never be
+            finished.  If both finish a run, they store the same bytes.
+    verify: read every stored file again, also those that were found whole before and have not changed since.
     """
     listed = list(runs)
-    store.prepare(e for e, _ in listed)
+    store.prepare((e for e, _ in listed), verify)
     pairs = list({(e.hash, seed): (e, seed) for e, seeds in listed for seed in checked_seeds(seeds)}.values())
     missing = [(e, seed) for e, seed in pairs if not store.has(e, seed)]
+    store.warn()
+    store.save_indices()
     work = _Work(store, missing, len(pairs), report, None if cluster else str(store.folder))
-    work.diverged = {(e.hash, seed): found for e, seed in pairs if (found := store.divergence(e, seed))}
+    work.steal = steal
+    lost = [(e, seed) for e, seeds in listed for seed in store.diverged(e, checked_seeds(seeds))]
+    work.diverged = {(e.hash, seed): found for e, seed in lost if (found := store.divergence(e, seed))}
     with Interruption() as work.interruption:
         if device is not None:
             work.run_on(device)
@@ -87,6 +101,7 @@ def run_all(
                 else:
                     with default_executor(workers, cluster) as (pool, window):
                         work.run(pool, window, patience)
+                store.warn()
                 break
             except BrokenExecutor:
                 broken, before = 1 if work.done > before else broken + 1, work.done
@@ -123,7 +138,10 @@ class _Work:
         self.done = self.steps = 0
         self.diverged: dict[tuple[str, int], Divergence] = {}  # by experiment and seed
         self.interruption = Interruption()
-        self.begun = time.perf_counter()
+        self.begun = self.stirred = time.perf_counter()  # stirred: when something last happened
+        self.steal = self.stealing = False
+        self.logs = True  # whether runs.jsonl can be written
+        self.told: set[tuple[str, int]] = set()  # runs of other processes that were reported
 
     def run(self, pool: Executor, window: int, patience: float) -> None:
         while self.queue or self.under_way or self.elsewhere:
@@ -137,9 +155,19 @@ class _Work:
                 finished, _ = wait(self.under_way, LOOK_EVERY, return_when=FIRST_COMPLETED)
                 for future in finished:
                     self._finish(future)
-            elif self.elsewhere:  # wait for the other process, and take over runs that it gives up
-                time.sleep(patience)
-                self.queue, self.elsewhere = self.elsewhere, deque()
+            elif self.elsewhere:
+                self._wait(patience)
+
+    def _wait(self, patience: float) -> None:
+        """Wait for other processes, and take over the runs that they give up; with `steal`, all of them at once."""
+        self.stealing = self.steal
+        if not self.stealing:
+            time.sleep(patience)
+            new = [pair for pair in self.elsewhere if (pair[0].hash, pair[1]) not in self.told]
+            if new and time.perf_counter() - self.stirred > STALLED:
+                self.told |= {(e.hash, seed) for e, seed in self.elsewhere}
+                warnings.warn(elsewhere(self.store, new), stacklevel=4)
+        self.queue, self.elsewhere = self.elsewhere, deque()
 
     def run_on(self, device: str) -> None:
         """Make the runs on networks, one experiment at a time; runs claimed by another process stay in the queue."""
@@ -164,10 +192,11 @@ class _Work:
                     claim.release()
 
     def _start(self, pool: Executor, experiment: Experiment, seed: int) -> None:
-        claim = self.store.claim(experiment, seed)
+        claim = self.store.claim(experiment, seed, self.stealing)
         if claim is None:
             self.elsewhere.append((experiment, seed))
             return
+        self.stirred = time.perf_counter()
         if self.store.has(experiment, seed):
             claim.release()
             self.found += 1
@@ -215,6 +244,7 @@ class _Work:
             if self.checkpoints:
                 checkpoints_of(Path(self.checkpoints), experiment.hash, (seed,)).clear()
         self.done += 1
+        self.stirred = time.perf_counter()
         self.steps += experiment.steps if made.diverged is None else made.diverged.step
         self._log(experiment, seed, made)
         if self.report:
@@ -224,8 +254,17 @@ class _Work:
         said = {"experiment": experiment.hash, "seed": seed, "steps": experiment.steps, "seconds": round(made.seconds, 4)}
         if made.diverged is not None:
             said |= {"steps": made.diverged.step, "diverged": True}
-        with (self.store.folder / "runs.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(said) + "\n")
+        try:
+            handle = open_lines(self.store.folder / "runs.jsonl")
+            try:
+                append_line(handle, json.dumps(said))
+            finally:
+                os.close(handle)
+        except OSError as error:  # a mere log
+            if self.logs:
+                what = f"results: cannot write {self.store.folder / 'runs.jsonl'} ({error.strerror}); the runs go on without it."
+                warnings.warn(what, stacklevel=2)
+            self.logs = False
 
     def release(self) -> None:
         """Store the runs that have ended meanwhile, queue the others again, and release their claims."""
@@ -245,6 +284,17 @@ class _Work:
         return Tally(self.done, self.found, self.total, self.steps, sum(left), seconds, diverged)
 
 
+def elsewhere(store: Store, runs: Sequence[tuple[Experiment, int]]) -> str:
+    """Who makes runs that this process waits for, in a sentence."""
+    experiment, seed = runs[0]
+    more = f" (and {len(runs) - 1} more)" if len(runs) > 1 else ""
+    by = store.claimed_by(experiment, seed) or "another process"
+    return (
+        f"results: seed {seed} of {experiment.hash}{more} is being run by {by}; wait, or add --steal (in Python steal=True) to "
+        "run it here."
+    )
+
+
 def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> Result:
     """The stored result of an experiment; raises FileNotFoundError for a run that is missing.
 
@@ -253,6 +303,9 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
     listed = checked_seeds(seeds)
     good = finished_seeds(store, experiment, listed)
     loaded = {seed: store.load(experiment, seed) for seed in good}
+    for seed, part in loaded.items():
+        if not part.is_like(loaded[good[0]]):
+            raise misfit(str(store.path(experiment, seed)), f"its arrays have other sizes than those of seed {good[0]}")
     described: dict[str, Any] = {"hash": experiment.hash}
     described |= {"behaviour": repr(experiment.behaviour), "learner": repr(experiment.learner)}
     if len(good) < len(listed):
@@ -266,4 +319,6 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
 
 def finished_seeds(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> tuple[int, ...]:
     """The seeds among these whose runs did not diverge."""
-    return tuple(seed for seed in checked_seeds(seeds) if store.divergence(experiment, seed) is None)
+    listed = checked_seeds(seeds)
+    lost = {*store.diverged(experiment, listed)}
+    return tuple(seed for seed in listed if seed not in lost)

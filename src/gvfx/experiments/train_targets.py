@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from gvfx.errors import InputError, UnknownName
-from gvfx.files import write_whole
+from gvfx.files import check_writable, write_whole
 from gvfx.learners.networks.replay import columns
 from gvfx.learners.networks.td3 import TD3, TD3Agent
 from gvfx.questions.target_policies import SIGMA, Layers, actor, write_target
@@ -66,6 +67,10 @@ def train_targets(
     """
     if task not in domain.tasks:
         raise UnknownName("task", task, domain.tasks)
+    path = folder / f"{domain.name}-{task}.safetensors"
+    with suppress(OSError):  # which is named next
+        folder.mkdir(parents=True, exist_ok=True)
+    check_writable(path, "folder")  # before hours of training
     learner = learner or TD3()
     layout = columns(domain.observation_size, domain.action_size, len(domain.tasks))
     stream = Staggered(domain, TD3Agent(learner, layout, domain.tasks.index(task)), seed)
@@ -97,7 +102,6 @@ def train_targets(
         "steps": str(chosen.steps),
         "command": f"gvfx train-targets {domain.name} {task} --seed {seed}",
     }
-    path = folder / f"{domain.name}-{task}.safetensors"
     write_target(path, [w for w, _ in chosen.layers], [b for _, b in chosen.layers], facts)
     curve = [{"steps": s.steps, "return": round(s.mean, 1), "spread": round(s.spread, 1)} for s in taken]
     write_whole(path.with_suffix(".json"), (json.dumps({**facts, "curve": curve}, indent=1) + "\n").encode())

@@ -19,7 +19,7 @@ import numpy as np
 from gvfx.errors import InputError, UnknownName
 from gvfx.files import write_whole
 from gvfx.questions.gaussian import ContinuousPolicy
-from gvfx.tensors import pack, unpack
+from gvfx.tensors import fit, misfit, pack, read
 from gvfx.types import AnyArray, Observations
 
 SHIPPED = Path(__file__).parent / "targets"
@@ -124,8 +124,16 @@ def read_target(name: str) -> tuple[Layers, Mapping[str, str]]:
     if not path.is_file():
         shipped = sorted(p.stem for p in SHIPPED.glob("*.safetensors"))
         raise UnknownName("target", name, shipped)
-    arrays, facts = unpack(path.read_bytes(), str(path))
-    return tuple((arrays[f"weights{k}"], arrays[f"biases{k}"]) for k in range(len(arrays) // 2)), facts
+    try:
+        arrays, facts = read(path)
+    except OSError as error:
+        raise InputError(f"policy: cannot read {path} ({error.strerror}); give a file that can be read.") from None
+    depth = len(arrays) // 2
+    axes = {f"weights{k}": f"float32 in{k} in{k + 1}" for k in range(depth)}
+    fit(arrays, axes | {f"biases{k}": f"float32 in{k + 1}" for k in range(depth)}, str(path))
+    if not depth or len(arrays) % 2:
+        raise misfit(str(path), f"it has {len(arrays)} arrays")
+    return tuple((arrays[f"weights{k}"], arrays[f"biases{k}"]) for k in range(depth)), facts
 
 
 def write_target(path: Path, weights: Sequence[Any], biases: Sequence[Any], facts: Mapping[str, str]) -> None:

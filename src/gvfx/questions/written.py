@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError, UnknownName
+from gvfx.files import read_text
 from gvfx.inputs import is_real, whole
 from gvfx.modules import named
 from gvfx.questions.cumulants import Constant, Cumulant
@@ -42,6 +43,7 @@ from gvfx.questions.signals import Info, Measure, Reward
 
 MOST_COMPONENTS = 100_000  # of a vector
 TRUST = "which can run any code; add --trust if you trust the file's author"
+LARGEST = 10_000_000  # bytes of a file
 GIVES: dict[str, Callable[[Any], Policy]] = {
     "probabilities": as_policy,
     "action": deterministic_policy,
@@ -62,7 +64,7 @@ class Always:
 def questions_in(path: str | Path, trust: bool = False) -> list[GVF]:
     """The questions of a file; trust: whether it may name functions and saved models."""
     try:
-        return questions_of(tomllib.loads(Path(path).read_text(encoding="utf-8")), trust)
+        return questions_of(tomllib.loads(read_text(Path(path), LARGEST).replace("\r\n", "\n")), trust)
     except OSError as error:
         raise InputError(f"questions: cannot read {path} ({error.strerror}); give a TOML file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
@@ -11,6 +13,8 @@ import matplotlib
 matplotlib.use("Agg")  # files only, no window
 
 import matplotlib.pyplot as plt
+
+from gvfx.files import write_whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +59,8 @@ def figure(columns: int = 1, rows: int = 1, width: float = 5.2, height: float = 
 
 def save(fig: Any, path: Any) -> None:
     """Write a figure to a file and close it."""
+    drawn = io.BytesIO()
     with plt.rc_context(RC):
-        fig.savefig(path)
+        fig.savefig(drawn, format=Path(path).suffix[1:] or "png")
     plt.close(fig)
+    write_whole(Path(path), drawn.getvalue())

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gvfx.errors import InputError
+from gvfx.experiments.settings.grid import METHODS as GRID_METHODS
 from gvfx.experiments.settings.grid import SR_SEEDS, DeepCurve
 from gvfx.experiments.settings.limit import LimitCurve
 from gvfx.experiments.settings.limit_continuous import LinearCurve
 from gvfx.experiments.settings.mujoco import MujocoCurve
 from gvfx.experiments.settings.tabular import MAIN, METHODS, RATES, paper
 from gvfx.experiments.specification import Experiment
+from gvfx.files import read_text
+from gvfx.inputs import is_real
 
+TUNED = "tuned.json"
 SEEDS = 25  # the paper's curves
 ABLATION_SEEDS = 10  # the paper's sensitivity and grouping studies
 TUNING_STEPS = 800_000  # App. B.3: rates are chosen by the error after this many steps
@@ -98,11 +103,32 @@ def sweep_curves(setting: str) -> list[Curve]:
 
 
 def load_tuned(folder: Path) -> Tuned:
-    """The rates that sweeps in this results folder chose; empty if there was no sweep."""
-    path = folder / "tuned.json"
-    if not path.exists():
+    """The rates that sweeps in this results folder chose; empty if there was no sweep.  A damaged or odd file is refused."""
+    path = folder / TUNED
+    try:
+        stored = json.loads(read_text(path))
+    except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); delete it, and `gvfx sweep` writes it anew.") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: damaged, this is not JSON; delete it, and `gvfx sweep` writes it anew.") from None
+    if not isinstance(stored, dict) or not all(isinstance(methods, dict) for methods in stored.values()):
+        raise InputError(f"{path}: give the rates as {{setting: {{method: [rate of Q, rate of M]}}}}, or delete it.")
+    known = {setting: methods_on(setting) for setting in paper} | {"continuous": GRID_METHODS}
+    for setting in stored:
+        if setting not in known:
+            raise InputError(f"{path}: {setting!r:.40} is not a setting; remove it, or use one of {', '.join(known)}.")
     return {
-        s: {m: (rates[0], rates[1]) for m, rates in methods.items()}
-        for s, methods in json.loads(path.read_text(encoding="utf-8")).items()
+        setting: {m: _rates(rates, m, known[setting], f"{path}: {setting}") for m, rates in methods.items()}
+        for setting, methods in stored.items()
     }
+
+
+def _rates(rates: object, method: str, methods: Sequence[str], where: str) -> tuple[float, float]:
+    """The two rates of a method in a file, checked."""
+    if method not in methods:
+        raise InputError(f"{where}, {method!r:.40} is not a method; remove it, or use one of {', '.join(methods)}.")
+    if not isinstance(rates, list) or len(rates) != 2 or not all(is_real(rate) and 0 < rate <= 1 for rate in rates):
+        raise InputError(f"{where}, {method}: {rates!r:.60} are not two learning rates; give numbers above 0 and up to 1.")
+    return float(rates[0]), float(rates[1])

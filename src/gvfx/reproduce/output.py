@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gvfx.files import write_whole
 from gvfx.report.figures import draw
 from gvfx.report.page import DataTable, Pictures
 from gvfx.report.style import save
@@ -59,7 +60,7 @@ def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Pa
     tables = [e for e in exhibits if isinstance(e, DataTable)]
     if tables:
         path = folder / f"{item.name}.md"
-        path.write_text("\n".join(markdown(t) for t in tables), encoding="utf-8")
+        write_whole(path, "\n".join(markdown(t) for t in tables).encode())
         written.append(path)
     for exhibit in exhibits:
         if not isinstance(exhibit, DataTable):
@@ -68,6 +69,6 @@ def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Pa
             written.append(path)
         if isinstance(exhibit, Pictures) and exhibit.film:
             path = folder / f"{exhibit.id}.gif"
-            path.write_bytes(exhibit.film)
+            write_whole(path, exhibit.film)
             written.append(path)
     return written

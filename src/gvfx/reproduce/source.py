@@ -31,8 +31,7 @@ class Source:
 
     def has(self, curves: Iterable[AnyCurve], own_seeds: int) -> bool:
         """Whether every seed of every curve is finished: a result is stored, or that it diverged."""
-        each = ((curve, seed) for curve in curves for seed in seeds_of(curve, self.seeds, own_seeds))
-        return all(self.store.is_finished(curve.experiment, seed) for curve, seed in each)
+        return not any(self.store.unfinished(c.experiment, seeds_of(c, self.seeds, own_seeds)) for c in curves)
 
     def result(self, curve: AnyCurve, own_seeds: int) -> Result:
         """The stored result of a curve, NaN for seeds that diverged (`gvfx.report.statistics` counts them); ask `has` first."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError, StoreError
-from gvfx.files import write_whole
+from gvfx.files import sweep_up, write_whole
 from gvfx.inputs import as_path
-from gvfx.tensors import CorruptFile, pack, unpack
+from gvfx.tensors import CorruptFile, misfit, pack, read
 
 FORMAT = "4"
 
@@ -29,6 +29,7 @@ class Checkpoints:
         self.folder = folder
         self.paths = [folder / f"{name}.{turn}.checkpoint" for turn in "ab"]
         self.identity = identity
+        self.failed = False  # whether one could not be written
         self._turn = 0
 
     def save(self, step: int, arrays: dict[str, np.ndarray]) -> None:
@@ -41,12 +42,14 @@ class Checkpoints:
         """The newest undamaged checkpoint, or None; one of another experiment or version is refused."""
         found: list[tuple[int, int, dict[str, np.ndarray]]] = []
         for turn, path in enumerate(self.paths):
-            with contextlib.suppress(FileNotFoundError, CorruptFile):
-                arrays, metadata = unpack(path.read_bytes(), str(path))
+            with contextlib.suppress(FileNotFoundError, CorruptFile), _named_errors(path):
+                arrays, metadata = read(path)
                 if metadata.get("format") != FORMAT:
                     raise StoreError(f"checkpoint: {path} was written by another version of gvfx; delete it to start again.")
                 if metadata.get("identity") != self.identity:
                     raise StoreError(f"checkpoint: {path} belongs to another experiment; delete it or choose another folder.")
+                if not metadata.get("step", "").isdecimal():
+                    raise misfit(str(path), "its step is missing")
                 found.append((int(metadata["step"]), turn, arrays))
         if not found:
             return None
@@ -57,11 +60,29 @@ class Checkpoints:
     def clear(self) -> None:
         """Delete the checkpoints; the run is finished and its result is stored."""
         for path in self.paths:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # they are in nobody's way
                 path.unlink()
 
 
+@contextlib.contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"checkpoint: cannot read {path} ({error.strerror}); make it readable, or delete it to start again."
+        ) from None
+
+
 # --- states as named arrays ------------------------------------------------------------------------------------------
+
+
+def alike_arrays(stored: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> bool:
+    """Whether the arrays of a checkpoint have the names, types and shapes of those that the run has after taking them."""
+    own = {name: np.asarray(array) for name, array in own.items()}
+    return {n: (a.dtype, a.shape) for n, a in stored.items()} == {n: (a.dtype, a.shape) for n, a in own.items()}
 
 
 def prefixed(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -87,7 +108,7 @@ def tables(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
 def fill(tree: Any, stored: Mapping[str, np.ndarray]) -> None:
     """Write arrays that `tables` returned into the arrays of a tree of the same shape, in place."""
     for name, array in tables(tree):
-        if name not in stored or stored[name].shape != array.shape:
+        if name not in stored or stored[name].shape != array.shape or stored[name].dtype != array.dtype:
             raise StoreError(f"checkpoint: {name} does not fit this run; delete the checkpoint to start again.")
         if array.flags.writeable:
             array[...] = stored[name]
@@ -145,6 +166,7 @@ def folder_for(checkpoint: str | Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / ".writable", b"")
         (folder / ".writable").unlink()
+        sweep_up(folder)
     except OSError as error:
         raise InputError(f"checkpoint: cannot write to {folder} ({error.strerror}); name another folder.") from None
     return folder

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.errors import InputError, RunError
+from gvfx.errors import GvfxError, InputError, RunError, Unsaved
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import WHERE, Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
@@ -152,7 +152,10 @@ def evaluate(
         except (RunError, Interrupted) as error:
             error.result = seeds_to_run.partial(error)
             if save is not None and error.result is not None:
-                error.result.save(save)
+                try:
+                    error.result.save(save)
+                except GvfxError as unsaved:  # what stopped the run is more important
+                    warnings.warn(f"save: the result is not saved: {unsaved}", stacklevel=2)
             raise
         result = seeds_to_run.result(parts)
         if rule is not None and not all(part.reached for part in parts):
@@ -164,7 +167,10 @@ def evaluate(
     finally:
         listeners.close()
     if save is not None:
-        result.save(save)
+        try:
+            result.save(save)
+        except GvfxError as error:  # the disk is full, the folder was deleted
+            raise Unsaved(f"save: the result is not saved: {error}", result) from None
     return result
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.files import opened, read_whole
 
 CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 TRUTHS = {"true": True, "false": False}
@@ -22,21 +24,20 @@ def read_table(path: str | Path) -> Any:
     if kind not in CSV + PARQUET:
         raise InputError(f"log: {str(path)!r:.80} is neither a CSV nor a Parquet file; give one that ends in .csv or .parquet.")
     try:
-        with path.open("rb"):
-            pass
-        return _csv(path) if kind in CSV else _parquet(path)
+        if kind in CSV:
+            return _csv(path)
+        with opened(path):
+            return _parquet(path)
     except OSError as error:
-        raise InputError(f"log: cannot read {path} ({error.strerror or error}); give a file that exists.") from None
+        raise InputError(f"log: cannot read {path} ({error.strerror or error}); give a file that can be read.") from None
 
 
 def _csv(path: Path) -> dict[str, np.ndarray]:
     """The columns of a CSV file with a line of names; separated by commas, semicolons or tabs."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            first = file.readline()
-            separator = max(",;\t", key=first.count)
-            file.seek(0)
-            lines = list(csv.reader(file, delimiter=separator))
+        text = read_whole(path).decode("utf-8-sig")
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"log: {path} is not a CSV file ({error}); save it as text in UTF-8.") from None
     lines = [line for line in lines if line]

@@ -11,6 +11,7 @@ import numpy as np
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import Verdict
 from gvfx.questions.gvf import calibrated_weights
+from gvfx.tensors import fit, misfit
 
 EMPTY = np.empty(0)
 
@@ -120,8 +121,19 @@ class Part:
         return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Any]) -> Part:
+    def from_arrays(cls, arrays: dict[str, Any], name: str = "result") -> Part:
+        """The part that `arrays` gave; raises CorruptFile, which names the file, if they are others or do not fit together."""
+        wanted = {k: v for k, v in STORED.items() if k != "variances" or "variances" not in arrays or arrays[k].ndim != 2}
+        sizes = fit(arrays, wanted, name, OPTIONAL)
+        if "variances" not in wanted and arrays["variances"].shape != (sizes["k"], 0):
+            raise misfit(name, f"variances has shape {arrays['variances'].shape}")
+        if odd := sorted({*arrays} - {*STORED}):
+            raise misfit(name, f"{odd[0]} does not belong to a result")
         return cls(**arrays)
+
+    def is_like(self, other: Part) -> bool:
+        """Whether all arrays have the shapes of another part's."""
+        return all(getattr(self, name).shape == getattr(other, name).shape for name in STORED)
 
     def diverged(self) -> Part:
         """A part of the same shape for a seed whose run diverged: every number is NaN, every count 0."""
@@ -149,6 +161,27 @@ class Part:
         first = {name: getattr(self, name)[:measurements] for name in curves}
         return replace(self, **first, **{name: getattr(self, name)[-1:] for name in tables})
 
+
+STORED = {  # of each stored array the type and the axes (`gvfx.tensors.fit`)
+    "steps": "int64 t",
+    "mse": "float64 t gvf",
+    "levels": "float64 t gvf",
+    "episodes": "int64 t",
+    "snapshot_steps": "int64 k",
+    "values": "float32 k gvf state",
+    "variances": "float32 k gvf state",  # or [k, 0]
+    "visits": "int32 k state choice",
+    "behaviour": "float32 k state action",
+    "snapshot_levels": "float64 k gvf",
+    "truth": "float32 gvf state",
+    "mse_outside": "float64 t gvf",
+    "standard_errors": "float32 k gvf state",
+    "policies": "float32 k gvf state choice",
+    "expected": "float64 t gvf",
+    "actor": "float32 weight",
+    "critics": "float32 twin",
+}
+OPTIONAL = ("mse_outside", "standard_errors", "policies", "expected", "actor", "critics")
 
 STATE_AXIS = {"values": 2, "variances": 2, "visits": 1, "behaviour": 1, "standard_errors": 2, "policies": 2}  # of a part's tables
 
@@ -208,6 +241,12 @@ def alike(parts: Sequence[Part]) -> list[Part]:
     return [part.cut(reached) for part in parts]
 
 
+INTEGERS = (".steps", ".episodes", ".visits")  # the other arrays of a checkpoint are numbers with fractions
+AXES = {f"curve.{name}": ("t", "gvf") for name in CURVES} | {f"curve.{name}": ("t",) for name in ("steps", "episodes")}
+AXES |= {f"table.{name}": tuple(STORED[name].split()[1:]) for name in TABLES if name != "levels"}
+AXES |= {"table.levels": ("k", "gvf"), "table.steps": ("k",)}
+
+
 class Record:
     """A seed's measurements so far."""
 
@@ -242,7 +281,14 @@ class Record:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from arrays that `arrays` returned."""
+        """Continue from arrays that `arrays` returned; raises ValueError if they are of another type or shape."""
+        sizes = {"gvf": self.gvfs}
+        for name, array in arrays.items():
+            kind, axes = ("int64" if name.endswith(INTEGERS) else "float64"), AXES[name]
+            if array.dtype != kind or not (len(array.shape) == len(axes) or array.shape[1:] == (0,)):
+                raise ValueError(name)
+            if any(sizes.setdefault(axis, n) != n for axis, n in zip(axes, array.shape) if array.shape[1:] != (0,)):
+                raise ValueError(name)
         for kind, part in (("curve", self.columns), ("table", self.tables)):
             for name in part:
                 part[name] = list(arrays.get(f"{kind}.{name}", ()))

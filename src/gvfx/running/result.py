@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, StoreError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import check_writable, write_whole
@@ -290,7 +290,10 @@ class Result:
             **self.predictor.told(),
         }
         metadata = {"format": FORMAT, "version": VERSION, "result": json.dumps(described)}
-        write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
+        try:
+            write_whole(path, pack({name: np.asarray(array) for name, array in arrays.items()}, metadata))
+        except OSError as error:
+            raise StoreError(f"path: cannot write {path} ({error.strerror}); free some space or name another file.") from None
 
     @one_thread()
     def intervals(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gvfx.errors import InputError, install
+from gvfx.files import append_line, open_lines
 from gvfx.inputs import as_path, check_takes
 from gvfx.running.result import Result
 from gvfx.text import printable
@@ -47,10 +49,10 @@ class JsonLines(Tracker):
         path = Path(self.path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("a", encoding="utf-8", buffering=1)  # a line at a time
+            handle = open_lines(path)
         except OSError as error:
             raise InputError(f"track: cannot write {path} ({error.strerror}); name another file.") from None
-        return lambda record: print(json.dumps(record), file=file), file.close
+        return lambda record: append_line(handle, json.dumps(record)), lambda: os.close(handle)
 
 
 @dataclass(frozen=True)

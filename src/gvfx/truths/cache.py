@@ -13,15 +13,18 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.files import write_whole
-from gvfx.tensors import CorruptFile, pack, unpack
+from gvfx.tensors import CorruptFile, fit, misfit, pack, read
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def kept(cache: Path | None, kind: str, asked: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
+def kept(
+    cache: Path | None, kind: str, asked: Mapping[str, Any], make: Callable[[], Arrays], axes: Mapping[str, str], **sizes: int
+) -> Arrays:
     """The arrays that `make` computes, from the folder `cache` if they are stored there; a damaged file is computed again.
 
     cache: None: nothing is stored.  asked: everything that the arrays depend on, as JSON types; its hash is in the file's name.
+    axes:  of every array its type and axes, as in `gvfx.tensors.fit`; sizes: of the axes that are known.
     """
     if cache is None:
         return make()
@@ -30,21 +33,34 @@ def kept(cache: Path | None, kind: str, asked: Mapping[str, Any], make: Callable
     with _named_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that a wrong folder is reported at once
         with contextlib.suppress(FileNotFoundError, CorruptFile):
-            arrays, metadata = unpack(path.read_bytes(), str(path))
+            arrays, metadata = read(path)
             if metadata.get("asked") == text:
-                return arrays
+                return fitting(arrays, axes, str(path), sizes)
     arrays = dict(make())
     write(path, arrays, asked)
     return arrays
 
 
-def shipped(folder: Path, wanted: Mapping[str, Any]) -> Arrays | None:
-    """The arrays of the file in `folder` whose parameters include all of `wanted`, or None."""
+def shipped(folder: Path, wanted: Mapping[str, Any], axes: Mapping[str, str], **sizes: int) -> Arrays | None:
+    """The arrays of the file in `folder` whose parameters include all of `wanted`, or None; axes and sizes as in `kept`."""
     for path in sorted(folder.glob("*.safetensors")):
-        arrays, metadata = unpack(path.read_bytes(), str(path))
-        if wanted.items() <= json.loads(metadata["asked"]).items():
-            return arrays
+        with _named_errors(path):
+            arrays, metadata = read(path)
+        try:
+            described = json.loads(metadata["asked"]).items()
+        except (KeyError, ValueError, AttributeError, RecursionError):
+            raise misfit(str(path), "its parameters are missing") from None
+        if wanted.items() <= described:
+            return fitting(arrays, axes, str(path), sizes)
     return None
+
+
+def fitting(arrays: Arrays, axes: Mapping[str, str], name: str, sizes: Mapping[str, int]) -> Arrays:
+    """The arrays, if they are all there and fit each other; raises CorruptFile, which names the file."""
+    found = fit(arrays, axes, name)
+    if {*arrays} != {*axes} or any(found[axis] != n for axis, n in sizes.items()):
+        raise misfit(name, "its arrays have other names or sizes")
+    return arrays
 
 
 def write(path: Path, arrays: Arrays, asked: Mapping[str, Any]) -> None:

@@ -33,6 +33,7 @@ NEGLIGIBLE = 1e-6  # an episode is followed while gamma^t is at least this
 PAPER_POLICIES = np.array([[0.175, 0.175, 0.25, 0.4], [0.25, 0.15, 0.25, 0.35]])  # the paper's two; L, R, U, D
 PAPER_DISCOUNT = 0.99
 SHIPPED = Path(__file__).parent / "data"
+AXES = dict.fromkeys(("values", "standard_errors"), "float64 gvf point")  # of a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +85,13 @@ def continuous_truth(
     def make() -> Arrays:
         return named(*simulate(world, policies, discount, lattice_points(), episodes, seed, workers))
 
-    return as_truth(world, kept(cache, "lattice", asked, make))
+    return as_truth(world, kept(cache, "lattice", asked, make, AXES, gvf=len(policies), point=SIDE**2))
 
 
 def shipped_truth(world: ContinuousGrid, policies: Any, discount: float) -> LatticeTruth | None:
     """The truth that ships with gvfx for these parameters, or None if there is none."""
-    found = shipped(SHIPPED, parameters(world, checked_policies(world, policies, discount), discount))
+    policies = checked_policies(world, policies, discount)
+    found = shipped(SHIPPED, parameters(world, policies, discount), AXES, gvf=len(policies), point=SIDE**2)
     return None if found is None else as_truth(world, found)
 
 

@@ -26,6 +26,8 @@ from gvfx.truths.cache import Arrays, kept, shipped
 from gvfx.worlds.mujoco import MUJOCO_VERSION, Domain, Lockstep
 
 SHIPPED = Path(__file__).parent / "data"
+AXES = {f"{name}s": f"float64 point {name}" for name in ("state", "observation", "action")}  # of a file
+AXES |= dict.fromkeys(("values", "standard_errors"), "float64 point gvf")
 
 
 class ActingTarget(Protocol):
@@ -101,7 +103,8 @@ def mujoco_truth(
             "standard_errors": errors,
         }
 
-    found = shipped(SHIPPED, asked) or kept(cache, "control", asked, make)
+    sizes = {"point": points, "gvf": len(targets), "observation": domain.observation_size, "action": domain.action_size}
+    found = shipped(SHIPPED, asked, AXES, **sizes) or kept(cache, "control", asked, make, AXES, **sizes)
     return MujocoTruth(**{field.name: found[field.name] for field in fields(MujocoTruth)})
 
 
