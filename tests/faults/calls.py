@@ -306,8 +306,12 @@ SEEN = {"observation": ("state",)}
 def _stored() -> Iterator[Call]:
     yield Call("load", gvfx.load, _saved, fine={"env": {"None"}})
     yield Call("Store", Store, lambda: {"folder": "results"})
-    yield Call("run_all", run_all, lambda: {"store": Store("results"), "runs": [(experiment(), [0])]}, aliases={"workers": ("cluster",)})
-    yield Call("Experiment.from_json", Experiment.from_json, lambda: {"text": experiment().json}, aliases={"text": ("experiment",)})
+    yield Call(
+        "run_all", run_all, lambda: {"store": Store("results"), "runs": [(experiment(), [0])]}, aliases={"workers": ("cluster",)}
+    )
+    yield Call(
+        "Experiment.from_json", Experiment.from_json, lambda: {"text": experiment().json}, aliases={"text": ("experiment",)}
+    )
     yield Call("JsonLines", gvfx.JsonLines, lambda: {"path": "run.jsonl"}, lambda made: small(track=made), {"path": ("track",)})
 
 

@@ -17,13 +17,6 @@ def raises(*_: Any) -> Any:
     raise RuntimeError("on purpose")
 
 
-def _nested(depth: int) -> list[Any]:
-    out: list[Any] = []
-    for _ in range(depth):
-        out = [out]
-    return out
-
-
 VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "True": lambda: True,
@@ -63,7 +56,6 @@ VALUES: dict[str, Callable[[], Any]] = {
     "array of shape (2, 3, 4)": lambda: np.ones((2, 3, 4)),
     "array of shape (0,)": lambda: np.empty(0),
     "a generator": lambda: (part for part in ("x", None)),
-    "1,500 nested lists": lambda: _nested(1500),
 }
 FUNCTIONS = {label for label in VALUES if "function" in label or label == "lambda: 0"}
 NUMBERS = {"True", "0", "-1", "1.5", "inf", "10**18", "2**63", "array(0.5)"}

@@ -23,7 +23,16 @@ from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy, UniformPolicy
-from gvfx.questions.signals import Measure, Measured, Reward, SignalFailed, TransitionFunction, function_raised, number, of_transition
+from gvfx.questions.signals import (
+    Measure,
+    Measured,
+    Reward,
+    SignalFailed,
+    TransitionFunction,
+    function_raised,
+    number,
+    of_transition,
+)
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
 DRAWS = 32  # of a policy's noise, over which its value is averaged
@@ -115,7 +124,7 @@ class Reader:
             for place, index, field in wanted:
                 try:
                     x = float(value) if index is None else float(value[index])
-                except (TypeError, ValueError, IndexError, KeyError):
+                except (TypeError, ValueError, IndexError, KeyError, OverflowError):
                     x = number(value, index, field)
                 if not math.isfinite(x):
                     raise SignalFailed(f"{field}: is {x}; return finite numbers only.")

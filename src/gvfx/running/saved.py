@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.inputs import as_path
+from gvfx.inputs import as_path, checked
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.predictor import NumberedPredictor, Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
@@ -21,6 +21,7 @@ from gvfx.worlds.spaces import space_from
 from gvfx.worlds.spec import BoxActionSpec, network_spec
 
 
+@checked
 def load(path: str | Path, env: Environment | None = None, questions: Sequence[GVF] = ()) -> Result:
     """A result written by `Result.save`; a damaged, foreign or newer file is refused with a one-sentence error.
 

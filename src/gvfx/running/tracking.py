@@ -44,7 +44,7 @@ class JsonLines(Tracker):
     path: str | Path
 
     def begin(self) -> tuple[Log, Callable[[], None]]:
-        path = Path(self.path)
+        path = as_path(self.path, "track")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("a", encoding="utf-8", buffering=1)  # a line at a time
