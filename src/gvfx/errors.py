@@ -95,6 +95,15 @@ class UnknownName(InputError, KeyError):
         super().__init__(f"{kind}: {name!r:.80} is unknown; {hint}")
 
 
+def said_by(error: BaseException) -> str:
+    """The type of an error and what it says, in one line of moderate length."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own __str__ fails
+        text = ""
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
 def install(extra: str) -> str:
     """The command that installs an extra of this package, from an index and in a checkout."""
     return f"pip install 'gvfx[{extra}]' (in a checkout: pip install -e '.[{extra}]')"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gvfx.errors import InputError
-from gvfx.inputs import is_real
+from gvfx.inputs import check_fields, is_real
 from gvfx.kernel import piece
 
 
@@ -27,6 +27,9 @@ class Linear:
     end: float
     steps: int
 
+    def __post_init__(self) -> None:
+        check_fields(self, "schedule")
+
     def state(self) -> ScheduleState:
         numbers = all(map(is_real, (self.start, self.end, self.steps)))
         if not numbers or self.end > self.start or self.steps < 1:
@@ -44,6 +47,9 @@ class Geometric:
     decay: float = 0.99
     minimum: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_fields(self, "schedule")
+
     def state(self) -> ScheduleState:
         if not (is_real(self.decay) and 0 < self.decay <= 1):
             raise InputError(f"schedule: Geometric.decay {self.decay} lies outside (0, 1]; give a number such as 0.99.")
@@ -56,6 +62,9 @@ class Fixed:
 
     value: float
 
+    def __post_init__(self) -> None:
+        check_fields(self, "schedule")
+
     def state(self) -> ScheduleState:
         if not is_real(self.value):
             raise InputError(f"schedule: {self.value!r:.40} is not a number; give one, or a schedule.")
@@ -65,12 +74,12 @@ class Fixed:
 Schedule = Linear | Geometric | Fixed
 
 
-def as_falling(rate: float | Schedule) -> Schedule:
+def as_falling(rate: float | Schedule, field: str = "rate") -> Schedule:
     """The schedule of a learning rate: a given schedule, or for a number the paper's, linear from 1 to it over 500,000 steps."""
     if not isinstance(rate, int | float):
         return rate
     if not 0 < rate <= 1:
-        raise InputError(f"rate: {rate!r} lies outside (0, 1]; give the minimum learning rate.")
+        raise InputError(f"{field}: {rate!r:.40} lies outside (0, 1]; give the minimum learning rate.")
     return Linear(1.0, float(rate), 500_000)  # App. B.3, "Hyperparameter Tuning"
 
 

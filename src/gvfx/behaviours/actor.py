@@ -46,6 +46,7 @@ class Actor(Behaviour):
     needs_actor: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name}: {getattr(self, name)!r} is unknown; choose {' or '.join(map(repr, choices))}.")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
+from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
 from gvfx.worlds.mdp import MDP
@@ -65,6 +66,9 @@ class Behaviour(ABC, Generic[State]):
     needs_actor: ClassVar[bool] = False  # whether it learns its own actor (Box actions)
     explores: ClassVar[bool] = False  # whether it tries every action without Floor(Epsilon(...))
     counts_cells: ClassVar[bool] = False  # whether `observe` must see the transitions between cells of continuous observations
+
+    def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
 
     @property
     @abstractmethod

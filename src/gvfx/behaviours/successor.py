@@ -27,6 +27,7 @@ from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
+from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState
@@ -91,6 +92,7 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
     needs_intrinsic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 given, last = getattr(self, name), choices[-1]

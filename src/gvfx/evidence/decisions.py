@@ -24,7 +24,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.joint import Joint
-from gvfx.inputs import is_real
+from gvfx.inputs import check_fields, checked, is_real
 from gvfx.questions.comparable import Contest, comparable
 from gvfx.questions.gvf import GVF
 from gvfx.schedules import growing
@@ -45,6 +45,7 @@ class Decided:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
+        check_fields(self, "until")
         if not (is_real(self.confidence) and 0 < self.confidence < 1):
             raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
         if not (is_real(self.margin) and self.margin >= 0):
@@ -211,6 +212,7 @@ class Decision:
         return Verdict(**shared | {word: named(mask) for word, mask in sides.items()}, both_ways=around)
 
 
+@checked
 def decided(
     best: Sequence[str] | None = None,
     *,

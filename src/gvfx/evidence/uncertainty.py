@@ -20,7 +20,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.noise import WIDEST, shared_noise
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
-from gvfx.inputs import is_real
+from gvfx.inputs import check_fields, is_real
 from gvfx.schedules import growing
 from gvfx.theory.design import Model, error_draws, importances
 from gvfx.theory.flow import ENDLESS
@@ -119,6 +119,7 @@ class ErrorBelow:
     draws: int = 400
 
     def __post_init__(self) -> None:
+        check_fields(self, "until")
         if not (is_real(self.target) and self.target > 0):
             raise InputError(f"target: {self.target!r:.40} cannot be reached; give a mean squared error above 0.")
         if not (is_real(self.confidence) and 0 < self.confidence < 1):

@@ -10,6 +10,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
+from gvfx.inputs import check_fields
 from gvfx.kernel import LearnerRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.improvement import improved
@@ -38,6 +39,9 @@ class Learner(ABC, Generic[State]):
     needs_next_action: ClassVar[bool] = False  # whether updates wait for the next action and its probability
     needs_evidence: ClassVar[bool] = False  # whether the loop must keep counts and cumulant sums
     forgetting_rates: tuple[float, ...] = ()  # rates of the running means kept for drifting cumulants
+
+    def __post_init__(self) -> None:
+        check_fields(self, "learner")
 
     @property
     @abstractmethod

@@ -86,7 +86,7 @@ def _tables(learner: ExpectedSarsa | ImportanceSampling, asked: Stacked, world: 
     m = np.full(shape, float(learner.initial_m))
     ends = np.setdiff1d(world.feature[world.terminal], world.feature[~world.terminal])
     q[ends] = m[ends] = 0.0
-    return Tables(q, m, as_falling(learner.rate_q).state(), as_falling(learner.rate_m).state(), low, high)
+    return Tables(q, m, as_falling(learner.rate_q, "rate_q").state(), as_falling(learner.rate_m, "rate_m").state(), low, high)
 
 
 @cache

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import check_fields
 from gvfx.questions.gvf import GVF, expand, question_names
 
 
@@ -23,6 +24,9 @@ class Audit:
     share: float | None = None
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_fields(self, "audit")
+
     def on(self, questions: Sequence[GVF]) -> np.ndarray:
         """The ranges of questions, [gvf, 2]; NaN where none is given."""
         asked = expand(questions)
@@ -34,7 +38,7 @@ class Audit:
             i = names.index(name)
             try:
                 low, high = (float(x) for x in given)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise InputError(f"audit: {given!r:.40} is not the range of {name}; give two numbers, (low, high).") from None
             if not (np.isfinite([low, high]).all() and low < high):
                 raise InputError(f"audit: ({low:g}, {high:g}) is not the range of {name}; give two numbers, the smaller first.")

@@ -6,15 +6,14 @@ how much of a drifting level it carries:  c = mean + sd * N(0, 1) + carry * leve
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import check_fields, is_finite, shown
 from gvfx.types import Numbers
 from gvfx.worlds.mdp import MDP, Place
 
@@ -36,14 +35,14 @@ class Cumulant(ABC):
 
 
 def _finite(value: float, field: str) -> float:
-    if not (isinstance(value, Real) and math.isfinite(value)):
-        raise InputError(f"{field}: {value!r} is not a finite number; give one.")
+    if not is_finite(value):
+        raise InputError(f"{field}: {shown(value)} is not a finite number; give one.")
     return float(value)
 
 
 def _spread(value: float, field: str) -> float:
-    if not (isinstance(value, Real) and math.isfinite(value) and value >= 0):
-        raise InputError(f"{field}: {value!r} is not a standard deviation; give a finite number of at least 0.")
+    if not (is_finite(value) and value >= 0):
+        raise InputError(f"{field}: {shown(value)} is not a standard deviation; give a finite number of at least 0.")
     return float(value)
 
 
@@ -101,8 +100,8 @@ class Drifter(Cumulant):
     def __post_init__(self) -> None:
         _spread(self.sd, "Drifter.sd")
         _finite(self.start, "Drifter.start")
-        if self.advance not in ("step", "visit"):
-            raise InputError(f"Drifter.advance: {self.advance!r} is unknown; choose 'step' or 'visit'.")
+        if not (isinstance(self.advance, str) and self.advance in ("step", "visit")):
+            raise InputError(f"Drifter.advance: {shown(self.advance)} is unknown; choose 'step' or 'visit'.")
 
     def tables(self, world: MDP) -> OutcomeTables:
         where = _where(world, self.at)
@@ -114,6 +113,9 @@ class Signal(Cumulant):
     """A signal that the world provides under a name: a goal of the continuous grid, a task of Walker or Cheetah."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        check_fields(self, "cumulant")
 
     def tables(self, world: MDP) -> OutcomeTables:
         raise InputError(f"cumulant: an MDP has no signal called {self.name!r}; use Constant, Distractor, Drifter or a table.")
@@ -153,5 +155,5 @@ def table_cumulant(mean: Numbers, sd: Numbers = 0.0) -> TableCumulant:
 
     try:
         return TableCumulant(frozen(np.asarray(mean, dtype=float).tolist()), frozen(np.asarray(sd, dtype=float).tolist()))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError("TableCumulant: mean and sd must be numbers in rows of equal length.") from None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import checked, shown, unfit
 from gvfx.questions.policies import Policy, answers, prepared_function
 from gvfx.types import Function, Numbers, Observations
 
@@ -78,6 +79,7 @@ class GaussianPolicy(ContinuousPolicy):
         return GaussianPolicy(function, self.sigma, batched)
 
 
+@checked
 def gaussian_policy(middle: Function | Numbers, sigma: Numbers, batched: bool | None = None) -> GaussianPolicy:
     """Box actions: clip(middle(observation) + N(0, sigma^2), low, high), in the environment's units.
 
@@ -88,9 +90,13 @@ def gaussian_policy(middle: Function | Numbers, sigma: Numbers, batched: bool | 
     """
     try:
         spread = np.asarray(sigma, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         spread = np.empty(0)
     if not (spread.size and np.isfinite(spread).all() and (spread > 0).all()):
-        raise InputError(f"sigma: {sigma!r:.40} must be above 0; give the standard deviation of the noise in the action's units.")
+        raise InputError(f"sigma: {shown(sigma)} must be above 0; give the noise's standard deviation in the action's units.")
     own = tuple(spread.ravel().tolist()) if spread.ndim else float(spread)
-    return GaussianPolicy(middle if callable(middle) else tuple(np.ravel(np.asarray(middle)).tolist()), own, batched)
+    if callable(middle):
+        return GaussianPolicy(middle, own, batched)
+    if isinstance(middle, str) or unfit(middle, "np.ndarray"):
+        raise InputError(f"middle: {shown(middle)} is not an action; give its numbers, or a function of the observation.")
+    return GaussianPolicy(tuple(np.ravel(np.asarray(middle)).tolist()), own, batched)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.inputs import listed
+from gvfx.inputs import is_finite, listed, shown
 from gvfx.questions.cumulants import Constant, Cumulant, Drifter
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.policies import Policy, PolicyLike, as_policy
@@ -52,6 +52,8 @@ class GVF:
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", as_policy(self.policy))
         if isinstance(self.cumulant, Real):
+            if not is_finite(self.cumulant):
+                raise InputError(f"cumulant: {shown(self.cumulant)} is not a finite number; give one.")
             object.__setattr__(self, "cumulant", Constant(float(self.cumulant)))
         if isinstance(self.cumulant, type):
             raise InputError(f"cumulant: {self.cumulant.__name__} is a class; write gvfx.{self.cumulant.__name__}(...).")
@@ -66,8 +68,8 @@ class GVF:
             of_transition(self.discount, "discount")
         else:
             _check_discount(self.discount, "discount")
-        if not (isinstance(self.weight, Real) and math.isfinite(self.weight) and self.weight >= 0):
-            raise InputError(f"weight: {self.weight!r} must be a finite number of at least 0.")
+        if not (is_finite(self.weight) and self.weight >= 0):
+            raise InputError(f"weight: {shown(self.weight)} must be a finite number of at least 0.")
         if not isinstance(self.name, str | None):
             raise InputError(f"name: {self.name!r:.40} is not a text; give one, such as name='goal'.")
 
@@ -75,8 +77,8 @@ class GVF:
 def _check_discount(value: Any, field: str) -> float:
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InputError(f"{field}: {value!r:.40} is {type(value).__name__}, not a number; give one between 0 and 1.")
-    if not 0 <= float(value) <= 1:
-        raise InputError(f"{field}: {value!r} lies outside [0, 1]; give a number between 0 and 1.")
+    if not (is_finite(value) and 0 <= float(value) <= 1):
+        raise InputError(f"{field}: {shown(value)} lies outside [0, 1]; give a number between 0 and 1.")
     return float(value)
 
 

@@ -7,12 +7,12 @@ implies; runs with tables keep it up to date.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import is_finite, shown
 from gvfx.questions.policies import Policy
 
 
@@ -68,13 +68,13 @@ def _shares(weights: np.ndarray) -> np.ndarray:
 
 def own_greedy(epsilon: float = 0.0) -> OwnPolicy:
     """The action with the highest value of the GVF itself; with probability `epsilon` a random action."""
-    if not (isinstance(epsilon, Real) and 0 <= epsilon <= 1):
-        raise InputError(f"epsilon: {epsilon!r} lies outside [0, 1]; give the probability of a random action.")
+    if not (is_finite(epsilon) and 0 <= epsilon <= 1):
+        raise InputError(f"epsilon: {shown(epsilon)} lies outside [0, 1]; give the probability of a random action.")
     return OwnPolicy(epsilon=float(epsilon))
 
 
 def own_softmax(temperature: float) -> OwnPolicy:
     """Probabilities proportional to exp(Q / temperature) with the GVF's own action values Q."""
-    if not (isinstance(temperature, Real) and 0 < temperature < np.inf):
-        raise InputError(f"temperature: {temperature!r} must be a number above 0; use gvfx.own_greedy() for temperature 0.")
+    if not (is_finite(temperature) and temperature > 0):
+        raise InputError(f"temperature: {shown(temperature)} must be a number above 0; use gvfx.own_greedy() for temperature 0.")
     return OwnPolicy(temperature=float(temperature))

@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from gvfx.errors import FunctionFailed, GvfxError, InputError
-from gvfx.inputs import listed
+from gvfx.errors import FunctionFailed, GvfxError, InputError, said_by
+from gvfx.inputs import checked, is_real, listed, shown
 from gvfx.types import Function, Observations, Row, Rows
 from gvfx.worlds.mdp import TOLERANCE
 
@@ -27,7 +27,7 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
     """Rows of action probabilities as a float array [actions] or [rows, actions]; raises InputError for the first bad row."""
     try:
         table = np.array(rows, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"{field}: expected numbers, one probability per action, but got {rows!r:.80}; give them, or gvfx.uniform_policy()."
         ) from None
@@ -173,6 +173,7 @@ class DeterministicPolicy(Policy):
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         if callable(self.choice):
             chosen = np.asarray(answers(self.choice, self.batched, observations, (), field))
+            chosen = chosen if chosen.dtype.kind in "fiub" else np.full(len(observations), np.nan)
         else:
             chosen = np.asarray(self.choice)[np.asarray(observations)]
         if chosen.shape != (len(observations),) or not ((chosen >= 0) & (chosen < actions) & (chosen == chosen // 1)).all():
@@ -227,9 +228,7 @@ def answers(
     except GvfxError:
         raise
     except Exception as error:
-        raise FunctionFailed(
-            f"{field}: the function raised {type(error).__name__}: {error}; make it accept every observation."
-        ) from error
+        raise FunctionFailed(f"{field}: the function raised {said_by(error)}; make it accept every observation.") from error
 
 
 def _answers(function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]) -> Any:
@@ -277,6 +276,8 @@ def as_policy(policy: PolicyLike) -> Policy:
     """A policy from a policy, one row of probabilities, one row per state, or a function of the observation."""
     if isinstance(policy, Policy):
         return policy
+    if isinstance(policy, type):
+        raise InputError(f"policy: {policy.__name__} is a class; give an object or a function of the observation.")
     if callable(policy):
         return CallablePolicy(policy)
     table = checked_rows(policy, "policy")
@@ -299,6 +300,7 @@ def table_policy(rows: Rows) -> TablePolicy:
     return TablePolicy(tuple(map(tuple, table.tolist())))
 
 
+@checked
 def callable_policy(function: Function, batched: bool | None = None) -> CallablePolicy:
     """Action probabilities by a function of the observation, or of a batch of them (`batched`; None: decided by a trial call)."""
     if not callable(function):
@@ -319,15 +321,17 @@ class Softmax:
         return weights / weights.sum(axis=-1, keepdims=True)
 
 
+@checked
 def softmax_policy(function: Function, temperature: float = 1.0, batched: bool | None = None) -> CallablePolicy:
     """Probabilities proportional to exp(score / temperature), by a function that returns one score (logit) per action."""
-    if not (isinstance(temperature, int | float) and temperature > 0):
-        raise InputError(f"temperature: {temperature!r} must be a number above 0.")
+    if not (is_real(temperature) and temperature > 0):
+        raise InputError(f"temperature: {shown(temperature)} must be a number above 0.")
     if not callable(function):
         raise InputError(f"function: {function!r:.40} cannot be called; give a function of the observation.")
     return CallablePolicy(Softmax(function, float(temperature)), batched)
 
 
+@checked
 def deterministic_policy(choice: Function | Sequence[int] | np.ndarray, batched: bool | None = None) -> DeterministicPolicy:
     """One action per state: actions [states], or a function of the observation that returns the action."""
     if callable(choice):

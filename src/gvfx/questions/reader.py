@@ -23,7 +23,16 @@ from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy, UniformPolicy
-from gvfx.questions.signals import Measured, Reward, SignalFailed, TransitionFunction, function_raised, number, of_transition
+from gvfx.questions.signals import (
+    Measure,
+    Measured,
+    Reward,
+    SignalFailed,
+    TransitionFunction,
+    function_raised,
+    number,
+    of_transition,
+)
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
 DRAWS = 32  # of a policy's noise, over which its value is averaged
@@ -77,6 +86,7 @@ class Reader:
             for source, (read, components) in signals.items()
         ]
         self._ends = [(of_transition(f, wanted.field), wanted.place, wanted.field) for f, wanted in ends.items()]
+        self.reads_observations = bool(self._ends) or any(isinstance(q.cumulant, Measure) for q in self.questions)
         self.reads_info = bool(self._ends) or any(isinstance(q.cumulant, Measured) for q in self.questions)
 
     def _from_table(self, q: GVF, spec: DiscreteSpec | None, name: str) -> TransitionFunction:
@@ -114,7 +124,7 @@ class Reader:
             for place, index, field in wanted:
                 try:
                     x = float(value) if index is None else float(value[index])
-                except (TypeError, ValueError, IndexError, KeyError):
+                except (TypeError, ValueError, IndexError, KeyError, OverflowError):
                     x = number(value, index, field)
                 if not math.isfinite(x):
                     raise SignalFailed(f"{field}: is {x}; return finite numbers only.")

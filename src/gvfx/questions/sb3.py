@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError, install
+from gvfx.inputs import checked
 from gvfx.questions.policies import Policy, checked_rows
 
 
@@ -47,6 +48,7 @@ class StableBaselines(Policy):
         return np.eye(actions)[rows.argmax(axis=1)] if self.deterministic else checked_rows(rows, field, actions)
 
 
+@checked
 def from_sb3(
     model: object, *, temperature: float | None = None, deterministic: bool = False, algorithm: str = "", trust: bool = False
 ) -> StableBaselines:

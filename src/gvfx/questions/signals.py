@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gvfx.errors import InputError
-from gvfx.inputs import whole
+from gvfx.errors import InputError, said_by
+from gvfx.inputs import check_fields, whole
 from gvfx.questions.cumulants import Cumulant, OutcomeTables
 from gvfx.types import Function, Row
 from gvfx.worlds.mdp import MDP
@@ -32,7 +32,7 @@ class SignalFailed(InputError):
 
 def function_raised(field: str, error: Exception) -> str:
     """The sentence about a function of the transition that raised an error."""
-    return f"{field}: the function raised {type(error).__name__}: {error}; make it accept every transition."
+    return f"{field}: the function raised {said_by(error)}; make it accept every transition."
 
 
 def of_transition(function: Function, field: str) -> TransitionFunction:
@@ -116,7 +116,10 @@ def over_outcomes(world: Any, read: TransitionFunction, field: str, index: int |
 
 def same(one: Any, other: Any) -> bool:
     """Whether two readings are equal, NaN included."""
-    return np.array_equal(np.asarray(one, dtype=float), np.asarray(other, dtype=float), equal_nan=True)
+    try:
+        return np.array_equal(np.asarray(one, dtype=float), np.asarray(other, dtype=float), equal_nan=True)
+    except (TypeError, ValueError, OverflowError):
+        return True  # no numbers: `number` says so
 
 
 def number(value: Any, index: int | None, field: str) -> float:
@@ -125,7 +128,7 @@ def number(value: Any, index: int | None, field: str) -> float:
         if index is not None:
             value = value[index]
         out = float(value)
-    except (TypeError, ValueError, IndexError, KeyError):
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError):
         shape = np.shape(value)
         if shape and index is None:
             raise SignalFailed(
@@ -222,6 +225,7 @@ class Info(Measured):
     missing: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self, "cumulant")
         _check_size(self, "Info")
 
     @property
@@ -259,6 +263,7 @@ class Measure(Measured):
     size: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self, "cumulant")
         _check_size(self, "Measure")
         of_transition(self.function, "cumulant")
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.files import write_whole
+from gvfx.inputs import as_path, check_fields, checked, is_finite
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.tensors import fit, misfit, pack, read
 from gvfx.types import AnyArray, Observations
@@ -39,7 +40,8 @@ class Target(ContinuousPolicy):
     digest: str = ""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.sigma) and self.sigma > 0):
+        check_fields(self, "policy")
+        if not (is_finite(self.sigma) and self.sigma > 0):
             raise InputError(f"sigma: {self.sigma!r} is not a standard deviation; give a number above 0.")
         found = _digest(self.layers)
         if self.digest and self.digest != found:
@@ -49,6 +51,7 @@ class Target(ContinuousPolicy):
         object.__setattr__(self, "digest", found)
 
     @classmethod
+    @checked
     def shipped(cls, domain: str, task: str, sigma: float = SIGMA) -> Target:
         """The target that ships with gvfx for a task of a domain."""
         return cls(f"{domain}-{task}", sigma)
@@ -56,7 +59,7 @@ class Target(ContinuousPolicy):
     @classmethod
     def load(cls, path: str | Path, sigma: float = SIGMA) -> Target:
         """A target from a file written by `gvfx train-targets`."""
-        return cls(str(path), sigma)
+        return cls(str(as_path(path, "path")), sigma)
 
     @property
     def layers(self) -> Layers:

@@ -20,6 +20,7 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.evidence.audits import PER_ROLLOUT, Audit, Scores, audited
 from gvfx.evidence.bounded import LEVELS, value_bounds
+from gvfx.inputs import is_real, shown
 from gvfx.questions import audit as options
 from gvfx.questions.reader import Reader
 from gvfx.running.audit_rollouts import REACH, Planned, Rollout, going_on, planned
@@ -47,8 +48,8 @@ def checked_share(audit: object, default: float = 0.0) -> float:
         audit = audit.share
     if audit is None:
         return default
-    if isinstance(audit, bool) or not isinstance(audit, int | float | np.number) or not 0 <= float(audit) < 1:
-        raise InputError(f"audit: {audit!r:.40} is not a share of the steps; give a number of at least 0 and below 1.")
+    if not (is_real(audit) and isinstance(audit, int | float | np.number) and 0 <= audit < 1):
+        raise InputError(f"audit: {shown(audit)} is not a share of the steps; give a number of at least 0 and below 1.")
     return float(audit)
 
 

@@ -13,14 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from gvfx.errors import InputError, install
-from gvfx.inputs import whole
+from gvfx.inputs import is_real, shown, whole
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
 from gvfx.questions.reader import Gaussians, Reader, shifted
 from gvfx.questions.signals import Measured, as_reward
 from gvfx.questions.vector_rewards import on_rewards
 from gvfx.running.backends import as_world, needs_networks
-from gvfx.running.plan import checked_seeds
 from gvfx.running.story import unread
 from gvfx.text import printable
 from gvfx.types import Environment
@@ -101,7 +100,9 @@ def check(
     steps:   number of random steps to try; signals that never fire and episodes that never end are judged by them.
     seconds: after which no further step is tried; a finding says so.
     """
-    steps, (seed,) = whole(steps, "steps", least=1), checked_seeds(1, seed)
+    steps, seed = whole(steps, "steps", least=1), whole(seed, "seed", least=0)
+    if not (is_real(seconds) and seconds > 0):
+        raise InputError(f"seconds: {shown(seconds)} is not a time; give a number above 0.")
     found = _Findings()
     tried, again = _two(as_world(env) if isinstance(env, str) else env, found)
     asked: list[tuple[str, GVF]] = []

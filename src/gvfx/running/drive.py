@@ -13,6 +13,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -258,6 +259,10 @@ class _Drive:
                 error.checkpoint = self.kept
             elif isinstance(error, RunError) and self._finite():
                 self.save()
+            raise
+        except BaseException as error:
+            with suppress(Exception):  # the state may be that of half a step
+                error.parts = self._partial()  # type: ignore[attr-defined]
             raise
         return self._parts()
 

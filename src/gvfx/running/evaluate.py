@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.errors import GvfxError, InputError, RunError, Unsaved
+from gvfx.errors import GvfxError, InputError, RunError, Unsaved, said_by
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import WHERE, Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
@@ -34,6 +34,7 @@ from gvfx.running.plan import Plan, checked_seeds
 from gvfx.running.progress import Listeners, Report, listener
 from gvfx.running.record import Part, alike
 from gvfx.running.result import Result
+from gvfx.running.step_limit import StepLimit
 from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached, unread
 from gvfx.running.tracking import Tracked, Tracking
 from gvfx.text import printable
@@ -68,6 +69,7 @@ def evaluate(
     checkpoint_every: float | None = None,
     track: Tracked | Sequence[Tracked] | None = None,
     log: LogLike | None = None,
+    step_limit: float | None = None,
 ) -> Result:
     """Learn the answers to all questions from one stream of experience per seed.
 
@@ -104,9 +106,11 @@ def evaluate(
     log:            transitions of the same environment recorded earlier, in any form that `gvfx.evaluate_log` takes, from
                     which the run starts: answers rest on them too, and OptimalDesign chooses what to add.  They are not
                     counted as steps; visits include them.  On tables and linear features.
+    step_limit:     seconds that one reset or step of an environment may take; after them the run ends with EnvironmentFailed.
+                    A step that hangs in compiled code, or outside the main thread, cannot be interrupted: a warning says so.
 
     Ctrl-C and SIGTERM raise gvfx.Interrupted, a failing environment gvfx.EnvironmentFailed, numbers that are no longer finite
-    gvfx.RunError; each carries what was learned so far as `result`.
+    gvfx.RunError; each carries what was learned so far as `result`, as does any other error that ends a run.
     """
     world = as_world(world)
     questions = on_rewards(questions, world)
@@ -123,6 +127,7 @@ def evaluate(
     folder = folder_for(checkpoint) if checkpoint is not None else None
     if save is not None:
         save = check_writable(save, "save")
+    limit = StepLimit(step_limit)
     tracking = Tracking(track)
     listeners = Listeners(listener(progress, plan.steps, listed), tracking)
     try:
@@ -137,7 +142,7 @@ def evaluate(
             warnings.warn(printable(f"world: {name}: {effect}."), stacklevel=2)
         seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, seconds, questions, world)
         try:
-            with Interruption() as interruption:
+            with Interruption() as interruption, limit:
                 try:
                     parts = seeds_to_run.run(int(workers), interruption)
                 except Uncountable as error:
@@ -149,11 +154,13 @@ def evaluate(
                     )
                     seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, seconds, questions, world)
                     parts = seeds_to_run.run(int(workers), interruption)
-        except (RunError, Interrupted) as error:
-            error.result = seeds_to_run.partial(error)
-            if save is not None and error.result is not None:
+        except BaseException as error:
+            kept = seeds_to_run.partial(error)
+            if kept is not None or isinstance(error, RunError | Interrupted):
+                error.result = kept  # type: ignore[union-attr]
+            if save is not None and kept is not None:
                 try:
-                    error.result.save(save)
+                    kept.save(save)
                 except GvfxError as unsaved:  # what stopped the run is more important
                     warnings.warn(f"save: the result is not saved: {unsaved}", stacklevel=2)
             raise
@@ -241,9 +248,9 @@ class _Seeds:
                 checkpoint_every=self.seconds,
                 interruption=interruption,
             )
-        except (RunError, Interrupted) as error:
-            if error.parts:
-                self.done[seed] = error.parts[0]
+        except BaseException as error:
+            if parts := getattr(error, "parts", None):
+                self.done[seed] = parts[0]
             raise
         self.done[seed] = part
         return part
@@ -263,12 +270,13 @@ class _Seeds:
             told |= {"until": repr(self.until), "target": self.until.target}
         return gather(backend.names, weights, seeds, parts, told, predictor)
 
-    def partial(self, error: RunError | Interrupted) -> Result | None:
+    def partial(self, error: BaseException) -> Result | None:
         """The result of what all seeds have learned so far; None before the first step."""
         if not self.done:
             return None
         parts = alike([self.done[seed] for seed in self.seeds if seed in self.done])
-        return self.result(parts, **{"run" if isinstance(error, Interrupted) else "failed": str(error)})
+        said = str(error) if isinstance(error, GvfxError | Interrupted) else said_by(error)
+        return self.result(parts, **{"run" if isinstance(error, KeyboardInterrupt) else "failed": said})
 
 
 def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | Decision | None) -> str:

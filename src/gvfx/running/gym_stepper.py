@@ -7,14 +7,17 @@ c and gamma, whose first axis [lane] runs over the environments that are stepped
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import copy
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 import numpy as np
 
-from gvfx.errors import EnvironmentFailed
+from gvfx.errors import EnvironmentFailed, GvfxError, said_by
 from gvfx.questions.reader import Reader
 from gvfx.questions.signals import SignalFailed, as_reward
+from gvfx.running.step_limit import TookTooLong, limited
 from gvfx.worlds.first_copy import autoreset_mode
 from gvfx.worlds.spec import BadObservation, BoxActionSpec
 
@@ -44,44 +47,82 @@ class Lanes:
         self.counts = np.ones(lanes, bool)  # False: this was a reset, not a transition
 
 
-class SingleStepper:
-    """One environment in lane 0, reset here when an episode ends."""
+class _Stepper:
+    """What both steppers share: calls of the environment, whose failures name the episode and the step."""
 
     def __init__(self, spec: Any, reader: Reader) -> None:
         self.spec, self.reader = spec, reader
-        self.first_action = None if isinstance(spec, BoxActionSpec) or spec.listed else spec.first_action
+        self.env_step, self.env_reset = limited(spec.env.step), limited(spec.env.reset)
         self.episode = self.age = 0
-        self.seen_now: list[Any] = []  # the current observation, as the environment returned it
-        self.seen_next: list[Any] = []  # the observation after the last step, before any reset
+        self.seen_now: list[Any] = []  # the current observations, one per lane, as the environment returned them
+        self.seen_next: list[Any] = []  # the observations after the last step, before any reset
+
+    def began(self, **options: Any) -> Any:
+        """The observation of a reset."""
+        try:
+            observation, _ = self.env_reset(**options)
+        except BaseException as error:
+            self.end(error, _why_reset(error))
+        return observation
+
+    def end(self, error: BaseException, what: str) -> NoReturn:
+        """Raise the failure; a request to end the program, such as SystemExit, stays what it is."""
+        if isinstance(error, Exception | TookTooLong):
+            raise self.failed(what) from error
+        error.add_note(f"{self.spec.name}: episode {self.episode}, step {self.age}")
+        raise error
+
+    def seen(self, observation: Any, where: str = "") -> Any:
+        """What a learner sees."""
+        try:
+            return self.spec.seen(observation)
+        except BadObservation as error:
+            raise self.failed(f"{where}{error}") from None
+        except GvfxError:
+            raise
+        except Exception as error:
+            raise self.failed(f"{where}the observation {observation!r:.60} cannot be read ({said_by(error)}).") from error
+
+    def failed(self, what: str) -> EnvironmentFailed:
+        return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
+
+    def signal_failed(self, error: Exception, info: Any, where: str = "") -> EnvironmentFailed:
+        """The failure of a question's cumulant or discount."""
+        if not isinstance(info, Mapping):
+            return self.failed(f"{where}info is {info!r:.40}; return a dict.")
+        return self.failed(f"{where}{error if isinstance(error, SignalFailed) else f'a signal raised {said_by(error)}'}")
+
+
+class SingleStepper(_Stepper):
+    """One environment in lane 0, reset here when an episode ends."""
+
+    def __init__(self, spec: Any, reader: Reader) -> None:
+        super().__init__(spec, reader)
+        self.first_action = None if isinstance(spec, BoxActionSpec) or spec.listed else spec.first_action
+        self.copies = reader.reads_observations  # which an environment may overwrite in its next step
 
     def begin(self, agent: Any, seed: int, t: int = 0) -> None:
         """The first reset, at step t of the run."""
-        self._reset(agent, {"seed": reset_seed(seed, t)})
+        self._reset(agent, seed=reset_seed(seed, t))
 
-    def _reset(self, agent: Any, options: dict[str, Any]) -> None:
+    def _reset(self, agent: Any, **options: Any) -> None:
         self.age = 0
-        try:
-            observation, _ = self.spec.env.reset(**options)
-        except Exception as error:
-            raise self.failed(_why_reset(error)) from error
+        observation = self.began(**options)
         agent.state[0] = self.seen(observation)
         agent.fresh[0] = True
-        self.seen_now = [observation]
+        self.seen_now = [_copied(observation) if self.copies else observation]
 
     def reset(self, agent: Any, seed: int | None = None) -> None:
         """Begin a new episode now, with the environment's chance from a seed if it is given."""
-        self._reset(agent, {} if seed is None else {"seed": seed})
+        self._reset(agent, **({} if seed is None else {"seed": seed}))
 
     def observe_resets(self, n: int) -> list[Any]:
         """The first observations of n episodes that are not continued; the caller resets afterwards."""
         out = []
         for _ in range(n):
-            try:
-                observation, _ = self.spec.env.reset()
-            except Exception as error:
-                raise self.failed(_why_reset(error)) from error
+            observation = self.began()
             self.seen(observation)
-            out.append(observation)
+            out.append(_copied(observation))
         return out
 
     def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
@@ -89,19 +130,19 @@ class SingleStepper:
         chosen = agent.action[0]
         action = self.spec.to_env(chosen) if self.first_action is None else int(chosen) + self.first_action
         try:
-            following, reward, terminated, truncated, info = self.spec.env.step(action)
-        except Exception as error:
-            raise self.failed(_why(error)) from error
+            following, reward, terminated, truncated, info = self.env_step(action)
+        except BaseException as error:
+            self.end(error, _why(error))
         s = self.seen(following)
+        if self.copies:
+            following = _copied(following)
         self.seen_next = [following]
-        if _not_a_number(reward):
-            raise self.failed("the reward is nan; return finite numbers.")
+        if not (reward.__class__ is float and -math.inf < reward < math.inf) and (wrong := _wrong_reward(reward)):
+            raise self.failed(f"the reward is {wrong}; return finite numbers.")
         try:
             self.reader.read(self.seen_now[0], action, reward, following, info, agent.c[0], agent.gamma[0])
-        except SignalFailed as error:
-            raise self.failed(str(error)) from error
         except Exception as error:
-            raise self.failed(f"a question's signal raised {type(error).__name__}: {error}") from error
+            raise self.signal_failed(error, info) from error
         if terminated.__class__ is not bool or truncated.__class__ is not bool:
             terminated, truncated = self.flag(terminated, "terminated"), self.flag(truncated, "truncated")
         ended = terminated or truncated
@@ -112,46 +153,31 @@ class SingleStepper:
         self.age += 1
         if ended:
             self.episode += 1
-            self._reset(agent, {})
+            self._reset(agent)
             return 1
         agent.state[0] = s
         self.seen_now = self.seen_next
         return 0
 
-    def seen(self, observation: Any) -> Any:
-        try:
-            return self.spec.seen(observation)
-        except BadObservation as error:
-            raise self.failed(str(error)) from None
-
     def flag(self, value: Any, name: str) -> bool:
         """Whether an episode ended: True, False, 1 or 0, nothing else."""
-        if np.ndim(value) == 0 and not isinstance(value, str) and value in (False, True):
-            return bool(value)
-        raise self.failed(f"{name} is {value!r:.40}; return True or False.")
-
-    def failed(self, what: str) -> EnvironmentFailed:
-        return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
+        flags = truths(value, ())
+        if flags is None:
+            raise self.failed(f"{name} is {value!r:.40}; return True or False.")
+        return bool(flags)
 
 
-class VectorStepper:
+class VectorStepper(_Stepper):
     """A vector environment with one lane per environment, in any autoreset mode."""
 
     def __init__(self, spec: Any, reader: Reader) -> None:
-        self.spec, self.reader = spec, reader
+        super().__init__(spec, reader)
         self.mode = autoreset_mode(spec.env)
-        self.episode = self.age = 0
         self.resets = np.zeros(spec.lanes, bool)  # lanes that only reset in the next step
-        self.seen_now: list[Any] = []  # the current observations, one per lane
-        self.seen_next: list[Any] = []  # the observations after the last step, before any reset
 
     def begin(self, agent: Any, seed: int, t: int = 0) -> None:
         """The first reset, at step t of the run."""
-        try:
-            given, _ = self.spec.env.reset(seed=reset_seed(seed, t))
-        except Exception as error:
-            raise self.failed(_why_reset(error)) from error
-        self.seen_now = self.split(given)
+        self.seen_now = self.split(self.began(seed=reset_seed(seed, t)))
         self.see(agent.state, self.seen_now)
         agent.fresh[:] = True
         self.resets[:] = False
@@ -160,27 +186,21 @@ class VectorStepper:
         """Take the chosen actions, read the signals and learn; returns how many episodes ended."""
         actions = self.spec.to_env_batch(agent.action)
         try:
-            given, rewards, terminated, truncated, info = self.spec.env.step(actions)
-        except Exception as error:
-            raise self.failed(_why(error)) from error
+            given, rewards, terminated, truncated, info = self.env_step(actions)
+        except BaseException as error:
+            self.end(error, _why(error))
         given = self.split(given)
+        terminated, truncated = self.flags(terminated, "terminated"), self.flags(truncated, "truncated")
         ended = (terminated | truncated) & ~self.resets
-        following = list(given)
-        if self.mode == "SAME_STEP":  # the last observations of the episodes come in info
-            for k in np.flatnonzero(ended).tolist():
-                following[k] = info["final_obs"][k]
-        wrong = np.isnan(rewards).reshape(len(ended), -1).any(axis=1)
-        if wrong.any():
-            raise self.failed(f"the reward of environment {int(wrong.argmax())} is nan; return finite numbers.")
+        following = self.finals(given, ended, info) if self.mode == "SAME_STEP" else list(given)
+        rewards = self.checked_rewards(rewards)
         for k in np.flatnonzero(~self.resets).tolist():
-            own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
             try:
+                own = _own_info(info, k, bool(ended[k]) and self.mode == "SAME_STEP") if self.reader.reads_info else {}
                 before, action, reward = self.seen_now[k], self.spec.to_env(agent.action[k]), as_reward(rewards[k])
                 self.reader.read(before, action, reward, following[k], own, agent.c[k], agent.gamma[k])
-            except SignalFailed as error:
-                raise self.failed(f"environment {k}: {error}") from error
             except Exception as error:
-                raise self.failed(f"environment {k}: a question's signal raised {type(error).__name__}: {error}") from error
+                raise self.signal_failed(error, info, f"environment {k}: ") from error
         self.see(agent.following, following)
         self.seen_next = following
         agent.alive[:] = ~terminated
@@ -188,7 +208,7 @@ class VectorStepper:
         agent.counts[:] = ~self.resets
         learn(agent)
         if self.mode == "DISABLED" and ended.any():
-            given = self.split(self.spec.env.reset(options={"reset_mask": ended})[0])
+            given = self.split(self.began(options={"reset_mask": ended}))
         agent.fresh[:] = self.resets if self.mode == "NEXT_STEP" else ended
         self.resets = ended if self.mode == "NEXT_STEP" else self.resets
         self.see(agent.state, given)
@@ -198,40 +218,102 @@ class VectorStepper:
         return int(ended.sum())
 
     def split(self, observations: Any) -> list[Any]:
+        """One observation per lane, copied."""
         try:
-            return self.spec.split(observations)
+            out = self.spec.split(observations)
         except BadObservation as error:
             raise self.failed(str(error)) from None
+        except Exception as error:
+            raise self.failed(f"the observations {observations!r:.60} do not fit their space ({said_by(error)}).") from error
+        if len(out) != self.spec.lanes:
+            raise self.failed(f"there are {len(out)} observations; return one for each of {self.spec.lanes} environments.")
+        return out
+
+    def flags(self, values: Any, name: str) -> np.ndarray:
+        """Which episodes ended: bool [lane]."""
+        flags = truths(values, (self.spec.lanes,))
+        if flags is None:
+            raise self.failed(f"{name} is {values!r:.60}; return True or False for each of {self.spec.lanes} environments.")
+        return flags
+
+    def finals(self, given: list[Any], ended: np.ndarray, info: Any) -> list[Any]:
+        """What followed each action; the last observations of episodes come in info."""
+        following = list(given)
+        for k in np.flatnonzero(ended).tolist():
+            try:
+                following[k] = info["final_obs"][k]
+            except (TypeError, LookupError):
+                what = f"environment {k}: info has no last observation of its episode; return it as info['final_obs'][{k}]."
+                raise self.failed(what) from None
+        return following
+
+    def checked_rewards(self, rewards: Any) -> np.ndarray:
+        """One finite reward, or vector of them, per lane."""
+        lanes = self.spec.lanes
+        try:
+            array = np.asarray(rewards)
+        except Exception:  # rows of different lengths, and objects that refuse
+            array = np.empty(0, object)
+        if array.dtype.kind not in "fiub" or array.shape[:1] != (lanes,) or array.ndim > 2:
+            raise self.failed(f"the rewards are {rewards!r:.60}; return an array with one for each of {lanes} environments.")
+        wrong = ~np.isfinite(array).reshape(lanes, -1).all(axis=1)
+        if wrong.any():
+            k = int(wrong.argmax())
+            raise self.failed(f"the reward of environment {k} is {array[k]}; return finite numbers.")
+        return array
 
     def see(self, into: np.ndarray, observations: list[Any]) -> None:
         for k, observation in enumerate(observations):
-            try:
-                into[k] = self.spec.seen(observation)
-            except BadObservation as error:
-                raise self.failed(f"environment {k}: {error}") from None
-
-    def failed(self, what: str) -> EnvironmentFailed:
-        return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
+            into[k] = self.seen(observation, f"environment {k}: ")
 
 
-def _not_a_number(reward: Any) -> bool:
-    """Whether a reward, or a component of it, is NaN."""
-    different = reward != reward
-    return bool(different.any() if isinstance(different, np.ndarray) else different)
+def truths(values: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """True, False, 0 and 1 of this shape as booleans; None for anything else."""
+    if isinstance(values, np.ndarray) and values.dtype == bool and values.shape == shape:
+        return values
+    try:
+        array = np.asarray(values)
+    except Exception:  # rows of different lengths, and objects that refuse
+        return None
+    if array.shape != shape or array.dtype.kind not in "fiub" or not ((array == 0) | (array == 1)).all():
+        return None
+    return array.astype(bool)
 
 
-def _why_reset(error: Exception) -> str:
+def _copied(observation: Any) -> Any:
+    """A copy that the environment cannot overwrite."""
+    if isinstance(observation, np.ndarray):
+        return observation.copy()
+    return observation if isinstance(observation, int | np.generic) else copy.deepcopy(observation)
+
+
+def _wrong_reward(reward: Any) -> str:
+    """What is wrong with a reward; empty for a finite number, or a vector of them."""
+    try:
+        array = np.asarray(reward)
+        numbers = array.dtype.kind in "fiub" and array.ndim <= 1 and array.size > 0
+        bad = array[~np.isfinite(array)] if numbers else array
+    except Exception:
+        return f"{reward!r:.40}"
+    if not numbers:
+        return f"{reward!r:.40}"
+    return f"{bad.ravel()[0]}" if bad.size else ""
+
+
+def _why_reset(error: BaseException) -> str:
     """The description of an error in a reset."""
     if isinstance(error, ValueError | TypeError) and ("unpack" in str(error) or "'seed'" in str(error)):
         return "reset(seed=...) did not return (observation, info), as Gymnasium requires; wrap or update an old Gym environment."
-    return f"reset raised {type(error).__name__}: {error}; if it needs options, give it a wrapper that gives its options."
+    if isinstance(error, TookTooLong):
+        return f"reset {error}."
+    return f"reset raised {said_by(error)}; if it needs options, give it a wrapper that gives its options."
 
 
-def _why(error: Exception) -> str:
+def _why(error: BaseException) -> str:
     """The description of an error in a step."""
     if isinstance(error, ValueError | TypeError) and "unpack" in str(error):
         return "step did not return (observation, reward, terminated, truncated, info); wrap or update an old Gym environment."
-    return f"step raised {type(error).__name__}: {error}"
+    return f"step {error}." if isinstance(error, TookTooLong) else f"step raised {said_by(error)}"
 
 
 def _own_info(info: dict[str, Any], k: int, last: bool) -> dict[str, Any]:

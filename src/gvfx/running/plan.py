@@ -9,25 +9,29 @@ from gvfx.errors import InputError
 from gvfx.inputs import listed, whole
 
 MOST = 1_000_000  # measurements, snapshots or seeds of a run
-LARGEST_SEED = 2**63
 
 
 def checked_seeds(seeds: int | Iterable[int], seed: int | None = None) -> tuple[int, ...]:
     """The seeds of a run: a count or a list of distinct non-negative integers, or one seed alone."""
     if seed is not None:
-        if seeds != 1:
+        if not (isinstance(seeds, int) and seeds == 1):
             raise InputError("seed: give either seed=3 for one run or seeds=... for several, not both.")
-        seeds = [seed]
+        return (_seed(seed, "seed"),)
     if not isinstance(seeds, Iterable) and whole(seeds, "seeds") > MOST:
         raise InputError(f"seeds: {seeds} runs are more than {MOST:,}; to run one seed of that number, give seed={seeds}.")
-    each = tuple(whole(s, "seeds") for s in seeds) if isinstance(seeds, Iterable) else tuple(range(whole(seeds, "seeds")))
+    counted = range(whole(seeds, "seeds")) if not isinstance(seeds, Iterable) else listed(seeds, "seeds", "seeds")
+    each = tuple(_seed(s, "seeds") for s in counted)
     if not each:
         raise InputError(f"seeds: {seeds!r} must be at least 1; give a count, or the seeds themselves.")
-    if min(each) < 0 or len(set(each)) < len(each):
+    if len(set(each)) < len(each):
         raise InputError("seeds: give distinct seeds of at least 0.")
-    if max(each) >= LARGEST_SEED:
-        raise InputError(f"seeds: {max(each)} is too large; give seeds below 2**63.")
     return each
+
+
+def _seed(seed: int, field: str) -> int:
+    if (number := whole(seed, field)) < 0:
+        raise InputError(f"{field}: {number} is negative; give distinct seeds of at least 0.")
+    return number
 
 
 @dataclass(frozen=True)

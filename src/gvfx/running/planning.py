@@ -20,7 +20,7 @@ from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.model import estimated
 from gvfx.evidence.unseen import STOP_BELOW, Unseen
-from gvfx.inputs import is_real, whole
+from gvfx.inputs import is_real, shown, whole
 from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF, expand, stack
@@ -128,8 +128,10 @@ def plan(
     if not is_real(error):
         raise InputError(f"error: {error!r:.40} is not a number; give a mean squared error above 0.")
     steps_needed(1.0, error)  # refuses an error of 0 or less
-    pilot, draws = whole(pilot, "pilot"), whole(draws, "draws", least=2)
-    checked_seeds(1, seed)
+    pilot, draws = whole(pilot, "pilot"), whole(draws, "draws", least=2, most=1_000_000)
+    seed = whole(seed, "seed", least=0)
+    if not isinstance(calibrate, bool):
+        raise InputError(f"calibrate: {shown(calibrate)} is neither True nor False; give one of them.")
     if pilot < 0:
         raise InputError(f"pilot: {pilot} is negative; give a number of steps, or 0 to treat the world as known.")
     given: Any = as_world(world)

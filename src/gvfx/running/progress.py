@@ -101,7 +101,7 @@ def listener(progress: bool | Report | None, steps: int, seeds: Iterable[int]) -
     """The listener for `evaluate(progress=...)`: True, False, a function, or None for a bar in a terminal or notebook."""
     if progress is None or isinstance(progress, bool):
         return Listeners(Bar(steps, seeds)) if progress or (progress is None and wants_bar()) else Listeners()
-    if not callable(progress):
+    if not callable(progress) or isinstance(progress, type):
         raise InputError(f"progress: {progress!r:.40} cannot be called; give True, False, or a function of (seed, step, error).")
     check_takes(progress, "progress", 0, 1, 0.5)  # seed, step, error
     return Listeners(Calls(progress))

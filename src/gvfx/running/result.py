@@ -14,7 +14,7 @@ from gvfx.errors import InputError, StoreError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import bootstrap, refusal, standard_errors
 from gvfx.files import check_writable, write_whole
-from gvfx.inputs import check_level
+from gvfx.inputs import check_level, checked
 from gvfx.running.comparing import Comparison, compared, difference_errors
 from gvfx.running.plotting import notebook, plotted
 from gvfx.running.predictor import Predictor, TablePredictor
@@ -171,6 +171,7 @@ class Result:
         (docs/audits.md)."""
         return checks_at_start(self.names, self.starts, self.audits, level, self.audit_bounds)
 
+    @checked
     def compare(
         self,
         policies: Sequence[str] | None = None,
@@ -296,6 +297,7 @@ class Result:
             raise StoreError(f"path: cannot write {path} ({error.strerror}); free some space or name another file.") from None
 
     @one_thread()
+    @checked
     def intervals(
         self,
         observation: object = None,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import GvfxError, InputError
-from gvfx.inputs import as_path
+from gvfx.inputs import as_path, checked
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.checkpoint import alike_arrays
@@ -64,6 +64,7 @@ TOLD = {  # of what a file says about its run, where it says it
 WRONG = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, AssertionError)
 
 
+@checked
 def load(path: str | Path, env: Environment | None = None, questions: Sequence[GVF] = ()) -> Result:
     """A result written by `Result.save`; a damaged, foreign or newer file is refused with a one-sentence error.
 

@@ -46,7 +46,7 @@ class JsonLines(Tracker):
     path: str | Path
 
     def begin(self) -> tuple[Log, Callable[[], None]]:
-        path = Path(self.path)
+        path = as_path(self.path, "track")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = open_lines(path)

@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gvfx.errors import InputError
+from gvfx.inputs import checked, shown, whole
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.policies import checked_rows
 from gvfx.theory.equations import explorer_square, q_target
@@ -42,6 +43,7 @@ VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance
 
 
 @one_thread()
+@checked
 def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True values V [gvf, state]; `levels` [gvf] are the levels of drifting cumulants (default: their start)."""
     asked = asked_of(world, questions)
@@ -88,6 +90,7 @@ def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
 
 
 @one_thread()
+@checked
 def action_values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True action values Q [state, action, gvf]."""
     return _action_values(world, asked_of(world, questions), values(world, questions, levels), levels)
@@ -104,6 +107,7 @@ def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray
 
 
 @one_thread()
+@checked
 def transition_noise(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """Noise of one transition, sigma^2(s, a) = Var(c + gamma V(s') | s, a) = E[delta^2], [state, action, gvf]."""
     asked = asked_of(world, questions)
@@ -124,6 +128,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
 
 
 @one_thread()
+@checked
 def successor_representation(world: MDP, question: GVF) -> np.ndarray:
     """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; columns of terminal states are 0."""
     asked = asked_of(world, [question])
@@ -149,6 +154,7 @@ class Existence:
 
 
 @one_thread()
+@checked
 def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> list[Existence]:
     """Lemma 5.1's condition and the exact criterion for every question under behaviour mu [1 or states, actions]."""
     asked = asked_of(world, questions)
@@ -165,6 +171,7 @@ def _existence(world: MDP, asked: Stacked, i: int, weight: np.ndarray) -> Existe
 
 
 @one_thread()
+@checked
 def variance(
     world: MDP,
     questions: Sequence[GVF],
@@ -177,8 +184,8 @@ def variance(
     `behaviour` [1 or states, actions] is used by "importance_sampling" only; M is infinite where it does not exist.
     """
     asked = asked_of(world, questions)
-    if form not in get_args(VarianceForm):
-        raise InputError(f"form: {form!r} is unknown; choose {', '.join(get_args(VarianceForm))}.")
+    if not isinstance(form, str) or form not in get_args(VarianceForm):
+        raise InputError(f"form: {shown(form)} is unknown; choose {', '.join(get_args(VarianceForm))}.")
     if form == "importance_sampling" and behaviour is None:
         raise InputError("behaviour: the importance-sampling form needs the behaviour's probabilities [states, actions].")
     v = values(world, questions, levels)
@@ -207,6 +214,7 @@ def variance(
 
 
 @one_thread()
+@checked
 def state_variance(
     world: MDP,
     questions: Sequence[GVF],
@@ -239,6 +247,7 @@ def state_variance(
 
 
 @one_thread()
+@checked
 def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | None = None) -> np.ndarray:
     """Behaviour proportional to the root of sum_i w_i pi_i^2 M_i (Eq. 3), [state, action].
 
@@ -246,6 +255,9 @@ def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | Non
     In states where every M is 0 the rule is 0/0, and the behaviour is uniform.
     """
     asked = asked_of(world, questions)
+    if m is not None and np.shape(m) != (world.states, world.actions, len(asked.names)):
+        shape = [world.states, world.actions, len(asked.names)]
+        raise InputError(f"m: expected shape {shape}, [state, action, gvf], but got {list(np.shape(m))}.")
     m = np.maximum(variance(world, questions) if m is None else m, 0.0)  # rounding can leave less
     return explorer_probabilities(_no_nan(explorer_square(asked.weights, asked.pi, m)))  # Eq. 3 (eq:behavior_update)
 
@@ -260,14 +272,18 @@ class Iterates:
 
 
 @one_thread()
+@checked
 def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, start: np.ndarray | None = None) -> Iterates:
     """Theorem 4.1's update with the exact M of Eq. 4, from the mixture policy by default.
 
     Theorem 4.2 says that the totals never rise.  That holds for one GVF and fails for two (docs/theory.md).  The sequence
     stops early if M ceases to exist; the last total is then infinite.
     """
-    asked = asked_of(world, questions)
-    mu = np.broadcast_to(asked.pi.mean(axis=2) if start is None else start, (world.states, world.actions))
+    asked, updates = asked_of(world, questions), whole(updates, "updates", least=0, most=1_000_000)
+    mu = asked.pi.mean(axis=2) if start is None else checked_rows(start, "start", world.actions)
+    if mu.ndim == 2 and len(mu) not in (1, world.states):
+        raise InputError(f"start: has {len(mu)} rows but the world has {world.states} states; give one row per state.")
+    mu = np.broadcast_to(mu, (world.states, world.actions))
     behaviours, totals, exist = [], [], []
     for _ in range(updates + 1):
         m = variance(world, questions, "importance_sampling", mu)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import is_real, listed, shown, whole
 from gvfx.worlds.mdp import MDP, Layout
 
-MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # actions L, R, U, D = 0..3 as (row, column) steps
-
 MOST_CELLS = 4_000_000
+MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # actions L, R, U, D = 0..3 as (row, column) steps
 
 
 def gridworld(
@@ -34,19 +34,19 @@ def gridworld(
     grouping: number of vertically neighbouring cells that share one table row: with 2, 20x20 states become 10x20 rows.
     """
     if not isinstance(goals, Mapping | None):
-        raise InputError(f"goals: {goals!r:.40} does not name its goals; give a dict such as {{'left': (0, 0)}}.")
+        raise InputError(f"goals: {shown(goals)} does not name its goals; give a dict such as {{'left': (0, 0)}}.")
+    cells_of_walls = [_cell(cell, "walls") for cell in listed(walls, "walls", "cells (row, column)")]
+    drawn = {str(name): _cell(cell, "goals") for name, cell in (goals or {}).items()}
+    slip, grouping = _probability(slip), whole(grouping, "grouping")
     recipe: dict[str, Any] = {
         "size": size,
         "goals": dict(goals or {}),
-        "walls": sorted(map(tuple, walls)),
+        "walls": sorted(cells_of_walls),
         "slip": slip,
         "horizon": horizon,
         "grouping": grouping,
     }
-    drawn = {name: (cell[0], cell[1]) for name, cell in (goals or {}).items()}
     height, width, goals, wall = _read_map(size, drawn, recipe["walls"])
-    if not 0 <= slip < 1:
-        raise InputError(f"slip: {slip!r} lies outside [0, 1); give the probability of a random move.")
     if grouping < 1 or height % grouping:
         raise InputError(f"grouping: {grouping} does not divide the {height} rows; give a divisor such as 1 or 2.")
 
@@ -108,6 +108,19 @@ def four_rooms(goals: Mapping[str, tuple[int, int]] | None = None, slip: float =
     return gridworld(20, goals or {"left": (0, 0), "right": (0, 19)}, walls, slip, horizon)
 
 
+def _cell(given: Any, field: str, form: str = "(row, column)") -> tuple[int, int]:
+    """Two whole numbers."""
+    if not isinstance(given, list | tuple | np.ndarray) or np.shape(given) != (2,):
+        raise InputError(f"{field}: {shown(given)} is not a pair {form}; give two whole numbers.")
+    return whole(given[0], field), whole(given[1], field)
+
+
+def _probability(slip: Any) -> float:
+    if not (is_real(slip) and 0 <= slip < 1):
+        raise InputError(f"slip: {shown(slip)} lies outside [0, 1); give the probability of a random move.")
+    return slip
+
+
 def _read_map(
     size: Any, goals: dict[str, tuple[int, int]], walls: Iterable[tuple[int, int]]
 ) -> tuple[int, int, dict[str, tuple[int, int]], np.ndarray]:
@@ -128,14 +141,14 @@ def _read_map(
                 elif mark not in ". ":
                     raise InputError(f"size: row {r} of the text map has {mark!r}; use '.', '#' and goal letters.")
     else:
-        height, width = (int(size), int(size)) if isinstance(size, int | np.integer) else size
+        height, width = _cell(size if isinstance(size, list | tuple) else (size, size), "size", "(height, width)")
         if height < 1 or width < 1:
             raise InputError(f"size: {size!r} is not a grid; give at least 1 row and 1 column.")
         if height * width > MOST_CELLS:
-            raise InputError(f"size: {height} x {width} cells are more than {MOST_CELLS:,}; give a smaller grid.")
+            raise InputError(f"size: {shown(height * width)} cells are too many for tables; give at most {MOST_CELLS:,}.")
         wall = np.zeros((height, width), dtype=bool)
-    for field_name, listed in (("walls", [("", w) for w in walls]), ("goals", list(goals.items()))):
-        for name, (r, c) in listed:
+    for field_name, cells in (("walls", [("", w) for w in walls]), ("goals", list(goals.items()))):
+        for name, (r, c) in cells:
             if not (0 <= r < height and 0 <= c < width and int(r) == r and int(c) == c):
                 label = f" {name!r}" if name else ""
                 raise InputError(

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gvfx.errors import InputError
+from gvfx.inputs import as_array, shown, whole
 from gvfx.types import Row, Rows
 
 TOLERANCE = 1e-6  # how far probabilities may be from summing to one
@@ -59,23 +60,24 @@ class MDP:
     recipe: tuple[str, Mapping[str, object]] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "next", np.asarray(self.next))
-        object.__setattr__(self, "prob", np.asarray(self.prob))
+        object.__setattr__(self, "next", as_array(self.next, "next", np.int32))
+        object.__setattr__(self, "prob", as_array(self.prob, "prob", float))
         if self.next.ndim != 3 or self.next.shape != self.prob.shape:
             raise InputError(
                 f"P: next {self.next.shape} and prob {self.prob.shape} must share one shape [states, actions, successors]."
             )
-        if self.live is None:
-            object.__setattr__(self, "live", ~np.asarray(self.terminal, bool))
-        for name, dtype in (("next", np.int32), ("prob", float), ("start", float), ("terminal", bool), ("live", bool)):
-            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+        for name, dtype in (("start", float), ("terminal", bool)):
+            object.__setattr__(self, name, as_array(getattr(self, name), name, dtype))
+        object.__setattr__(self, "live", ~self.terminal if self.live is None else as_array(self.live, "live", bool))
         for name in ("start", "terminal", "live"):
             if getattr(self, name).shape != (self.states,):
                 raise InputError(
                     f"{name}: expected one entry per state, [{self.states}], but got {list(getattr(self, name).shape)}."
                 )
         if self.features is not None:
-            object.__setattr__(self, "features", np.ascontiguousarray(self.features, dtype=np.int32))
+            object.__setattr__(self, "features", as_array(self.features, "features", np.int32))
+        if self.reward is not None:
+            object.__setattr__(self, "reward", as_array(self.reward, "reward", float))
         self._check()
 
     def _check(self) -> None:
@@ -94,11 +96,20 @@ class MDP:
             raise InputError(
                 f"start: must be a distribution over states, but sums to {self.start.sum():.6g}; make it add up to 1."
             )
-        if self.horizon is not None and self.horizon < 1:
+        if not self.next.size:
+            raise InputError(f"P: shape {list(self.next.shape)} has no states, actions or successors; give at least one of each.")
+        if self.horizon is not None and whole(self.horizon, "horizon") < 1:
             raise InputError(f"horizon: {self.horizon} steps per episode is too few; give at least 1, or None for no limit.")
         if self.features is not None and (self.features.shape != (self.states,) or (self.features < 0).any()):
             raise InputError(f"features: expected one table row per state, [{self.states}] integers of at least 0.")
+        if self.features is not None and (self.features >= self.states).any():
+            raise InputError(f"features: a table row is beyond the {self.states} states; number the rows from 0 without gaps.")
+        if self.reward is not None and not (self.reward.shape == self.next.shape and np.isfinite(self.reward).all()):
+            raise InputError(f"reward: expected finite numbers of shape {list(self.next.shape)}, as `next`.")
+        if not isinstance(self.places, Mapping):
+            raise InputError(f"places: {shown(self.places)} does not name places; give a dict such as {{'goal': [3]}}.")
         for name, place in self.places.items():
+            as_array(place, f"places: {name!r}", int)
             if np.size(place) and not (np.min(place) >= 0 and np.max(place) < self.states):
                 raise InputError(f"places: {name!r} contains a state outside 0 to {self.states - 1}; use indices of states.")
         if (self.start[self.terminal] > 0).any():
@@ -126,8 +137,8 @@ class MDP:
         recipe: tuple[str, Mapping[str, object]] | None = None,
     ) -> MDP:
         """An MDP from dense transition probabilities P [states, actions, states]; starts uniformly by default."""
-        P = np.asarray(P, dtype=float)
-        if P.ndim != 3 or P.shape[0] != P.shape[2]:
+        P = as_array(P, "P", float)
+        if P.ndim != 3 or P.shape[0] != P.shape[2] or not P.size:
             raise InputError(f"P: expected shape [states, actions, states], but got {list(P.shape)}.")
         states = len(P)
         k = max(1, int((P > 0).sum(axis=2).max()))
@@ -139,13 +150,15 @@ class MDP:
             raise InputError(
                 f"P: a transition probability of state {s}, action {a} is negative or not finite; give probabilities."
             )
-        terminal = np.zeros(states, bool) if terminal is None else np.asarray(terminal, bool)
+        terminal = np.zeros(states, bool) if terminal is None else as_array(terminal, "terminal", bool)
         if terminal.shape != (states,):
             raise InputError(f"terminal: expected one entry per state, [{states}], but got {list(terminal.shape)}.")
         if start is None:
             start = np.where(terminal, 0.0, 1.0) / max(1, (~terminal).sum())
-        first = np.asarray(start, float)
-        return cls(order, prob, first, terminal, horizon, live, features, places or {}, layout, reward, recipe)  # type: ignore[arg-type]
+        first = as_array(start, "start", float)
+        return cls(
+            order, prob, first, terminal, horizon, live, features, {} if places is None else places, layout, reward, recipe
+        )  # type: ignore[arg-type]
 
     @property
     def states(self) -> int:
@@ -209,9 +222,9 @@ class MDP:
             if not 0 <= at < self.states:
                 raise InputError(f"at: state {at} does not exist; the world has states 0 to {self.states - 1}.")
             return np.array([int(at)])
-        if isinstance(at, list | tuple | np.ndarray):
+        if isinstance(at, list | tuple) or (isinstance(at, np.ndarray) and at.ndim):
             return np.concatenate([np.empty(0, int), *(self.where(a) for a in at)])
-        raise InputError(f"at: {at!r} is not a place; give a name, a (row, column) cell or a state index.")
+        raise InputError(f"at: {shown(at)} is not a place; give a name, a (row, column) cell or a state index.")
 
     def with_features(self, features: np.ndarray, recipe: tuple[str, Mapping[str, object]] | None = None) -> MDP:
         """The same world with state aggregation: features [states] gives the table row of each state."""
