@@ -53,6 +53,7 @@ def is_good(what: str) -> bool:
     taken = {
         "policies.right": (),
         "questions": (),
+        "signals": ("{nosuch = 1}",),
         **{f"policies.right.{k}": () for k in ("action", "probabilities", "function", "sb3", "gaussian", "sigma")},
         "signals.goal": GOOD["signals.goal"],
         "signals.goal.info": GOOD["goal.info"],
@@ -66,10 +67,10 @@ def is_good(what: str) -> bool:
 
 ENTRIES = ["", "nan", "inf", "-1", "1.5", "x", "1e400", "99999999999999999999", "None", "2", "True", "\x1b[31m", LONG]
 SURELY_BAD_ENTRIES = {
-    "observation": {"", "nan", "inf", "1.5", "1e400", "99999999999999999999"},
+    "observation": {"", "nan", "inf", "1e400", "99999999999999999999"},
     "action": {"", "nan", "inf", "-1", "1.5", "1e400", "99999999999999999999"},
     "reward": {"nan", "inf", "x", "1e400", "\x1b[31m", LONG},
-    "next_observation": {"nan", "inf", "1.5", "1e400", "99999999999999999999"},
+    "next_observation": {"nan", "inf", "1e400", "99999999999999999999"},
     "terminated": {"", "nan", "inf", "-1", "1.5", "x", "1e400", "None", "2", "99999999999999999999", "\x1b[31m", LONG},
     "truncated": {"nan", "inf", "-1", "1.5", "x", "1e400", "2", "99999999999999999999", "\x1b[31m", LONG},
     "behaviour_prob": {"inf", "-1", "1.5", "x", "1e400", "99999999999999999999", "2", "\x1b[31m", LONG},

@@ -41,7 +41,7 @@ from gvfx.questions.policies import Policy, as_policy, constant_policy, determin
 from gvfx.questions.sb3 import from_sb3
 from gvfx.questions.signals import Info, Measure, Reward
 
-MOST_COMPONENTS = 100_000  # of a vector
+MOST_ACTIONS, MOST_COMPONENTS = 2**31, 100_000  # of an environment, of a vector
 TRUST = "which can run any code; add --trust if you trust the file's author"
 LARGEST = 10_000_000  # bytes of a file
 GIVES: dict[str, Callable[[Any], Policy]] = {
@@ -85,6 +85,8 @@ def questions_of(data: Mapping[str, Any], trust: bool = False) -> list[GVF]:
     discounts = common if isinstance(common, list) else [common]
     if not discounts:
         raise InputError("discount: the list is empty; give a number between 0 and 1.")
+    for discount in discounts:
+        _check_real(discount, "discount")
     return [
         GVF(policy, signal, discount, name=f"{who}: {what}" + (f", {discount}" if len(discounts) > 1 else ""))
         for who, policy in policies.items()
@@ -105,9 +107,9 @@ def _listed(row: dict[str, Any], field: str, policies: dict[str, Policy], signal
     discount = row.get("discount", common)
     if isinstance(discount, list):
         raise InputError(f"{field}.discount: is a list; give each question its own number.")
+    _check_real(discount, f"{field}.discount")
     weight = row.get("weight", 1.0)
-    if not is_real(weight):
-        raise InputError(f"{field}.weight: {weight!r:.40} is not a finite number; give one above 0.")
+    _check_real(weight, f"{field}.weight")
     name = _text(row.get("name", f"{row['policy']}: {row['signal']}"), f"{field}.name")
     return GVF(chosen["policy"], chosen["signal"], discount, weight=weight, name=name)
 
@@ -122,8 +124,8 @@ def _policy(given: Any, field: str, trust: bool) -> Policy:
     try:
         if kind == "action":
             _only(given, field, kind)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InputError(f"policy: {value!r} is not an action; give its number, counted from 0.")
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_ACTIONS:
+                raise InputError(f"policy: {value!r:.40} is not an action; give its number, counted from 0.")
             return deterministic_policy(Always(value))
         if kind == "probabilities":
             _only(given, field, kind)
@@ -149,8 +151,7 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
     if given == "reward":
         return Reward()
     if isinstance(given, int | float) and not isinstance(given, bool):
-        if not is_real(given):
-            raise InputError(f"{field}: {given!r:.40} is not a finite number; give one.")
+        _check_real(given, field)
         return Constant(float(given))
     kind = _kind(given, field, "'reward', a number", "info", "function")
     options = {k: v for k, v in given.items() if k != kind}
@@ -158,8 +159,8 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
         for key in {"index", "size"} & {*options}:
             if whole(options[key], f"{field}.{key}") > MOST_COMPONENTS:
                 raise InputError(f"{field}.{key}: {options[key]} is too large; give at most {MOST_COMPONENTS:,}.")
-        if "missing" in options and not is_real(options["missing"]):
-            raise InputError(f"{field}.missing: {options['missing']!r:.40} is not a number; give a finite one, such as 0.0.")
+        if "missing" in options:
+            _check_real(options["missing"], f"{field}.missing")
         if kind == "info":
             _only(given, field, kind, "index", "size", "missing")
             return Info(_text(given[kind], f"{field}.info"), **options)
@@ -169,6 +170,11 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
         return found if isinstance(found, Cumulant) else Measure(found, **options)
     except InputError as error:
         raise _under(field, error) from None
+
+
+def _check_real(given: Any, field: str) -> None:
+    if not is_real(given):
+        raise InputError(f"{field}: {given!r:.40} is not a finite number; give one.")
 
 
 def _text(given: Any, field: str) -> str:
