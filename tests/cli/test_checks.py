@@ -43,6 +43,7 @@ HUGE = str(10**400)
         (["reproduce", "table1", "--results", "file/below"], "--results: file is not a folder"),
         (["reproduce", "table1", "--device", "abacus"], "--device: 'abacus' is unknown"),
         (["reproduce", "table1", "--cluster", "nosuch"], "--cluster: 'nosuch' is not an address"),
+        (["reproduce", "table1", "--cluster", "tcp://localhost:99999"], "--cluster: 'tcp://localhost:99999' is not an address"),
         (["run", "n" * 5000], "setting: 'nnn"),
         (["run", "same", "--where", "²", "--steps", "5"], "where: '²' is unknown"),
     ],

@@ -101,7 +101,7 @@ SURELY_BAD = {
         LONG,
     ],
     "tracker": ["folder", "/proc/nope/a", "/dev/null/a", "file/below", "loop", LONG, "tensorboard:", "wandb:"],
-    "cluster": ["nosuch", "tcp://", "localhost:99999", "tcp://localhost:99999", "tcp://nosuch.invalid:1", CONTROL],
+    "cluster": ["nosuch", "tcp://", "localhost:99999", "tcp://localhost:99999", "tcp://localhost:x", "tcp://:0", "://", CONTROL],
     "device": ["nosuch", "cpu0", "-1", CONTROL, LONG],
     "flag": [],
 }

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -163,7 +164,12 @@ def workers_given(workers: int | None) -> int:
 
 
 def _address(text: str, option: str) -> None:
-    if not re.fullmatch(r"[a-z]+://\S+", text):
+    try:
+        parts = urlsplit(text)
+        good = bool(parts.scheme and (parts.hostname or parts.path)) and parts.port != 0
+    except ValueError:  # a port that there cannot be
+        good = False
+    if not good or not re.fullmatch(r"[a-z]+://\S+", text):
         raise InputError(f"{option}: {text!r:.80} is not an address; give that of a Dask scheduler, such as tcp://host:8786.")
 
 
