@@ -77,6 +77,12 @@ def test_counts(text, value):
     assert checks.count_given(text, "--steps") == value
 
 
+def test_the_largest_seed_is_exact():
+    assert checks.count_given(str(2**63 - 1), "--seed", 0, checks.LARGEST_SEED) == 2**63 - 1
+    with pytest.raises(InputError, match="is too many"):
+        checks.count_given(2**63, "--seed", 0, checks.LARGEST_SEED)
+
+
 def test_a_count_may_be_zero_where_that_says_something():
     assert checks.count_given("0", "--pilot", 0) == 0
     with pytest.raises(InputError, match="--pilot: -1 is too few; give at least 0"):

@@ -50,18 +50,19 @@ def count_given(text: str | int, option: str, least: int = 1, most: int = MOST) 
     """A count on the command line; 1e6 is accepted too."""
     try:
         number = float(text)
+        value = int(text) if math.isfinite(number) and str(text).strip().lstrip("+-").isdecimal() else int(number)
         whole = number == int(number)
-    except OverflowError:
-        number, whole = math.inf, True
+    except OverflowError:  # infinite, or above all floats
+        value, whole = most + 1, True
     except ValueError:
         whole = False
-    if not whole or number != number:
+    if not whole:
         raise InputError(f"{option}: {text!r:.40} is not a whole number; give one, such as 20000 or 1e6.")
-    if number < least:
+    if value < least:
         raise InputError(f"{option}: {text!s:.40} is too few; give at least {least:,}.")
-    if number > most:
+    if value > most:
         raise InputError(f"{option}: {text!s:.40} is too many; give at most {most:,}.")
-    return int(text) if str(text).strip().lstrip("+-").isdecimal() else int(number)
+    return value
 
 
 def count(least: int = 1, most: int = MOST) -> Callback:
@@ -69,12 +70,12 @@ def count(least: int = 1, most: int = MOST) -> Callback:
     return checked(lambda value, option: count_given(value, option, least, most))
 
 
-def number(below: float = math.inf, at_most: float = math.inf) -> Callback:
+def number(at_most: float = math.inf) -> Callback:
     """A finite number above 0."""
 
     def check(value: float, option: str) -> None:
-        if not (math.isfinite(value) and 0 < value < below and value <= at_most):
-            end = f" and below {below:g}" if below < math.inf else f" and at most {at_most:g}" if at_most < math.inf else ""
+        if not (math.isfinite(value) and 0 < value <= at_most):
+            end = f" and at most {at_most:g}" if at_most < math.inf else ""
             raise InputError(f"{option}: {value:g} does not fit; give a number above 0{end}.")
 
     return checked(check)
