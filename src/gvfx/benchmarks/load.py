@@ -1,6 +1,6 @@
 """Load: commands that find all of 10,000 runs stored, long runs, many questions, long pages.  Run it with `gvfx bench load`.
 
-The files of the stores are made up, of the sizes that the paper's runs have, and are read by the real command line in new processes.
+The stored files are made up, of the sizes that the paper's runs have, and are read by the real command line in new processes.
 """
 
 from __future__ import annotations
