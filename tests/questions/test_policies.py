@@ -192,3 +192,11 @@ def test_softmax_of_scores():
 def test_actions_and_logits_are_sent_to_the_helper_for_them(function, words):
     with pytest.raises(gvfx.InputError, match=words):
         gvfx.callable_policy(function).at(np.arange(3), 2)
+
+
+def test_equal_tables_are_one_object_while_one_is_in_use():
+    rows = np.full((6, 2), 0.5)
+    one, other = gvfx.GVF(rows, 1.0, 0.9).policy, gvfx.GVF(rows.tolist(), 2.0, 0.9).policy
+    assert one is other and one is not gvfx.GVF(np.full((5, 2), 0.5), 1.0, 0.9).policy
+    rows[0] = [1.0, 0.0]
+    assert gvfx.GVF(rows, 1.0, 0.9).policy != one and one.table(6, 2)[0].tolist() == [0.5, 0.5]

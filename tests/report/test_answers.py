@@ -58,3 +58,13 @@ def test_of_many_questions_the_first_have_tables_of_their_own(tmp_path):
     (predictions,) = [section for section in page.sections if section.id == "predictions"]
     assert len(predictions.items) == 200 and predictions.items[-1].title == "199"
     assert predictions.text.endswith("Shown are the first 200 of 203 questions; the file has the others.")
+
+
+def test_of_many_policies_the_first_are_compared_on_the_page(tmp_path):
+    many = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.5, name=f"{p:.3f}") for p in np.linspace(0.1, 0.9, 21)]
+    result = gvfx.evaluate(Sound(), many, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000, evaluate_every=2000)
+    page = page_of(result, tmp_path / "x.gvfx")
+    forest, ranking, differences = page.sections[0].items
+    assert len(ranking.rows) == 21 and ranking.columns[-1] == "P(21)" and len(result.compare().differences) == 210
+    assert len(differences.rows) == 200 and differences.title == "reward: differences, the first 200 of 210"
+    assert [len(panel.rows) for panel in forest.panels] == [21, 200]

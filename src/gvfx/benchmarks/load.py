@@ -1,6 +1,6 @@
-"""Large stores: the time of commands that find all of 10,000 runs stored.  Run it with `gvfx bench load`.
+"""Load: commands that find all of 10,000 runs stored, long runs, many questions, long pages.  Run it with `gvfx bench load`.
 
-The files are made up, of the sizes that the paper's runs have, and are read by the real command line in new processes.
+The stored files are made up, of the sizes that the paper's runs have, and are read by the real command line in new processes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from gvfx.benchmarks.common.load_runs import memory_rows, page_rows, question_rows
 from gvfx.benchmarks.common.rows import Row, as_table, at_most, machine
 from gvfx.experiments.store import Store
 from gvfx.reproduce import ITEMS
@@ -95,7 +96,12 @@ def stores(quick: bool) -> list[Row]:
     return rows
 
 
-CASES: dict[str, Callable[[bool], list[Row]]] = {"stores": stores}
+CASES: dict[str, Callable[[bool], list[Row]]] = {
+    "stores": stores,
+    "memory": memory_rows,
+    "questions": question_rows,
+    "pages": page_rows,
+}
 
 
 def run(console: Console, quick: bool = False) -> list[Row]:

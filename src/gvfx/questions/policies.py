@@ -10,10 +10,12 @@ models in `sb3`.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -297,7 +299,14 @@ def table_policy(rows: Rows) -> TablePolicy:
     table = checked_rows(rows, "policy")
     if table.ndim != 2:
         raise InputError(f"policy: expected shape [states, actions], but got {table.shape}; use constant_policy for one row.")
-    return TablePolicy(tuple(map(tuple, table.tolist())))
+    key = table.shape, hashlib.sha256(np.ascontiguousarray(table).tobytes()).digest()
+    policy = _TABLES.get(key)
+    if policy is None:
+        policy = _TABLES[key] = TablePolicy(tuple(map(tuple, table.tolist())))
+    return policy
+
+
+_TABLES: WeakValueDictionary[object, TablePolicy] = WeakValueDictionary()  # in use: a thousand questions share one large table
 
 
 @checked

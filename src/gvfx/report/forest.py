@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from gvfx.report.page import DataTable, Interval, IntervalPanel, Intervals, Provenance, Section
 from gvfx.running.comparing import Comparison, Difference, Ranked, probability
-from gvfx.running.plotting import Panel, compared_panels, panels_of
+from gvfx.running.plotting import Panel, compared_panels, first_of, panels_of
 from gvfx.running.result import Result
 
 TEXT = (
     "Policies are compared by their values at the start, signal by signal, the highest first. A difference whose interval "
     "does not contain 0 is sure; the intervals of differences take into account that both values come from the same data."
 )
-Row = TypeVar("Row", Ranked, Difference)
+RANKS = 30  # columns with the probability of a rank
 
 
 def start_plot(result: Result, origin: Provenance) -> Intervals:
@@ -76,24 +75,19 @@ def _forest(comparison: Comparison, signal: str, k: int, origin: Provenance) -> 
     return Intervals(f"forest-{k}", f"{signal}: values at the start and their differences", "", panels, origin, note)
 
 
-def _of(rows: tuple[Row, ...], signal: str) -> list[Row]:
-    return [row for row in rows if row.signal == signal]
-
-
 def _ranking(comparison: Comparison, signal: str, k: int, origin: Provenance) -> DataTable:
-    own = _of(comparison.ranking, signal)
-    columns = ["rank", "policy", "value", "interval", *(f"P({rank + 1})" for rank in range(len(own)))]
-    rows = [[str(r.rank), r.policy, f"{r.value:.4g}", _between(r), *map(_chance, r.ranks)] for r in own]
+    own, more = first_of(comparison.ranking, signal)
+    columns = ["rank", "policy", "value", "interval", *(f"P({rank + 1})" for rank in range(min(len(own), RANKS)))]
+    rows = [[str(r.rank), r.policy, f"{r.value:.4g}", _between(r), *map(_chance, r.ranks[:RANKS])] for r in own]
     note = "P(k): the probability of rank k."
-    return DataTable(f"ranking-{k}", f"{signal}: policies by rank", "", columns, rows, [(0, 1)], origin, note)
+    return DataTable(f"ranking-{k}", f"{signal}: policies by rank{more}", "", columns, rows, [(0, 1)], origin, note)
 
 
 def _differences(comparison: Comparison, signal: str, k: int, origin: Provenance) -> DataTable:
     columns = ["policy", "minus", "difference", "interval", "P(better)"]
-    rows = [
-        [d.policy, d.other, f"{d.difference:.4g}", _between(d), _chance(d.better)] for d in _of(comparison.differences, signal)
-    ]
-    title = f"{signal}: differences"
+    own, more = first_of(comparison.differences, signal)
+    rows = [[d.policy, d.other, f"{d.difference:.4g}", _between(d), _chance(d.better)] for d in own]
+    title = f"{signal}: differences{more}"
     return DataTable(
         f"differences-{k}",
         title,

@@ -276,17 +276,19 @@ def _draws(errors: np.ndarray, freedom: float) -> np.ndarray | None:
 
 def _largest(draws: np.ndarray, errors: np.ndarray, level: float) -> float:
     """The quantile of the largest standardised difference in draws."""
-    k, m = np.triu_indices(len(errors), 1)
-    some = errors[k, m] > 0
-    if not some.any():
-        return 0.0
-    away = np.abs(draws[:, k[some]] - draws[:, m[some]]) / errors[k[some], m[some]]
-    return float(np.quantile(away.max(axis=1), level))
+    most, by_member = np.zeros(len(draws)), np.ascontiguousarray(draws.T)
+    for k, own in enumerate(errors):  # one member at a time: all pairs of many members would not fit into memory
+        others = k + 1 + np.flatnonzero(own[k + 1 :] > 0)
+        if others.size:
+            away = np.abs(by_member[k] - by_member[others]) / own[others, None]
+            np.maximum(most, away.max(axis=0), out=most)
+    return float(np.quantile(most, level))
 
 
 def _ranks(value: np.ndarray, draws: np.ndarray | None) -> np.ndarray:
     """The probability that each member has each rank, [member, rank]."""
     if draws is None:
         return np.full((len(value), len(value)), np.nan)
-    place = np.argsort(np.argsort(-(value + draws), axis=1), axis=1)
-    return np.stack([(place == rank).mean(axis=0) for rank in range(len(value))], axis=1)
+    order, count = np.argsort(-(value + draws), axis=1), len(value)  # [draw, rank] members
+    met = np.bincount((order * count + np.arange(count)).ravel(), minlength=count**2)
+    return met.reshape(count, count) / len(draws)

@@ -223,7 +223,8 @@ class _Seeds:
     ) -> None:
         self.backend, self.seeds, self.until, self.listeners = backend, seeds, until, listeners
         self.folder, self.seconds = folder, seconds
-        self.identity, self.comparable = _identity(backend, questions, until), comparable(questions)
+        self.identity = _identity(backend, questions, until) if folder else ""  # long, if there are many questions
+        self.comparable = comparable(questions)
         self.named = {"environment": environment_name(world)} if is_environment(world) else {}
         self.done: dict[int, Part] = {}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.running.comparing import Comparison
+from gvfx.running.comparing import Comparison, Difference, Ranked
 from gvfx.text import printable
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 VALUES, DIFFERENCES = "#0b7285", "#a61e4d"
 MOST = 60  # states or points of a question that are drawn
+ROWS = 200  # policies or differences of a signal that are shown
+Compared = TypeVar("Compared", Ranked, Difference)
 STYLE = "text-align:right;padding:2px 12px"
 
 
@@ -75,15 +77,21 @@ def comparison_of(result: Result) -> Comparison | None:
         return None
 
 
+def first_of(rows: Sequence[Compared], signal: str) -> tuple[list[Compared], str]:
+    """The first rows of a signal, as many as can be shown, and words that say so if there are more."""
+    own = [row for row in rows if row.signal == signal]
+    return own[:ROWS], f", the first {ROWS} of {len(own):,}" if len(own) > ROWS else ""
+
+
 def compared_panels(comparison: Comparison, signal: str) -> list[Panel]:
     """One signal: the values at the start, best first, and all differences."""
-    ranking = [r for r in comparison.ranking if r.signal == signal]
-    differences = [d for d in comparison.differences if d.signal == signal]
+    ranking, more = first_of(comparison.ranking, signal)
+    differences, further = first_of(comparison.differences, signal)
     named = [f"{d.policy} \N{MINUS SIGN} {d.other}" for d in differences]
     return [
-        Panel(f"{signal}: value at the start", [Bar(r.policy, r.value, r.low, r.high, r.truth) for r in ranking], VALUES),
+        Panel(f"{signal}: value at the start{more}", [Bar(r.policy, r.value, r.low, r.high, r.truth) for r in ranking], VALUES),
         Panel(
-            f"{signal}: difference",
+            f"{signal}: difference{further}",
             [Bar(name, d.difference, d.low, d.high, d.truth) for name, d in zip(named, differences, strict=True)],
             DIFFERENCES,
             zero=True,

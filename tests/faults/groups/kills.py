@@ -82,22 +82,22 @@ def own_cache() -> None:
 
 
 CASES = (
-    on_tables(80, "same", 60_000),
-    on_tables(80, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", seeds=2),
+    on_tables(130, "same", 60_000),
+    on_tables(60, "distinct", 10_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", seeds=2),
     on_tables(40, "forty", 20_000, "-b", "Mixture"),
-    on_tables(40, "fourrooms", 40_000, "-b", "SR", seeds=2),
+    on_tables(40, "fourrooms", 8_000, "-b", "SR"),
     on_tables(40, "semi-greedy", 40_000, "-l", "EpisodicExpectedSarsa", "-b", "RoundRobin"),
     on_tables(30, "same", 20_000, "-b", "BPS"),
-    on_tables(20, "distinct-x2", 40_000, "-l", "ImportanceSampling", "--calibrate"),
-    on_tables(40, "distinct", 40_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--until", 0.5),
-    on_tables(30, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--where", "start"),
+    on_tables(30, "distinct-x2", 40_000, "-l", "ImportanceSampling", "--calibrate"),
+    on_tables(30, "distinct", 20_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--until", 0.5),
+    on_tables(30, "distinct", 10_000, "-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--where", "start"),
     on_tables(20, "same", 4_000, "-b", "RoundRobin", "-l", "CertaintyEquivalence", "--audit", 0.2, same=False, stepped=True),
     on_tables(10, "same", 400_000, "--workers", 2, seeds=3, anew=True),
     in_grid("linear", "linear_compiled", 90, 2_000, "-l", "LinearCertaintyEquivalence", "-b", "OptimalDesign"),
     in_grid("linear", "linear_compiled", 60, 3_000, "-l", "LinearCertaintyEquivalence", "-b", "RoundRobin"),
     own("table_gym", 35, "tables", 4_000, "--track", "log.jsonl"),
     own("table_gym (vector)", 15, "vector", 3_000, "--where", "start", lanes=3),
-    own("numbered_gym", 25, "numbered", 4_000),
+    own("numbered_gym", 25, "numbered", 3_000),
     own("linear_gym", 25, "points", 2_000, "--until", 0.0001),
     own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2, lanes=3),
     own("network_gym", 20, "points", 1_200, "-l", "Deep", prepared=False),
@@ -115,10 +115,10 @@ CASES = (
         before=own_cache,
         below="cache",
     ),
-    stores("reproduce", 14, "reproduce", "value-error", before=often, prepared=False),
-    stores("sweep", 8, "sweep", "same", before=often, prepared=False),
+    stores("reproduce", 24, "reproduce", "value-error", before=often, prepared=False),
+    stores("sweep", 6, "sweep", "same", before=often, prepared=False),
     stores("sweep, two workers", 8, "sweep", "same", "--workers", 2, anew=True),
-    stores("store of networks", 20, "reproduce", "continuous", before=small_store, prepared=False),
+    stores("store of networks", 12, "reproduce", "continuous", before=small_store, prepared=False),
 )
 
 

@@ -6,6 +6,7 @@ memory is its own.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -159,7 +160,10 @@ def memory_rows(quick: bool) -> list[Row]:
     """The growth of memory in long runs."""
     check_memory_known()
     out = []
-    for kind, steps in {"tables": 500_000 if quick else 10_000_000, "networks": 20_000 if quick else 300_000}.items():
+    kinds = {"tables": 500_000 if quick else 10_000_000, "networks": 20_000 if quick else 300_000}
+    if importlib.util.find_spec("jax") is None:
+        del kinds["networks"]
+    for kind, steps in kinds.items():
         found = measured("long_run", kind, steps)
         note = f"{found['first']:.0f} MB after a tenth, {found['files']:+.0f} open files, {found['speed']:,.0f} steps/s"
         row = at_most(f"{steps:,} steps of an own environment on {kind}: growth of memory", found["grown"], FLAT, " MB", note)
@@ -190,11 +194,6 @@ def page_rows(quick: bool) -> list[Row]:
     page = page_of_figures(FIGURES)
     seconds = min(seconds_to_open(page, program) for _ in range(1 if quick else 3))
     return [at_most(case, seconds, OPENED, " s", "until it is loaded and painted, in headless Chromium")]
-
-
-def rows(quick: bool = False) -> list[Row]:
-    """All rows."""
-    return [*memory_rows(quick), *question_rows(quick), *page_rows(quick)]
 
 
 if __name__ == "__main__":
