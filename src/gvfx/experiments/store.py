@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from gvfx.errors import StoreError
 from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.index import Index
@@ -24,7 +26,7 @@ from gvfx.locks import Lock, Owner, lock, owner
 from gvfx.locks import sweep_up as sweep_up_lock
 from gvfx.running.plan import Plan
 from gvfx.running.record import Part
-from gvfx.tensors import CorruptFile, misfit, read
+from gvfx.tensors import CorruptFile, misfit, read, read_one
 
 DESCRIBED = "experiment.json"
 LARGEST_RECORD = 1_000_000  # bytes of a record of divergence
@@ -145,6 +147,16 @@ class Store:
             raise
         except OSError as error:
             raise self._unreadable(path, error) from None
+
+    def mse(self, experiment: Experiment, seed: int) -> np.ndarray:
+        """The errors [t, gvf] of one seed; of a file that was found whole and has not changed since, no more is read."""
+        path = self.path(experiment, seed)
+        if not self._index(experiment).knows(path.name, path.stat()):
+            return self.load(experiment, seed).mse
+        mse, metadata = read_one(path, "mse")
+        if metadata != {"experiment": experiment.hash, "seed": str(seed)}:
+            raise _another(path, str(metadata.get("experiment")), str(metadata.get("seed")))
+        return mse
 
     def _checked(self, experiment: Experiment, part: Part, name: str) -> Part:
         """The part, if it has the measurements and the sizes of its experiment."""
