@@ -159,7 +159,7 @@ def target_check(digest: str) -> Callable[[Path], str]:
     def check(folder: Path) -> str:
         read_target.cache_clear()
         target = Target.load(folder / "target.safetensors")
-        target.act(np.zeros(target.sizes[0], np.float32))
+        target.middles(np.zeros((1, 24)), (6,))
         return "" if target.digest == digest else "other weights"
 
     return check

@@ -27,6 +27,7 @@ from gvfx.locks import sweep_up as sweep_up_lock
 from gvfx.running.plan import Plan
 from gvfx.running.record import Part
 from gvfx.tensors import CorruptFile, misfit, read, read_one
+from gvfx.worlds.mdp import MDP
 
 DESCRIBED = "experiment.json"
 LARGEST_RECORD = 1_000_000  # bytes of a record of divergence
@@ -167,8 +168,9 @@ class Store:
             raise misfit(name, "the times of its measurements are others than the experiment's")
         if part.mse.shape[1] != len(experiment.questions):
             raise misfit(name, f"it has {part.mse.shape[1]} questions, not {len(experiment.questions)}")
-        if (states := getattr(experiment.world, "states", None)) is not None and part.values.shape[2] != states:
-            raise misfit(name, f"it has {part.values.shape[2]} states, not {states}")
+        world = experiment.world
+        if isinstance(world, MDP) and {part.visits.shape[1:], part.behaviour.shape[1:]} != {(world.states, world.actions)}:
+            raise misfit(name, f"it has other states or actions than the {world.states} and {world.actions} of the world")
         return part
 
     def divergence(self, experiment: Experiment, seed: int) -> Divergence | None:

@@ -318,7 +318,7 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
 
 
 def stored_error(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The times [t], the errors [seed, t, gvf] and their weighted mean [seed, t] of a stored result, as in `stored_result`, of which the rest is not read."""
+    """The times [t], the errors [seed, t, gvf] and their weighted mean [seed, t] of a stored result; the rest is not read."""
     listed = checked_seeds(seeds)
     good = {*finished_seeds(store, experiment, listed)}
     times = Plan.checked(experiment.steps, experiment.evaluate_every, experiment.snapshots).evaluations

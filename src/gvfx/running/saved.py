@@ -153,6 +153,8 @@ def _check(arrays: Mapping[str, np.ndarray], described: Mapping[str, Any], path:
     sizes = fit(arrays, wanted, path, optional)
     if (sizes["gvf"], sizes["seed"]) != (len(described["names"]), len(described["seeds"])):
         raise misfit(path, "it has other questions or seeds than it says")
+    if sizes["choice"] and sizes["action"] and sizes["choice"] != sizes["action"]:
+        raise misfit(path, "its visits and its behaviour are about other actions")
     if sizes.get("column", 3) not in (3, 5):
         raise misfit(path, f"starts has {sizes['column']} columns")
     if len(described.get("actions", ())) not in (0, sizes["choice"]):
