@@ -52,7 +52,7 @@ SHOWN = {  # likewise of each snapshot
     "untried": "bool seed gvf state",
 }
 SOMETIMES = ("variances", "standard_errors", "policies", "untried")
-TOLD = {  # of what a file says about its run, where it says it
+TOLD: dict[str, Any] = {  # of what a file says about its run, where it says it
     **dict.fromkeys(
         ("behaviour", "learner", "environment", "where", "until", "chosen", "frontier", "run", "failed", "hash"), str
     ),
@@ -107,7 +107,7 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
 def _described(text: str, path: str) -> dict[str, Any]:
     """What a file says about its result, checked."""
     try:
-        described = json.loads(text)
+        described: dict[str, Any] = json.loads(text)
         good = (
             _all(str, described["names"])
             and _all(int, described["seeds"])
@@ -123,7 +123,7 @@ def _described(text: str, path: str) -> dict[str, Any]:
         good = False
     if not good:
         raise misfit(path, "its description is not complete")
-    return described  # type: ignore[no-any-return]
+    return described
 
 
 def _all(kind: type, values: Any) -> bool:
