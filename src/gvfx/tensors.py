@@ -12,7 +12,7 @@ import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -79,18 +79,43 @@ def read(path: Path, most: int = LARGEST) -> tuple[Arrays, dict[str, str]]:
     """
     try:
         with opened(path, most) as (file, available):
-            (size,) = struct.unpack("<Q", file.read(8))
-            if size > min(LARGEST_HEADER, available):
-                raise ValueError("size of the header")
-            header, metadata = _header(file.read(size), size)
-            promised = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-            if available != 8 + size + promised:
-                raise ValueError("size")
+            header, metadata, promised = _header_of(file, available)
             return _arrays(header, metadata, file.read(promised + 1)), metadata
     except Irregular as error:
         raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; delete it or restore it from a copy.") from None
     except MISTAKES:
         raise damaged(str(path)) from None
+
+
+def read_one(path: Path, name: str) -> tuple[np.ndarray, dict[str, str]]:
+    """One array and the metadata of a file that is known to be whole: without its checksum, which needs all of its bytes.
+
+    Raises CorruptFile and OSError as `read` does.
+    """
+    try:
+        with opened(path) as (file, available):
+            header, metadata, promised = _header_of(file, available)
+            entry, dtype = header[name], np.dtype(DTYPES[header[name]["dtype"]])
+            (low, high), start = entry["data_offsets"], available - promised
+            file.seek(start + low)
+            del metadata["sha256"]
+            return np.frombuffer(file.read(high - low), dtype).reshape(entry["shape"]), metadata
+    except Irregular as error:
+        raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; delete it or restore it from a copy.") from None
+    except MISTAKES:
+        raise damaged(str(path)) from None
+
+
+def _header_of(file: BinaryIO, available: int) -> tuple[dict[str, Any], dict[str, str], int]:
+    """The header and the metadata of a file of a size, and how many bytes of data they promise; raises one of MISTAKES."""
+    (size,) = struct.unpack("<Q", file.read(8))
+    if size > min(LARGEST_HEADER, available):
+        raise ValueError("size of the header")
+    header, metadata = _header(file.read(size), size)
+    promised = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    if available != 8 + size + promised:
+        raise ValueError("size")
+    return header, metadata, promised
 
 
 def _header(text: bytes, size: int) -> tuple[dict[str, Any], dict[str, str]]:
@@ -160,5 +185,5 @@ def _match(key: str, shape: Sequence[int], axes: Sequence[str], sizes: dict[str,
 
 def _is_kind(dtype: np.dtype[Any], kind: str) -> bool:
     """kind: float (either precision), int, bool, or a dtype's own name."""
-    kinds = {"float": "f", "int": "iu", "bool": "b", "any": "fiub"}
-    return dtype.kind in kinds[kind] if kind in kinds else dtype == np.dtype(kind)
+    kinds = {"float": "f", "int": "iu", "bool": "b"}
+    return dtype.kind in kinds[kind] if kind in kinds else dtype.name == kind

@@ -159,7 +159,7 @@ def target_check(digest: str) -> Callable[[Path], str]:
     def check(folder: Path) -> str:
         read_target.cache_clear()
         target = Target.load(folder / "target.safetensors")
-        target.act(np.zeros(target.sizes[0], np.float32))
+        target.middles(np.zeros((1, 24)), (6,))
         return "" if target.digest == digest else "other weights"
 
     return check
@@ -173,63 +173,87 @@ def compiled_check(folder: Path) -> str:
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 
-def made(folder: Path) -> list[Container]:
-    """One container of each kind, in a folder."""
-    store = folder / "store"
-    run_all(Store(store), RUNS, workers=1)
-    indexed(store)
-    good, hashes = results(store), [e.hash for e in EXPERIMENTS]
-    check = store_check(good)
-    out = [Container("results", store, f"{hashes[0]}/seed-0001.safetensors", check)]
-    out += [Container("index", store, f"{hashes[0]}/index.json", check, packed=False, is_text=True)]
-    out += [Container("experiment.json", store, f"{hashes[1]}/experiment.json", check, packed=False, is_text=True)]
+def _store(folder: Path) -> list[Container]:
+    run_all(Store(folder), RUNS, workers=1)
+    indexed(folder)
+    check, (first, second) = store_check(results(folder)), (e.hash for e in EXPERIMENTS)
+    return [
+        Container("results", folder, f"{first}/seed-0001.safetensors", check),
+        Container("index", folder, f"{first}/index.json", check, packed=False, is_text=True),
+        Container("experiment.json", folder, f"{second}/experiment.json", check, packed=False, is_text=True),
+    ]
 
-    lost = folder / "diverged"
+
+def _divergence(folder: Path) -> list[Container]:
     error = Diverged("table of M", float("inf"), 6, 7, "left")
-    Store(lost).save_divergence(EXPERIMENTS[0], Divergence.of(hashes[0], error))
-    path = next(lost.rglob("*.diverged.json"))
-    other = executors.run_task(EXPERIMENTS[0].json, 7).raw
-    check = divergence_check(path.read_bytes(), other)
-    out.append(Container("divergence", lost, str(path.relative_to(lost)), check, packed=False, is_text=True))
+    Store(folder).save_divergence(EXPERIMENTS[0], Divergence.of(EXPERIMENTS[0].hash, error))
+    path = next(folder.rglob("*.diverged.json"))
+    check = divergence_check(path.read_bytes(), executors.run_task(EXPERIMENTS[0].json, 7).raw)
+    return [Container("divergence", folder, str(path.relative_to(folder)), check, packed=False, is_text=True)]
 
-    stopped = folder / "checkpoints"
+
+def _checkpoints(folder: Path) -> list[Container]:
     before, drive.CHECKPOINT_EVERY = drive.CHECKPOINT_EVERY, 0.0
-    expected = executors.run_task(EXPERIMENTS[0].json, 5, str(stopped)).raw
+    check = checkpoint_check(executors.run_task(EXPERIMENTS[0].json, 5, str(folder)).raw)
     drive.CHECKPOINT_EVERY = before
-    for path in sorted(stopped.rglob("*.checkpoint")):
-        out.append(Container("checkpoint", stopped, str(path.relative_to(stopped)), checkpoint_check(expected)))
+    paths = sorted(folder.rglob("*.checkpoint"))
+    return [Container("checkpoint", folder, str(path.relative_to(folder)), check) for path in paths]
 
-    for path in [*sorted(SAVED.glob("*.gvfx")), *_more_saved(folder)]:
-        own = folder / f"saved {path.stem}"
-        own.mkdir(exist_ok=True)
+
+def _saved(folder: Path) -> list[Container]:
+    out = []
+    for path in [*sorted(SAVED.glob("*.gvfx")), _compared(folder / "compared.gvfx")]:
+        own = folder / path.stem
+        own.mkdir(parents=True)
         shutil.copy(path, own / path.name)
         out.append(Container(f".gvfx ({path.stem})", own, path.name, saved_check(path.name, path)))
-
-    cache = folder / "truth"
-    right = truth_of(cache)
-    out.append(Container("truth cache", cache, next(cache.glob("*.safetensors")).name, truth_check(right)))
-    targets = folder / "targets"
-    targets.mkdir()
-    shutil.copy(SHIPPED / "walker-walk.safetensors", targets / "target.safetensors")
-    out.append(Container("target", targets, "target.safetensors", target_check(Target("walker-walk").digest)))
-    compiled = folder / "compiled"
-    compiled.mkdir()
-    Folder(compiled).write("key", "loop", b"code" * 100)
-    out.append(Container("compiled code", compiled, "key.loop", compiled_check, packed=False))
     return out
 
 
-def _more_saved(folder: Path) -> list[Path]:
-    """Results with values at the start, comparisons, and observations of several numbers."""
+def _truth(folder: Path) -> list[Container]:
+    check = truth_check(truth_of(folder))
+    return [Container("truth cache", folder, next(folder.glob("*.safetensors")).name, check)]
+
+
+def _target(folder: Path) -> list[Container]:
+    folder.mkdir()
+    shutil.copy(SHIPPED / "walker-walk.safetensors", folder / "target.safetensors")
+    return [Container("target", folder, "target.safetensors", target_check(Target("walker-walk").digest))]
+
+
+def _compiled(folder: Path) -> list[Container]:
+    folder.mkdir()
+    Folder(folder).write("key", "loop", b"code" * 100)
+    return [Container("compiled code", folder, "key.loop", compiled_check, packed=False)]
+
+
+MAKERS = {
+    "store": _store,
+    "divergence": _divergence,
+    "checkpoints": _checkpoints,
+    "saved": _saved,
+    "truth": _truth,
+    "target": _target,
+    "compiled": _compiled,
+}
+
+
+def made(folder: Path) -> list[Container]:
+    """One container of each kind, in a folder."""
+    return [container for name, make in MAKERS.items() for container in make(folder / name)]
+
+
+def _compared(path: Path) -> Path:
+    """A result with values at the start and comparisons of policies."""
     world = gvfx.gridworld(4, {"left": (0, 0), "right": (3, 3)}, horizon=30)
     policies = {"up": [0.7, 0.1, 0.1, 0.1], "even": [0.25] * 4}
     goals = {goal: gvfx.Distractor(10, 1, at=goal) for goal in ("left", "right")}
     asked = [gvfx.GVF(p, signal, 0.9, name=f"{n}: {g}") for n, p in policies.items() for g, signal in goals.items()]
-    path = folder / "compared.gvfx"
+    path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gvfx.evaluate(world, asked, steps=2000, seeds=2, where="start", progress=False, save=path)
-    return [path]
+    return path
 
 
 def outcome(container: Container, folder: Path) -> str:

@@ -23,6 +23,7 @@ from gvfx.reproduce.curves import Curve, sweep_curves
 from gvfx.running.plan import Plan
 from gvfx.running.record import Part
 from gvfx.tensors import pack
+from gvfx.worlds.mdp import MDP
 
 FILES = 10_000  # of each command
 TABLE = "table1"
@@ -32,13 +33,9 @@ def made_up(curve: Curve) -> Part:
     """A part with the sizes of a tabular curve's runs."""
     e = curve.experiment
     plan = Plan.checked(e.steps, e.evaluate_every, e.snapshots)
-    gvfs, states, actions, k, rng = (
-        len(e.questions),
-        e.world.states,
-        e.world.actions,
-        len(plan.snapshots),
-        np.random.default_rng(0),
-    )
+    assert isinstance(e.world, MDP)
+    states, actions, rng = e.world.states, e.world.actions, np.random.default_rng(0)
+    gvfs, k = len(e.questions), len(plan.snapshots)
     table = rng.random((k, gvfs, states))
     return Part(
         steps=np.array(plan.evaluations, np.int64),

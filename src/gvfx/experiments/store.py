@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from gvfx.errors import StoreError
 from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.index import Index
@@ -24,7 +26,8 @@ from gvfx.locks import Lock, Owner, lock, owner
 from gvfx.locks import sweep_up as sweep_up_lock
 from gvfx.running.plan import Plan
 from gvfx.running.record import Part
-from gvfx.tensors import CorruptFile, misfit, read
+from gvfx.tensors import CorruptFile, misfit, read, read_one
+from gvfx.worlds.mdp import MDP
 
 DESCRIBED = "experiment.json"
 LARGEST_RECORD = 1_000_000  # bytes of a record of divergence
@@ -146,6 +149,16 @@ class Store:
         except OSError as error:
             raise self._unreadable(path, error) from None
 
+    def mse(self, experiment: Experiment, seed: int) -> np.ndarray:
+        """The errors [t, gvf] of one seed; of a file that was found whole and has not changed since, no more is read."""
+        path = self.path(experiment, seed)
+        if not self._index(experiment).knows(path.name, path.stat()):
+            return self.load(experiment, seed).mse
+        mse, metadata = read_one(path, "mse")
+        if metadata != {"experiment": experiment.hash, "seed": str(seed)}:
+            raise _another(path, str(metadata.get("experiment")), str(metadata.get("seed")))
+        return mse
+
     def _checked(self, experiment: Experiment, part: Part, name: str) -> Part:
         """The part, if it has the measurements and the sizes of its experiment."""
         if experiment.hash not in self._plans:
@@ -155,8 +168,9 @@ class Store:
             raise misfit(name, "the times of its measurements are others than the experiment's")
         if part.mse.shape[1] != len(experiment.questions):
             raise misfit(name, f"it has {part.mse.shape[1]} questions, not {len(experiment.questions)}")
-        if (states := getattr(experiment.world, "states", None)) is not None and part.values.shape[2] != states:
-            raise misfit(name, f"it has {part.values.shape[2]} states, not {states}")
+        world = experiment.world
+        if isinstance(world, MDP) and {part.visits.shape[1:], part.behaviour.shape[1:]} != {(world.states, world.actions)}:
+            raise misfit(name, f"it has other states or actions than the {world.states} and {world.actions} of the world")
         return part
 
     def divergence(self, experiment: Experiment, seed: int) -> Divergence | None:

@@ -317,6 +317,17 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
     return gather(question_names(experiment.questions), weights, listed, [loaded[seed] for seed in listed], described)
 
 
+def stored_error(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The times [t], the errors [seed, t, gvf] and their weighted mean [seed, t] of a stored result; the rest is not read."""
+    listed = checked_seeds(seeds)
+    good = {*finished_seeds(store, experiment, listed)}
+    times = Plan.checked(experiment.steps, experiment.evaluate_every, experiment.snapshots).evaluations
+    none = np.full((len(times), len(experiment.questions)), np.nan)
+    mse = np.stack([store.mse(experiment, seed) if seed in good else none for seed in listed])
+    weights = np.array([q.weight for q in experiment.questions])
+    return np.array(times), mse, mse @ (weights / weights.sum())
+
+
 def finished_seeds(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> tuple[int, ...]:
     """The seeds among these whose runs did not diverge."""
     listed = checked_seeds(seeds)

@@ -12,7 +12,7 @@ from gvfx.report import statistics
 from gvfx.report.colours import STEPS
 from gvfx.report.page import Curves, DataTable, Maps, Panel, Pictures, Provenance, Section, Series
 from gvfx.reproduce.curves import SEEDS, AnyCurve, Tuned
-from gvfx.reproduce.source import Source
+from gvfx.reproduce.source import Errors, Source
 from gvfx.running.result import Result
 from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
@@ -59,6 +59,9 @@ class Build:
 
     def result(self, curve: AnyCurve) -> Result:
         return self.source.result(curve, self.item.seeds)
+
+    def errors(self, curve: AnyCurve) -> Errors:
+        return self.source.errors(curve, self.item.seeds)
 
     def finished(self, curve: AnyCurve) -> Result:
         """The result of the seeds that did not diverge, for maps and pictures; the provenance lists the others."""

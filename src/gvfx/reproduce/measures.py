@@ -16,7 +16,7 @@ from gvfx.report.page import DataTable, Series
 from gvfx.report.statistics import Estimate
 from gvfx.reproduce.base import Build
 from gvfx.reproduce.curves import AnyCurve
-from gvfx.reproduce.source import Source
+from gvfx.reproduce.source import Errors, Source
 from gvfx.running.result import Result
 
 
@@ -157,7 +157,7 @@ def of_seeds(final: np.ndarray, measure: Callable[[np.ndarray], float]) -> str:
 
 def final_errors(source: Source, curves: Iterable[AnyCurve], seeds: int) -> dict[str, np.ndarray]:
     """Error at the end of every method, [seed]; NaN where a run diverged."""
-    return {c.method: source.result(c, seeds).error[:, -1] for c in curves}
+    return {c.method: source.errors(c, seeds).error[:, -1] for c in curves}
 
 
 def drifter_error(r: Result) -> np.ndarray:
@@ -165,7 +165,7 @@ def drifter_error(r: Result) -> np.ndarray:
     return r.mse[:, :, 1] / r.levels[:, :, 1] ** 2
 
 
-def steps_reached(r: Result, error: float) -> str:
+def steps_reached(r: Result | Errors, error: float) -> str:
     """The steps after which the mean error stays at or below `error`, in words."""
     reached = statistics.steps_to_reach(r.steps, r.error, error)
     return (f"{reached:,.0f}" if reached else "not reached") + statistics.count(r.error)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from gvfx.errors import GvfxError
 from gvfx.experiments.divergence import VERSIONS as VERSIONS
 from gvfx.experiments.store import Store
-from gvfx.experiments.sweep import finished_seeds, stored_result
+from gvfx.experiments.sweep import finished_seeds, stored_error, stored_result
 from gvfx.report.page import Provenance
 from gvfx.reproduce.curves import AnyCurve, Tuned, seeds_of
 from gvfx.running.result import Result
@@ -16,6 +19,14 @@ from gvfx.running.result import Result
 
 class AllDiverged(GvfxError):
     """A map or a picture of a method all of whose runs diverged."""
+
+
+class Errors(NamedTuple):
+    """The errors of a curve."""
+
+    steps: np.ndarray  # [t]
+    mse: np.ndarray  # [seed, t, gvf], NaN for seeds that diverged
+    error: np.ndarray  # [seed, t] their weighted mean
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,7 @@ class Source:
     store: Store
     seeds: int | None
     tuned: Tuned
+    _errors: dict[tuple[AnyCurve, range], Errors] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def has(self, curves: Iterable[AnyCurve], own_seeds: int) -> bool:
         """Whether every seed of every curve is finished: a result is stored, or that it diverged."""
@@ -36,6 +48,13 @@ class Source:
     def result(self, curve: AnyCurve, own_seeds: int) -> Result:
         """The stored result of a curve, NaN for seeds that diverged (`gvfx.report.statistics` counts them); ask `has` first."""
         return stored_result(self.store, curve.experiment, seeds_of(curve, self.seeds, own_seeds))
+
+    def errors(self, curve: AnyCurve, own_seeds: int) -> Errors:
+        """Only the errors of a curve's stored result, which are fast to read."""
+        seeds = seeds_of(curve, self.seeds, own_seeds)
+        if (curve, seeds) not in self._errors:
+            self._errors[curve, seeds] = Errors(*stored_error(self.store, curve.experiment, seeds))
+        return self._errors[curve, seeds]
 
     def finished(self, curve: AnyCurve, own_seeds: int) -> Result:
         """The stored result of the seeds that did not diverge, for maps and pictures."""

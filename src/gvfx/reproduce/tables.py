@@ -85,7 +85,7 @@ def _statistics_table(b: Build) -> DataTable:
     """Standard errors, interquartile means, paired differences and steps to a common error."""
     rows = []
     for setting in PRINTED:
-        results = {c.method: b.result(c) for c in main_curves(setting)}
+        results = {c.method: b.errors(c) for c in main_curves(setting)}
         explorer = results[OURS].error
         target = 2 * min(statistics.centre(r.error[:, -1]) for r in results.values())
         for m, r in results.items():
@@ -118,7 +118,7 @@ def sweep_errors(source: Source, setting: str, seeds: int) -> dict[str, np.ndarr
     """Error after the tuning steps, averaged over seeds: [rate_q], for GVFExplorer [rate_q, rate_m]; NaN if a run diverged."""
 
     def at(method: str, q: float, m: float | None = None) -> float:
-        return float(source.result(sweep_curve(setting, method, q, m), seeds).error[:, -1].mean())
+        return float(source.errors(sweep_curve(setting, method, q, m), seeds).error[:, -1].mean())
 
     surface = {m: np.array([at(m, q) for q in RATES]) for m in methods_on(setting) if m in BASELINES}
     surface[OURS] = np.array([[at(OURS, q, m) for m in RATES] for q in RATES])

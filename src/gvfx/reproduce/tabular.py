@@ -8,6 +8,7 @@ from itertools import cycle
 import numpy as np
 
 from gvfx.experiments.settings.tabular import METHODS, RATES
+from gvfx.questions.gvf import question_names
 from gvfx.report.colours import colour, shades
 from gvfx.report.page import Curves, DataTable, Series
 from gvfx.reproduce import tabular_maps
@@ -33,16 +34,16 @@ def _average_mse(setting: str) -> Callable[[Build], list[Exhibit]]:
     """The mean error of every method; if a sweep chose other rates and they have been run, a second figure with those."""
 
     def make(b: Build) -> list[Exhibit]:
-        results = {c.method: b.result(c) for c in main_curves(setting)}
+        results = {c.method: b.errors(c) for c in main_curves(setting)}
         steps = next(iter(results.values())).steps
         series = [b.series(name, r.error, colour(name)) for name, r in results.items()]
         out: list[Exhibit] = [b.curves(setting, b.item.title, steps, series)]
         if setting == "fourrooms":
-            out.append(_relative(b, results, steps))
+            out.append(_relative(b, {c.method: b.result(c) for c in main_curves(setting)}, steps))
         tuned = tuned_curves(setting, b.source.tuned)
         if tuned and b.has(tuned):
             title = f"{b.item.title}, every method at the rate our sweep chose"
-            series = [b.series(_with_rate(c), b.result(c).error, colour(c.method)) for c in tuned]
+            series = [b.series(_with_rate(c), b.errors(c).error, colour(c.method)) for c in tuned]
             out.append(b.curves(f"{setting}-tuned", title, steps, series))
         if setting == "semi-greedy":
             out.append(_final_errors(b, setting))
@@ -74,17 +75,17 @@ def _with_rate(curve: Curve) -> str:
 
 def _individual(setting: str) -> Callable[[Build], list[Exhibit]]:
     def make(b: Build) -> list[Exhibit]:
-        results = {c.method: b.result(c) for c in main_curves(setting)}
-        first = next(iter(results.values()))
+        results = {c.method: b.errors(c) for c in main_curves(setting)}
+        names = question_names(main_curves(setting)[0].experiment.questions)
         return [
             b.curves(
                 f"individual-{setting}-{i + 1}",
                 f"MSE of GVF {i + 1} ({name}), {setting}",
-                first.steps,
+                next(iter(results.values())).steps,
                 [b.series(method, r.mse[:, :, i], colour(method)) for method, r in results.items()],
                 f"MSE of {name}",
             )
-            for i, name in enumerate(first.names)
+            for i, name in enumerate(names)
         ]
 
     return make

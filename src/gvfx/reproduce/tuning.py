@@ -63,6 +63,6 @@ def grid_errors(source: Source) -> dict[str, np.ndarray]:
     """The continuous grid: mean error after the tuning steps, [rate] by method."""
 
     def at(method: str, rate: float) -> float:
-        return float(source.result(grid.tuning_curve(method, rate), grid.TUNING_SEEDS).error[:, -1].mean())
+        return float(source.errors(grid.tuning_curve(method, rate), grid.TUNING_SEEDS).error[:, -1].mean())
 
     return {m: np.array([at(m, rate) for rate in grid.TUNING_RATES]) for m in grid.METHODS}

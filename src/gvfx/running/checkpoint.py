@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gvfx.errors import InputError, StoreError
+from gvfx.errors import GvfxError, InputError, StoreError
 from gvfx.files import sweep_up, write_whole
 from gvfx.inputs import as_path
 from gvfx.tensors import CorruptFile, misfit, pack, read
 
 FORMAT = "4"
+SHARED = "stream:points"  # which another seed of the same run may have chosen meanwhile
 
 
 class Checkpoints:
@@ -29,7 +31,7 @@ class Checkpoints:
         self.folder = folder
         self.paths = [folder / f"{name}.{turn}.checkpoint" for turn in "ab"]
         self.identity = identity
-        self.failed = False  # whether one could not be written
+        self._failed = False  # whether one could not be written
         self._turn = 0
 
     def save(self, step: int, arrays: dict[str, np.ndarray]) -> None:
@@ -37,6 +39,35 @@ class Checkpoints:
         raw = pack(arrays, {"identity": self.identity, "format": FORMAT, "step": str(step)})
         write_whole(self.paths[self._turn % 2], raw)
         self._turn += 1
+
+    def keep(self, step: int, arrays: dict[str, np.ndarray]) -> bool:
+        """Write a checkpoint, and whether that worked: a disk that fails is one warning, and the run continues."""
+        try:
+            self.save(step, arrays)
+            return True
+        except OSError as error:
+            if not self._failed:
+                what = f"checkpoint: cannot write to {self.folder} ({error.strerror}); the run continues without it."
+                warnings.warn(what, stacklevel=3)
+            self._failed = True
+            return False
+
+    def restore(self, take: Callable[[dict[str, np.ndarray]], None], state: Callable[[], dict[str, np.ndarray]]) -> bool:
+        """Let a run take the newest checkpoint, and whether there is one; after it, `state` must look as it did before."""
+        stored = self.load()
+        if stored is None:
+            return False
+        try:
+            take(stored)
+            now = state()
+            fits = alike_arrays(stored, {name: now[name] for name in now if name in stored or name != SHARED})
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
+            if isinstance(error, GvfxError):
+                raise
+            fits = False
+        if not fits:
+            raise StoreError(f"checkpoint: what is in {self.folder} does not fit this run; delete it to start again.")
+        return True
 
     def load(self) -> dict[str, np.ndarray] | None:
         """The newest undamaged checkpoint, or None; one of another experiment or version is refused."""

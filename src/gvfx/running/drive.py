@@ -20,13 +20,13 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.calibrated import Calibrated
-from gvfx.errors import Diverged, GvfxError, RunError, StoreError
+from gvfx.errors import Diverged, RunError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import Decision
 from gvfx.evidence.joint import Groups, Joint, joint_of
 from gvfx.evidence.uncertainty import LOOK_GROWTH, ErrorBelow
 from gvfx.questions.where import EVERYWHERE, Where
-from gvfx.running.checkpoint import Checkpoints, alike_arrays
+from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.earlier import Earlier
 from gvfx.running.interrupt import Interrupted, Interruption
 from gvfx.running.plan import Plan
@@ -332,14 +332,8 @@ class _Drive:
         """Write a checkpoint, if checkpoints are enabled and a step was made."""
         if self.checkpoints is None or not self.stream.t:
             return
-        try:
-            self.checkpoints.save(self.stream.t, self._state())
+        if self.checkpoints.keep(self.stream.t, self._state()):
             self.kept = self.stream.t
-        except OSError as error:  # the run itself can continue
-            if not self.checkpoints.failed:
-                where = f"{self.checkpoints.folder} ({error.strerror})"
-                warnings.warn(f"checkpoint: cannot write to {where}; the run continues without it.", stacklevel=2)
-            self.checkpoints.failed = True
 
     def _state(self) -> dict[str, np.ndarray]:
         """All that a checkpoint holds."""
@@ -352,20 +346,8 @@ class _Drive:
         return arrays
 
     def _restore(self) -> None:
-        stored = self.checkpoints.load() if self.checkpoints is not None else None
-        if stored is None:
+        if self.checkpoints is None or not self.checkpoints.restore(self._take, self._state):
             return
-        try:
-            self._take(stored)
-            fits = alike_arrays(stored, self._state())
-        except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
-            if isinstance(error, GvfxError):
-                raise
-            fits = False
-        if not fits:
-            assert self.checkpoints is not None
-            where = self.checkpoints.folder
-            raise StoreError(f"checkpoint: what is in {where} does not fit this run; delete the checkpoint to start again.")
         if self.passed < self.plan.steps and not self.watch.reached and (said := self.stream.resumed()):
             seeds = ", ".join(map(str, self.stream.seeds))
             warnings.warn(f"checkpoint: seed {seeds} continues at step {self.stream.t:,}; {said}", stacklevel=2)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gvfx.errors import StoreError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import Verdict
 from gvfx.questions.gvf import calibrated_weights
@@ -245,6 +246,7 @@ INTEGERS = (".steps", ".episodes", ".visits")  # the other arrays of a checkpoin
 AXES = {f"curve.{name}": ("t", "gvf") for name in CURVES} | {f"curve.{name}": ("t",) for name in ("steps", "episodes")}
 AXES |= {f"table.{name}": tuple(STORED[name].split()[1:]) for name in TABLES if name != "levels"}
 AXES |= {"table.levels": ("k", "gvf"), "table.steps": ("k",)}
+TABLED = {name for name in AXES if name.startswith("table.")}
 
 
 class Record:
@@ -261,6 +263,8 @@ class Record:
             self.columns["steps"].append(t)
             self.columns["episodes"].append(episodes)
             for name in CURVES:
+                if self.columns[name] and np.shape(self.columns[name][-1]) != np.shape(getattr(m, name)):
+                    raise StoreError(f"checkpoint: {name} does not fit this run; delete the checkpoint to start again.")
                 self.columns[name].append(getattr(m, name))
 
     def shown(self, times: Sequence[int], m: Measurement) -> None:
@@ -284,11 +288,13 @@ class Record:
         """Continue from arrays that `arrays` returned; raises ValueError if they are of another type or shape."""
         sizes = {"gvf": self.gvfs}
         for name, array in arrays.items():
-            kind, axes = ("int64" if name.endswith(INTEGERS) else "float64"), AXES[name]
-            if array.dtype != kind or not (len(array.shape) == len(axes) or array.shape[1:] == (0,)):
+            axes = AXES[name][: 1 if array.shape[1:] == (0,) else None]  # a column that was not measured is empty
+            if array.dtype != ("int64" if name.endswith(INTEGERS) else "float64") or len(array.shape) < len(axes):
                 raise ValueError(name)
-            if any(sizes.setdefault(axis, n) != n for axis, n in zip(axes, array.shape) if array.shape[1:] != (0,)):
+            if array.shape[len(axes) :] not in ((), (0,)) or any(sizes.setdefault(a, n) != n for a, n in zip(axes, array.shape)):
                 raise ValueError(name)
+        if any({*arrays} & group not in (set(), group) for group in ({*AXES} - TABLED, TABLED)):
+            raise ValueError("columns")
         for kind, part in (("curve", self.columns), ("table", self.tables)):
             for name in part:
                 part[name] = list(arrays.get(f"{kind}.{name}", ()))

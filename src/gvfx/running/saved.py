@@ -52,7 +52,7 @@ SHOWN = {  # likewise of each snapshot
     "untried": "bool seed gvf state",
 }
 SOMETIMES = ("variances", "standard_errors", "policies", "untried")
-TOLD = {  # of what a file says about its run, where it says it
+TOLD: dict[str, Any] = {  # of what a file says about its run, where it says it
     **dict.fromkeys(
         ("behaviour", "learner", "environment", "where", "until", "chosen", "frontier", "run", "failed", "hash"), str
     ),
@@ -107,7 +107,7 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
 def _described(text: str, path: str) -> dict[str, Any]:
     """What a file says about its result, checked."""
     try:
-        described = json.loads(text)
+        described: dict[str, Any] = json.loads(text)
         good = (
             _all(str, described["names"])
             and _all(int, described["seeds"])
@@ -123,7 +123,7 @@ def _described(text: str, path: str) -> dict[str, Any]:
         good = False
     if not good:
         raise misfit(path, "its description is not complete")
-    return described  # type: ignore[no-any-return]
+    return described
 
 
 def _all(kind: type, values: Any) -> bool:
@@ -153,6 +153,8 @@ def _check(arrays: Mapping[str, np.ndarray], described: Mapping[str, Any], path:
     sizes = fit(arrays, wanted, path, optional)
     if (sizes["gvf"], sizes["seed"]) != (len(described["names"]), len(described["seeds"])):
         raise misfit(path, "it has other questions or seeds than it says")
+    if sizes["choice"] and sizes["action"] and sizes["choice"] != sizes["action"]:
+        raise misfit(path, "its visits and its behaviour are about other actions")
     if sizes.get("column", 3) not in (3, 5):
         raise misfit(path, f"starts has {sizes['column']} columns")
     if len(described.get("actions", ())) not in (0, sizes["choice"]):

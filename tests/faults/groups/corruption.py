@@ -23,10 +23,11 @@ LIMIT = 20  # seconds of one trial
 def run(trials: Trials) -> None:
     warm_up()
     containers = made(trials.folder)
-    chosen = [*_listed(trials, containers)]
-    systematic, rest = len(chosen), max(0, trials.wanted - trials.wanted // 3)
-    if systematic > rest:
-        chosen = trials.random.sample(chosen, rest)
+    listed, third = [*_listed(containers)], trials.wanted // 3  # a third is random damage
+    crafted_ones, others = ([each for each in listed if (each[0] == "crafted") is which] for which in (True, False))
+    chosen = trials.random.sample(others, min(len(others), third))
+    chosen += trials.random.sample(crafted_ones, min(len(crafted_ones), 2 * third - len(chosen)))
+    trials.note(f"{len(crafted_ones)} crafted files to choose from")
     for kind, detail, container, change in chosen:
         if trials.done:
             return
@@ -42,7 +43,7 @@ def run(trials: Trials) -> None:
         _try(trials, f"random: {container.name.split(' (')[0]}", f"{how}, trial {trials.count}", container, change)
 
 
-def _listed(trials: Trials, containers: list[Container]) -> Iterator[tuple]:
+def _listed(containers: list[Container]) -> Iterator[tuple]:
     """The damage that is not random."""
     for c in containers:
         made_up = [*crafted(c.raw), *bombs(c.raw)] if c.packed else []
