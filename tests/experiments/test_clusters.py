@@ -68,10 +68,10 @@ def test_tls_as_dask_is_configured(tmp_path, monkeypatch):
     making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=gvfx"]
     subprocess.run([*making, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     files = ("--protocol", "tls", "--tls-ca-file", certificate, "--tls-cert", certificate, "--tls-key", key)
-    tls = {"ca-file": certificate, "client": {"cert": certificate, "key": key}}
+    configured = {"ca-file": certificate, "client.cert": certificate, "client.key": key}
     with cluster(tmp_path / "dask", workers=1, more=files) as found:
         assert found.address.startswith("tls://")
-        with dask.config.set({"distributed.comm.tls": tls}):
+        with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in configured.items()}):
             assert run_all(Store(tmp_path / "tls"), RUNS[:1], cluster=found.address).done == 3
         with pytest.raises(gvfx.InputError, match="cluster: no Dask scheduler responds at tls://"):
             run_all(Store(tmp_path / "none"), RUNS[:1], cluster=found.address)

@@ -130,6 +130,14 @@ BACKENDS: dict[str, Callable[..., gvfx.Result]] = COMPILED | STEPPED | LOGS | NE
 KNOWN_WORLDS = {*COMPILED, *OWN_NETWORKS}  # which can be resumed to the same bytes, and run in threads
 
 
+SHOWN = ("values", "variances", "visits", "behaviour", "standard_errors", "expected at")
+NOT_COMPARED = {  # with other times of measurement: what is not what was learned
+    "network_gym": SHOWN,  # the observations at which tables are shown are chosen at the first measurement
+    "linear_gym": ("expected at",),  # the expected error is computed anew only after the data have grown
+    "linear_compiled": ("expected at",),
+}
+
+
 def digests(result: gvfx.Result) -> dict[str, str]:
     """A digest of every number of a result, of the curves by time."""
     out: dict[str, Any] = {f"mse at {t}": result.mse[:, k] for k, t in enumerate(result.steps)}
@@ -139,6 +147,8 @@ def digests(result: gvfx.Result) -> dict[str, str]:
     out |= {name: getattr(last, name) for name in names if getattr(last, name) is not None}
     held = ("starts", "differences", "audits", "truth")
     out |= {name: getattr(result, name) for name in held if getattr(result, name) is not None}
+    for k, network in enumerate(getattr(result.predictor, "networks", ())):
+        out |= {f"network {k} {name}": array for name, array in network.arrays().items()}
     if result.has_intervals:
         out["intervals"] = result.intervals()
     if result.starts is not None and len(result.names) > 1:

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -42,21 +43,13 @@ def make():
 def run(trials: Trials) -> None:
     warm_up()
     wanted = _undisturbed(trials)
-    kinds = [
-        partial(_sweep, workers=2),
-        _evaluate,
-        partial(_sweep, workers=2),
-        _threads,
-        partial(_sweep, workers=2),
-        partial(_sweep, workers=1),
-        partial(_script, workers=2),
-        partial(_twice, workers=2),
-    ]
+    kinds = [partial(_sweep, workers=2), _long, _evaluate, partial(_sweep, workers=2), _threads, partial(_script, workers=2)]
+    kinds += [partial(_sweep, workers=1), _long, partial(_twice, workers=2)]
+    signals = [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, False)]
     turn = 0
     while not trials.done:
-        number = trials.random.choice([signal.SIGINT, signal.SIGTERM])
-        whole_group = trials.random.random() < 0.5
-        kinds[turn % len(kinds)](trials, wanted=wanted, number=number, group=whole_group)
+        number, group = signals[(turn + turn // len(kinds)) % len(signals)]  # to the whole group, or to the process alone
+        kinds[turn % len(kinds)](trials, wanted=wanted, number=number, group=group)
         turn += 1
 
 
@@ -203,6 +196,30 @@ def _script(trials: Trials, *, wanted: dict[str, bytes], number: int, group: boo
             sys.exit(f"gvfx: {stop}" if getattr(stop, "exit_code", 0) == 128 + number else f"what: {stop!r}")
 
     _stopped_and_finished(trials, "run_all", program, wanted, number, group, code=1)
+
+
+def _long(trials: Trials, *, wanted: dict[str, bytes], number: int, group: bool) -> None:
+    """Runs that would take minutes, in two workers: they are not waited for, and leave checkpoints."""
+    with trials.scratch() as folder:
+
+        def program() -> None:
+            from gvfx.experiments.store import Store
+            from gvfx.experiments.sweep import run_all
+
+            longer = [(replace(e, steps=4_000_000_000, evaluate_every=100_000_000, snapshots=()), 4) for e, _ in runs(1)]
+            try:
+                run_all(Store("results"), longer, workers=2)
+            except KeyboardInterrupt as stop:
+                sys.exit(f"gvfx: {stop}" if getattr(stop, "exit_code", 0) == 128 + number else f"what: {stop!r}")
+
+        stop = Stop(number, group, trials.random.uniform(5.0, 7.0))
+        ended, seconds, left = stopped(program, stop, folder)
+        wrong = _judged(ended._replace(code=128 + number if ended.code == 1 else ended.code), seconds, left, number)
+        if not wrong and not list(folder.rglob("*.checkpoint")):
+            wrong = "no checkpoint was written"
+        if not wrong and (claims := list(folder.rglob("*.claim"))):
+            wrong = f"{len(claims)} claims stayed"
+        trials.check("long runs, 2 workers", not wrong, f"{stop}: {wrong} {ended.err[-300:]}")
 
 
 def _stopped_and_finished(
