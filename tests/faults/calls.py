@@ -121,7 +121,7 @@ def _runs() -> Iterator[Call]:
     log_columns = ("observation", "action", "column", "row", "episode", "entry")
     yield Call("evaluate_log", gvfx.evaluate_log, lambda: {"log": log(), "questions": [question()]}, aliases={"log": log_columns})
     yield Call("plan", gvfx.plan, made(error=lambda: 0.1, draws=lambda: 20), fine={"error": {"1.5", "inf"}})
-    yield Call("check", gvfx.check, lambda: {"env": environment(), "questions": [question([0.25] * 4)], "steps": 20})
+    yield Call("check", gvfx.check, lambda: {"env": environment(), "questions": [question([0.25] * 4)], "steps": 20}, _found)
     yield Call(
         "truth_of",
         gvfx.truth_of,
@@ -144,6 +144,13 @@ def _runs() -> Iterator[Call]:
             _column(column),
             lambda column=column: {column: log()[column]},
         )
+
+
+def _found(findings: list[gvfx.Finding]) -> None:
+    """`check` returns what it finds."""
+    for finding in findings:
+        if finding.severity == "error":
+            raise gvfx.InputError(f"env, questions: {finding}")
 
 
 FUNCTIONS_IGNORED = {"a function that raises", "lambda: 0", *(f"a function to {what}" for what in ("None", "nan", "text"))}
@@ -174,7 +181,7 @@ def _parts() -> Iterator[Call]:
         arguments = given.get(name) or {need: gvfx.Uniform() for need in needs}
         yield Call(name, kind, lambda a=arguments: dict(a), _behaves)
     for name, kind in public_classes(Learner).items():
-        yield Call(name, kind, dict, _learns, fine={"forgetting": {"'auto'"}})
+        yield Call(name, kind, dict, _learns, aliases=dict.fromkeys(("q_every", "m_every", "batch", "worlds"), ("capacity",)))
     rate = {"value": 0.1}
     for name, arguments in {"Fixed": rate, "Geometric": {}, "Linear": {"start": 1.0, "end": 0.1, "steps": 10}}.items():
         yield Call(name, getattr(gvfx, name), lambda a=arguments: dict(a), _schedules)
@@ -198,7 +205,7 @@ def _parts() -> Iterator[Call]:
     yield Call("decided", gvfx.decided, dict, lambda made: made.on(_two()))
 
 
-AT = {"at": {"0", "[]", "array of shape (0,)", "None", "True"}}
+AT = {"at": {"[[1], [1, 2]]", "0", "[]", "array of shape (0,)", "None", "True"}}
 
 
 def _two() -> list[gvfx.GVF]:
@@ -279,7 +286,13 @@ def _worlds() -> Iterator[Call]:
     yield Call("MDP.from_matrix", gvfx.MDP.from_matrix, lambda: dict(dense), used, P, unchecked=("layout", "recipe"))
     yield Call("MDP.where", lambda at: gvfx.gridworld(3).where(at), lambda: {"at": 0}, fine={"at": AT["at"] - {"None"}})
     grid = {"size": 3, "goals": {"a": (0, 0)}, "walls": [(1, 1)]}
-    yield Call("gridworld", gvfx.gridworld, lambda: dict(grid), fine={"horizon": WHOLE_ABOVE, "size": {"'x'"}})
+    yield Call(
+        "gridworld",
+        gvfx.gridworld,
+        lambda: dict(grid),
+        fine={"horizon": WHOLE_ABOVE, "size": {"'x'"}},
+        aliases={"size": ("walls",)},
+    )
     yield Call("four_rooms", gvfx.four_rooms, dict, fine={"horizon": WHOLE_ABOVE})
 
 
