@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import gymnasium
@@ -147,6 +148,7 @@ ERRORS: list[tuple[type[BaseException], tuple[Any, ...]]] = [
 ENDS: list[tuple[type[BaseException], tuple[Any, ...]]] = [(KeyboardInterrupt, ()), (SystemExit, (3,)), (Stop, ())]
 
 
+@cache
 def faults() -> dict[str, tuple[str, Any]]:
     """name -> (the word that the message must have, or "fine", "ends", "crash" or "hangs"; the change)."""
     out: dict[str, tuple[str, Any]] = {}
@@ -192,6 +194,7 @@ def _stubborn() -> None:
             sys.stdout.write("")
 
 
+@cache
 def reset_faults() -> dict[str, tuple[str, Any]]:
     out: dict[str, tuple[str, Any]] = {}
     for answer in (None, 0, (0,), (0, {}, 1), "ab", object()):
