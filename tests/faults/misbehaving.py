@@ -42,7 +42,7 @@ class Walk(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, form: str, change: Callable[[Walk, list[Any]], Any] | None = None, at: int = 0, reset: Any = None) -> None:
-        spaces = {"tables": Discrete(N), "numbered": MultiDiscrete([N, 2]), "linear": Box(0, N, (1,), np.float32)}
+        spaces: dict[str, Any] = {"tables": Discrete(N), "vector": Discrete(N), "numbered": MultiDiscrete([N, 2])}
         self.observation_space: Any = spaces.get(form, Box(0, N, (1,), np.float32))
         self.action_space: Any = Box(-1, 1, (1,), np.float32) if form == "box" else Discrete(2)
         self.form, self.change, self.at, self.on_reset = form, change, at, reset

@@ -201,6 +201,8 @@ class BoxSpec(_Spec):
 
     def seen(self, observation: Any) -> np.ndarray:
         """The observation as one vector of finite numbers, float32 [size]; raises BadObservation if it is not in the space."""
+        if self.box and isinstance(observation, np.ndarray) and observation.dtype.kind not in "fiub":
+            raise BadObservation(f"the observation holds {observation.dtype}, not numbers; return those of its space.")
         if self.box and isinstance(observation, np.ndarray) and observation.shape == self.space.shape:
             out = observation.astype(np.float32).ravel()
         else:
