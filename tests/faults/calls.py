@@ -35,6 +35,7 @@ class Call(NamedTuple):
     aliases: dict[str, tuple[str, ...]] = {}
     fine: dict[str, set[str]] = {}  # of a parameter: labels of values that it may accept, whatever its annotation says
     unchecked: tuple[str, ...] = ()  # parameters that are not tried
+    endless: tuple[str, ...] = ()  # parameters for which 10**18 is a valid wish that takes for ever
 
     def annotations(self) -> dict[str, str]:
         """The annotation of every parameter that is tried, as text."""
@@ -98,7 +99,7 @@ def _runs() -> Iterator[Call]:
         return lambda: {name: make() for name, make in (base | more).items()}
 
     short = {"steps": lambda: 20, "seed": lambda: 0, "progress": lambda: False}
-    places = {"where": {"0", "'x'"}}
+    places = {"where": {"0", "None"}}
     yield Call(
         "evaluate",
         gvfx.evaluate,
@@ -117,16 +118,30 @@ def _runs() -> Iterator[Call]:
             **places,
         },
         unchecked=("checkpoint",),
+        endless=("steps",),
     )
     log_columns = ("observation", "action", "column", "row", "episode", "entry")
-    yield Call("evaluate_log", gvfx.evaluate_log, lambda: {"log": log(), "questions": [question()]}, aliases={"log": log_columns})
-    yield Call("plan", gvfx.plan, made(error=lambda: 0.1, draws=lambda: 20), fine={"error": {"1.5", "inf"}})
+    yield Call(
+        "evaluate_log",
+        gvfx.evaluate_log,
+        lambda: {"log": log(), "questions": [question()]},
+        aliases={"log": log_columns},
+        fine={"where": {"None", "0", "[[1], [1, 2]]"}},
+    )
+    yield Call(
+        "plan",
+        gvfx.plan,
+        made(error=lambda: 0.1, draws=lambda: 20),
+        fine={"error": {"1.5", "inf"}, "where": {"None", "0"}},
+        endless=("pilot",),
+    )
     yield Call("check", gvfx.check, lambda: {"env": environment(), "questions": [question([0.25] * 4)], "steps": 20}, _found)
     yield Call(
         "truth_of",
         gvfx.truth_of,
         lambda: {"env": environment(), "questions": [question([0.25] * 4)], "max_episodes": 20, "horizon": 20},
         fine={"reset_to": FUNCTIONS_IGNORED, "precision": NUMBERS_ABOVE, "relative": NUMBERS_ABOVE},
+        endless=("max_episodes", "horizon"),
     )
     yield Call("from_gymnasium", gvfx.from_gymnasium, lambda: {"env": environment()})
     yield Call("actions_of", gvfx.actions_of, lambda: {"env": environment()})

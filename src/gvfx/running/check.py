@@ -67,7 +67,8 @@ class _Findings(list[Finding]):
             own, _, sentence = str(error).partition(": ")
             self.error(own, sentence)
         else:
-            self.error(field, f"raised {said_by(error)}; {fix}.")
+            kind, _, text = said_by(error).partition(": ")
+            self.error(field, f"raised {kind} ({text}); {fix}.")
 
     def _add(self, finding: Finding) -> None:
         if finding not in self:
