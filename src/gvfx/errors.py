@@ -71,6 +71,10 @@ class EnvironmentFailed(RunError):
         self.environment, self.episode, self.step = environment, episode, step
 
 
+class TookTooLong(BaseException):
+    """Raised inside a reset or step after `step_limit`; no `except Exception` of the environment's stops it."""
+
+
 class StoreError(GvfxError):
     """A file or folder that cannot be written, or whose contents are damaged or belong to something else."""
 

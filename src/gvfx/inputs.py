@@ -172,7 +172,7 @@ def as_array(value: Any, field: str, dtype: type) -> np.ndarray:
         if array.dtype.kind not in "fiub" and array.size:
             raise TypeError
         with np.errstate(invalid="ignore", over="ignore"):
-            out = np.ascontiguousarray(array, dtype=dtype)
+            out: np.ndarray = np.ascontiguousarray(array, dtype=dtype)
     except Exception:
         raise InputError(f"{field}: {shown(value)} does not hold {what}; give an array of them.") from None
     if dtype is not float and array.dtype != dtype and not (out == array).all():

@@ -35,6 +35,7 @@ class Call(NamedTuple):
     aliases: dict[str, tuple[str, ...]] = {}
     fine: dict[str, set[str]] = {}  # of a parameter: labels of values that it may accept, whatever its annotation says
     unchecked: tuple[str, ...] = ()  # parameters that are not tried
+    endless: tuple[str, ...] = ()  # parameters for which 10**18 is a valid wish that takes for ever
 
     def annotations(self) -> dict[str, str]:
         """The annotation of every parameter that is tried, as text."""
@@ -98,7 +99,7 @@ def _runs() -> Iterator[Call]:
         return lambda: {name: make() for name, make in (base | more).items()}
 
     short = {"steps": lambda: 20, "seed": lambda: 0, "progress": lambda: False}
-    places = {"where": {"0", "'x'"}}
+    places = {"where": {"0", "None"}}
     yield Call(
         "evaluate",
         gvfx.evaluate,
@@ -117,16 +118,30 @@ def _runs() -> Iterator[Call]:
             **places,
         },
         unchecked=("checkpoint",),
+        endless=("steps",),
     )
     log_columns = ("observation", "action", "column", "row", "episode", "entry")
-    yield Call("evaluate_log", gvfx.evaluate_log, lambda: {"log": log(), "questions": [question()]}, aliases={"log": log_columns})
-    yield Call("plan", gvfx.plan, made(error=lambda: 0.1, draws=lambda: 20), fine={"error": {"1.5", "inf"}})
-    yield Call("check", gvfx.check, lambda: {"env": environment(), "questions": [question([0.25] * 4)], "steps": 20})
+    yield Call(
+        "evaluate_log",
+        gvfx.evaluate_log,
+        lambda: {"log": log(), "questions": [question()]},
+        aliases={"log": log_columns},
+        fine={"where": {"None", "0", "[[1], [1, 2]]"}},
+    )
+    yield Call(
+        "plan",
+        gvfx.plan,
+        made(error=lambda: 0.1, draws=lambda: 20),
+        fine={"error": {"1.5", "inf"}, "where": {"None", "0"}},
+        endless=("pilot",),
+    )
+    yield Call("check", gvfx.check, lambda: {"env": environment(), "questions": [question([0.25] * 4)], "steps": 20}, _found)
     yield Call(
         "truth_of",
         gvfx.truth_of,
         lambda: {"env": environment(), "questions": [question([0.25] * 4)], "max_episodes": 20, "horizon": 20},
         fine={"reset_to": FUNCTIONS_IGNORED, "precision": NUMBERS_ABOVE, "relative": NUMBERS_ABOVE},
+        endless=("max_episodes", "horizon"),
     )
     yield Call("from_gymnasium", gvfx.from_gymnasium, lambda: {"env": environment()})
     yield Call("actions_of", gvfx.actions_of, lambda: {"env": environment()})
@@ -144,6 +159,13 @@ def _runs() -> Iterator[Call]:
             _column(column),
             lambda column=column: {column: log()[column]},
         )
+
+
+def _found(findings: list[gvfx.Finding]) -> None:
+    """`check` returns what it finds."""
+    for finding in findings:
+        if finding.severity == "error":
+            raise gvfx.InputError(f"env, questions: {finding}")
 
 
 FUNCTIONS_IGNORED = {"a function that raises", "lambda: 0", *(f"a function to {what}" for what in ("None", "nan", "text"))}
@@ -174,7 +196,7 @@ def _parts() -> Iterator[Call]:
         arguments = given.get(name) or {need: gvfx.Uniform() for need in needs}
         yield Call(name, kind, lambda a=arguments: dict(a), _behaves)
     for name, kind in public_classes(Learner).items():
-        yield Call(name, kind, dict, _learns, fine={"forgetting": {"'auto'"}})
+        yield Call(name, kind, dict, _learns, aliases=dict.fromkeys(("q_every", "m_every", "batch", "worlds"), ("capacity",)))
     rate = {"value": 0.1}
     for name, arguments in {"Fixed": rate, "Geometric": {}, "Linear": {"start": 1.0, "end": 0.1, "steps": 10}}.items():
         yield Call(name, getattr(gvfx, name), lambda a=arguments: dict(a), _schedules)
@@ -198,7 +220,7 @@ def _parts() -> Iterator[Call]:
     yield Call("decided", gvfx.decided, dict, lambda made: made.on(_two()))
 
 
-AT = {"at": {"0", "[]", "array of shape (0,)", "None", "True"}}
+AT = {"at": {"[[1], [1, 2]]", "0", "[]", "array of shape (0,)", "None", "True"}}
 
 
 def _two() -> list[gvfx.GVF]:
@@ -279,7 +301,13 @@ def _worlds() -> Iterator[Call]:
     yield Call("MDP.from_matrix", gvfx.MDP.from_matrix, lambda: dict(dense), used, P, unchecked=("layout", "recipe"))
     yield Call("MDP.where", lambda at: gvfx.gridworld(3).where(at), lambda: {"at": 0}, fine={"at": AT["at"] - {"None"}})
     grid = {"size": 3, "goals": {"a": (0, 0)}, "walls": [(1, 1)]}
-    yield Call("gridworld", gvfx.gridworld, lambda: dict(grid), fine={"horizon": WHOLE_ABOVE, "size": {"'x'"}})
+    yield Call(
+        "gridworld",
+        gvfx.gridworld,
+        lambda: dict(grid),
+        fine={"horizon": WHOLE_ABOVE, "size": {"'x'"}},
+        aliases={"size": ("walls",)},
+    )
     yield Call("four_rooms", gvfx.four_rooms, dict, fine={"horizon": WHOLE_ABOVE})
 
 

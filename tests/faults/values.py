@@ -70,7 +70,10 @@ KINDS: list[tuple[str, set[str]]] = [  # what is found in an annotation -> the l
     (r"Path", {"'x'"}),
     (r"Mapping|Described", {"{}"}),
     (r"Sequence|Iterable|Collection|tuple\[", EMPTY),
-    (r"\bRow\b|Rows|ndarray|AnyArray|Numbers", {"[]", "array of shape (0,)", "array(0.5)", *NUMBERS}),
+    (
+        r"\bRow\b|Rows|ndarray|AnyArray|Numbers",
+        {"[]", "array of shape (0,)", "array(0.5)", "[2**63]", "array of shape (2, 3, 4)", *NUMBERS},
+    ),
     (r"PolicyLike|CumulantLike|Function|Callable|Report", set()),
     (r"object", set(VALUES)),
 ]

@@ -67,8 +67,8 @@ def on_rewards(questions: Sequence[GVF], world: Any) -> list[GVF]:
 def of_components(questions: Sequence[GVF], names: Sequence[str] | None) -> list[GVF]:
     """As `on_rewards`, with a name for each component of the reward; None if it is a single number."""
     questions = [questions] if isinstance(questions, GVF) else questions
-    if not isinstance(questions, Iterable):  # refused later, in words
-        return questions
+    if not isinstance(questions, Iterable) or getattr(questions, "shape", None) == ():  # refused later, in words
+        return questions  # type: ignore[return-value]
     questions = list(questions)
     about = [isinstance(q, GVF) and isinstance(q.cumulant, Reward) for q in questions]
     if names is None or not any(about):

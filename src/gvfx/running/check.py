@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gvfx.errors import InputError, install
+from gvfx.errors import InputError, install, said_by
 from gvfx.inputs import is_real, shown, whole
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.own import OwnPolicy
@@ -23,6 +23,7 @@ from gvfx.running.backends import as_world, needs_networks
 from gvfx.running.story import unread
 from gvfx.text import printable
 from gvfx.types import Environment
+from gvfx.worlds.answers import truths, wrong_reward
 from gvfx.worlds.first_copy import FirstCopy
 from gvfx.worlds.numbering import is_counted
 from gvfx.worlds.spaces import same_observation
@@ -66,7 +67,8 @@ class _Findings(list[Finding]):
             own, _, sentence = str(error).partition(": ")
             self.error(own, sentence)
         else:
-            self.error(field, f"raised {type(error).__name__} ({error}); {fix}.")
+            kind, _, text = said_by(error).partition(": ")
+            self.error(field, f"raised {kind} ({text}); {fix}.")
 
     def _add(self, finding: Finding) -> None:
         if finding not in self:
@@ -199,7 +201,7 @@ def _step(env: Any, action: Any, t: int, found: _Findings) -> tuple | None:
     try:
         answer = env.step(action)
     except Exception as error:
-        if "values to unpack" in str(error):  # a wrapper got the four values of old Gym
+        if "values to unpack" in said_by(error):  # a wrapper got the four values of old Gym
             found.error("step", f"returns 4 values; {wanted}")
         else:
             found.raised(error, "step", f"it was step {t}, action {action}; make every action possible")
@@ -216,10 +218,12 @@ def _step(env: Any, action: Any, t: int, found: _Findings) -> tuple | None:
             found.error("reward", f"has shape {list(own.shape)}; return a number, or a vector of them.")
         elif not np.isfinite(own).all():
             found.error("reward", f"is {own[~np.isfinite(own)][0]} at step {t}; return finite numbers.")
-    except (TypeError, ValueError):
+        elif own.dtype.kind not in "fiub" or wrong_reward(reward):
+            found.error("reward", f"{reward!r:.40} is not a number; return one.")
+    except (TypeError, ValueError, OverflowError):
         found.error("reward", f"{reward!r:.40} is not a number; return one.")
     for name, value in (("terminated", terminated), ("truncated", truncated)):
-        if not isinstance(value, bool | np.bool_):
+        if truths(value, ()) is None:
             found.error(name, f"{value!r:.40} is neither True nor False; return a bool.")
     if not isinstance(info, dict):
         found.error("info", f"is {type(info).__name__}; return a dict.")
@@ -230,14 +234,21 @@ def _fits(env: Any, observation: Any, when: str, found: _Findings) -> bool:
     """Whether an observation is finite and lies in the declared space."""
     space = env.observation_space
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
-    array = np.asarray(observation if shape is not None else None)  # entries of a Tuple or Dict are checked by their spaces
+    try:
+        array = np.asarray(observation if shape is not None else None)  # entries of a Tuple or Dict are checked by their spaces
+        inside = bool(space.contains(observation))
+    except Exception as error:
+        found.error(
+            "observation", f"{observation!r:.60} ({when}) cannot be compared with {space} ({said_by(error)}); return one."
+        )
+        return False
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         found.error("observation", f"holds NaN or infinity ({when}); return finite numbers.")
     elif shape is not None and array.shape != shape:
         found.error("observation", f"has shape {array.shape} ({when}), but the space says {shape}; make them equal.")
     elif shape and dtype is not None and array.dtype != dtype:
         found.error("observation", f"has type {array.dtype} ({when}), but the space says {dtype}; convert it.")
-    elif not space.contains(observation):
+    elif not inside:
         found.error("observation", f"{observation!r:.60} ({when}) lies outside {space}; widen the space or fix the observation.")
     else:
         return True

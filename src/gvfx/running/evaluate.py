@@ -157,7 +157,7 @@ def evaluate(
         except BaseException as error:
             kept = seeds_to_run.partial(error)
             if kept is not None or isinstance(error, RunError | Interrupted):
-                error.result = kept  # type: ignore[union-attr]
+                error.result = kept  # type: ignore[attr-defined]
             if save is not None and kept is not None:
                 try:
                     kept.save(save)

@@ -7,17 +7,17 @@ c and gamma, whose first axis [lane] runs over the environments that are stepped
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
-from gvfx.errors import EnvironmentFailed, GvfxError, said_by
+from gvfx.errors import EnvironmentFailed, GvfxError, TookTooLong, said_by
 from gvfx.questions.reader import Reader
 from gvfx.questions.signals import SignalFailed, as_reward
-from gvfx.running.step_limit import TookTooLong, limited
+from gvfx.running.step_limit import limited
+from gvfx.worlds.answers import copied, truths, why_reset, why_step, wrong_reward
 from gvfx.worlds.first_copy import autoreset_mode
 from gvfx.worlds.spec import BadObservation, BoxActionSpec
 
@@ -62,7 +62,7 @@ class _Stepper:
         try:
             observation, _ = self.env_reset(**options)
         except BaseException as error:
-            self.end(error, _why_reset(error))
+            self.end(error, why_reset(error))
         return observation
 
     def end(self, error: BaseException, what: str) -> NoReturn:
@@ -110,7 +110,7 @@ class SingleStepper(_Stepper):
         observation = self.began(**options)
         agent.state[0] = self.seen(observation)
         agent.fresh[0] = True
-        self.seen_now = [_copied(observation) if self.copies else observation]
+        self.seen_now = [copied(observation) if self.copies else observation]
 
     def reset(self, agent: Any, seed: int | None = None) -> None:
         """Begin a new episode now, with the environment's chance from a seed if it is given."""
@@ -122,7 +122,7 @@ class SingleStepper(_Stepper):
         for _ in range(n):
             observation = self.began()
             self.seen(observation)
-            out.append(_copied(observation))
+            out.append(copied(observation))
         return out
 
     def step(self, agent: Any, learn: Callable[[Any], None]) -> int:
@@ -132,12 +132,12 @@ class SingleStepper(_Stepper):
         try:
             following, reward, terminated, truncated, info = self.env_step(action)
         except BaseException as error:
-            self.end(error, _why(error))
+            self.end(error, why_step(error))
         s = self.seen(following)
         if self.copies:
-            following = _copied(following)
+            following = copied(following)
         self.seen_next = [following]
-        if not (reward.__class__ is float and -math.inf < reward < math.inf) and (wrong := _wrong_reward(reward)):
+        if not (reward.__class__ is float and -math.inf < reward < math.inf) and (wrong := wrong_reward(reward)):
             raise self.failed(f"the reward is {wrong}; return finite numbers.")
         try:
             self.reader.read(self.seen_now[0], action, reward, following, info, agent.c[0], agent.gamma[0])
@@ -188,7 +188,7 @@ class VectorStepper(_Stepper):
         try:
             given, rewards, terminated, truncated, info = self.env_step(actions)
         except BaseException as error:
-            self.end(error, _why(error))
+            self.end(error, why_step(error))
         given = self.split(given)
         terminated, truncated = self.flags(terminated, "terminated"), self.flags(truncated, "truncated")
         ended = (terminated | truncated) & ~self.resets
@@ -265,55 +265,6 @@ class VectorStepper(_Stepper):
     def see(self, into: np.ndarray, observations: list[Any]) -> None:
         for k, observation in enumerate(observations):
             into[k] = self.seen(observation, f"environment {k}: ")
-
-
-def truths(values: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """True, False, 0 and 1 of this shape as booleans; None for anything else."""
-    if isinstance(values, np.ndarray) and values.dtype == bool and values.shape == shape:
-        return values
-    try:
-        array = np.asarray(values)
-    except Exception:  # rows of different lengths, and objects that refuse
-        return None
-    if array.shape != shape or array.dtype.kind not in "fiub" or not ((array == 0) | (array == 1)).all():
-        return None
-    return array.astype(bool)
-
-
-def _copied(observation: Any) -> Any:
-    """A copy that the environment cannot overwrite."""
-    if isinstance(observation, np.ndarray):
-        return observation.copy()
-    return observation if isinstance(observation, int | np.generic) else copy.deepcopy(observation)
-
-
-def _wrong_reward(reward: Any) -> str:
-    """What is wrong with a reward; empty for a finite number, or a vector of them."""
-    try:
-        array = np.asarray(reward)
-        numbers = array.dtype.kind in "fiub" and array.ndim <= 1 and array.size > 0
-        bad = array[~np.isfinite(array)] if numbers else array
-    except Exception:
-        return f"{reward!r:.40}"
-    if not numbers:
-        return f"{reward!r:.40}"
-    return f"{bad.ravel()[0]}" if bad.size else ""
-
-
-def _why_reset(error: BaseException) -> str:
-    """The description of an error in a reset."""
-    if isinstance(error, ValueError | TypeError) and ("unpack" in str(error) or "'seed'" in str(error)):
-        return "reset(seed=...) did not return (observation, info), as Gymnasium requires; wrap or update an old Gym environment."
-    if isinstance(error, TookTooLong):
-        return f"reset {error}."
-    return f"reset raised {said_by(error)}; if it needs options, give it a wrapper that gives its options."
-
-
-def _why(error: BaseException) -> str:
-    """The description of an error in a step."""
-    if isinstance(error, ValueError | TypeError) and "unpack" in str(error):
-        return "step did not return (observation, reward, terminated, truncated, info); wrap or update an old Gym environment."
-    return f"step {error}." if isinstance(error, TookTooLong) else f"step raised {said_by(error)}"
 
 
 def _own_info(info: dict[str, Any], k: int, last: bool) -> dict[str, Any]:

@@ -243,7 +243,9 @@ def alike(parts: Sequence[Part]) -> list[Part]:
 
 
 INTEGERS = (".steps", ".episodes", ".visits")  # the other arrays of a checkpoint are numbers with fractions
-AXES = {f"curve.{name}": ("t", "gvf") for name in CURVES} | {f"curve.{name}": ("t",) for name in ("steps", "episodes")}
+AXES: dict[str, tuple[str, ...]] = {f"curve.{name}": ("t", "gvf") for name in CURVES} | {
+    f"curve.{name}": ("t",) for name in ("steps", "episodes")
+}
 AXES |= {f"table.{name}": tuple(STORED[name].split()[1:]) for name in TABLES if name != "levels"}
 AXES |= {"table.levels": ("k", "gvf"), "table.steps": ("k",)}
 TABLED = {name for name in AXES if name.startswith("table.")}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import GvfxError, InputError
-from gvfx.inputs import as_path, checked
-from gvfx.questions.gvf import GVF
+from gvfx.inputs import as_path, checked, shown
+from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.checkpoint import alike_arrays
 from gvfx.running.predictor import NumberedPredictor, Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
@@ -19,7 +19,7 @@ from gvfx.running.result import CURVES, FORMAT, STOPS, TABLES, VERSION, Result, 
 from gvfx.tensors import fit, misfit, read
 from gvfx.types import Environment
 from gvfx.worlds.spaces import space_from
-from gvfx.worlds.spec import BoxActionSpec, network_spec
+from gvfx.worlds.spec import BoxActionSpec, is_environment, network_spec
 
 AXES = {  # of each array the type and the axes (`gvfx.tensors.fit`)
     "weights": "float64 gvf",
@@ -71,6 +71,9 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
     env, questions: for networks, to predict at new observations (policies are not stored).
     """
     path = as_path(path, "path")
+    if env is not None and not is_environment(env):
+        raise InputError(f"env: {shown(env)} is not a Gymnasium environment; give the one of the run.")
+    questions = expand(questions)
     try:
         arrays, metadata = read(path)
     except OSError as error:

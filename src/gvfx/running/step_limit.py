@@ -15,15 +15,11 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any, TypeVar
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, TookTooLong
 from gvfx.inputs import is_real
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 LONGEST = 1e6  # seconds
-
-
-class TookTooLong(BaseException):
-    """Raised inside a reset or step; no `except Exception` of the environment's stops it."""
 
 
 class StepLimit:

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gvfx.evidence.decisions import Decision
-from gvfx.evidence.joint import Groups, Joint
 from gvfx.evidence.uncertainty import ErrorBelow
-
-
-class Backend(Protocol):
-    """What is read from a backend."""
-
-    pairs: int
-    look_growth: float
-
-
-class Stream(Protocol):
-    """What is read from a stream, and done to it."""
-
-    t: int
-    plans: frozenset[int]
-
-    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]: ...
-    def joint(self, groups: Groups) -> Joint: ...
-    def weigh(self, weights: np.ndarray) -> None: ...
+from gvfx.running.stream import Backend, Stream
 
 
 class Watch:

@@ -8,6 +8,7 @@ beside the value (`residuals`).  A TimeLimit is disabled meanwhile, because trun
 from __future__ import annotations
 
 import copy
+import operator
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -17,16 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from gvfx.errors import InputError
-from gvfx.inputs import is_real, whole
+from gvfx.errors import EnvironmentFailed, GvfxError, InputError, said_by
+from gvfx.inputs import is_real, listed, shown, whole
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Reader, Targets
 from gvfx.questions.signals import as_reward
 from gvfx.questions.vector_rewards import on_rewards
 from gvfx.threads import one_thread
 from gvfx.types import Described, Environment, Function
+from gvfx.worlds.answers import truths, why_reset, why_step, wrong_reward
 from gvfx.worlds.registered import registered
-from gvfx.worlds.spaces import label_of, same_observation
+from gvfx.worlds.spaces import BadObservation, label_of, same_observation
 from gvfx.worlds.spec import (
     DiscreteSpec,
     actions_of,
@@ -99,7 +101,7 @@ def truth_of(
         )
     for field, wanted in (("precision", precision), ("relative", relative)):
         if wanted is not None and not (is_real(wanted) and wanted > 0):
-            raise InputError(f"{field}: {wanted} is not a precision; give a number above 0.")
+            raise InputError(f"{field}: {shown(wanted)} is not a precision; give a number above 0.")
     max_episodes, horizon, seed = whole(max_episodes, "max_episodes"), whole(horizon, "horizon"), whole(seed, "seed", least=0)
     if reset_to is not None and not callable(reset_to):
         raise InputError(f"reset_to: {reset_to!r:.40} cannot be called; give a function of an environment and a point.")
@@ -153,13 +155,21 @@ def _actor(env: Any, targets: Targets | Gaussians, k: int) -> Callable[[Any, np.
 
     def act(observation: Any, rng: np.random.Generator) -> Any:
         if table is not None:
-            chances = table[observation - first]
+            chances = table[_row(observation, first, len(table))]
         else:
             batch = np.asarray(observation)[None] if arrays else [observation]
             chances = policy.at(batch, targets.actions, field)[0].cumsum().tolist()
         return copy.copy(actions[min(bisect_right(chances, rng.random() * chances[-1]), len(chances) - 1)])
 
     return act
+
+
+def _row(observation: Any, first: int, states: int) -> int:
+    """The number of a Discrete observation, counted from 0."""
+    row = int(operator.index(observation)) - first
+    if not 0 <= row < states:
+        raise BadObservation(f"it lies outside its space of {states} states")
+    return row
 
 
 class _Rolls:
@@ -198,13 +208,34 @@ class _Rolls:
 
     def _episode(self) -> tuple[np.ndarray, np.ndarray]:
         """A return per question, and the product of discounts at its last step (0 after termination)."""
-        env, observation = self.start.begin(self.env, self.rng)
+        try:
+            env, observation = self.start.begin(self.env, self.rng)
+        except GvfxError:
+            raise
+        except Exception as error:
+            raise self._failed(0, why_reset(error)) from error
         (c,), (gamma,) = self.reader.begin()
         total, weight = np.zeros(len(c)), np.ones(len(c))
-        for _ in range(self.horizon):
-            action = self.act(observation, self.rng)
-            following, reward, terminated, truncated, info = env.step(action)
-            self.reader.read(observation, action, as_reward(reward), following, info, c, gamma)
+        for t in range(self.horizon):
+            try:
+                action = self.act(observation, self.rng)
+            except (BadObservation, LookupError, TypeError, ValueError) as error:
+                if isinstance(error, InputError):
+                    raise
+                raise self._failed(t, f"the observation {observation!r:.60} cannot be read ({said_by(error)}).") from error
+            try:
+                following, reward, terminated, truncated, info = env.step(action)
+            except Exception as error:
+                raise self._failed(t, why_step(error)) from error
+            if wrong := wrong_reward(reward):
+                raise self._failed(t, f"the reward is {wrong}; return finite numbers.")
+            for name, flag in (("terminated", terminated), ("truncated", truncated)):
+                if truths(flag, ()) is None:
+                    raise self._failed(t, f"{name} is {flag!r:.40}; return True or False.")
+            try:
+                self.reader.read(observation, action, as_reward(reward), following, info, c, gamma)
+            except InputError as error:
+                raise self._failed(t, str(error)) from error
             total += weight * c
             weight *= gamma
             np.maximum(self.top, np.abs(c), out=self.top)
@@ -215,6 +246,9 @@ class _Rolls:
                 break
             observation = following
         return total, weight
+
+    def _failed(self, step: int, what: str) -> EnvironmentFailed:
+        return EnvironmentFailed(environment_name(self.env), self.count, step, what)
 
     @property
     def error(self) -> np.ndarray:
@@ -250,17 +284,20 @@ class _Start:
     begin: Callable[[Any, np.random.Generator], tuple[Any, Any]]
 
 
+def _at_the_start(env: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    observation, _ = env.reset(seed=_seed(rng))
+    return env, observation
+
+
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
 def _starts(env: Any, points: int | Sequence[object] | None, reset_to: Function | None, rng: np.random.Generator) -> list[_Start]:
     if points is None:
-        return [_Start("start", lambda env, rng: (env, env.reset(seed=_seed(rng))[0]))]
+        return [_Start("start", _at_the_start)]
     if isinstance(points, int):
-        if points < 1:
-            raise InputError(f"points: {points} is too few; give at least 1.")
-        return _recorded(env, points, rng)
+        return _recorded(env, whole(points, "points", least=1, most=100_000), rng)
     if reset_to is None:
         raise InputError("reset_to: points need a function reset_to(env, point) that puts the environment there.")
 
@@ -271,7 +308,7 @@ def _starts(env: Any, points: int | Sequence[object] | None, reset_to: Function 
 
         return begin
 
-    return [_Start(point, at(point)) for point in points]
+    return [_Start(point, at(point)) for point in listed(points, "points", "points")]
 
 
 def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:

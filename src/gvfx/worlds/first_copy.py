@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector.utils import iterate
 
+from gvfx.worlds.answers import truths
 from gvfx.worlds.spec import stacked_actions
 
 
@@ -42,7 +43,10 @@ class FirstCopy:
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         self.last = action
         observations, rewards, terminated, truncated, info = self.env.step(self._all(action))
-        ended = np.asarray(terminated) | np.asarray(truncated)
+        flags = [truths(values, (self.copies,)) for values in (terminated, truncated)]
+        if flags[0] is None or flags[1] is None:  # whoever steps this says so
+            return self._first(observations), rewards[0], np.ravel(terminated)[0], np.ravel(truncated)[0], _own(info)
+        ended = flags[0] | flags[1]
         following, own = self._first(observations), _own(info)
         if self.mode == "SAME_STEP" and ended[0]:
             self.following, following = following, info["final_obs"][0]
@@ -51,7 +55,7 @@ class FirstCopy:
         if self.mode == "DISABLED" and others.any():
             self.env.reset(options={"reset_mask": others})
         reward = rewards[0] if np.ndim(rewards[0]) else float(rewards[0])
-        return following, reward, bool(terminated[0]), bool(truncated[0]), own
+        return following, reward, bool(flags[0][0]), bool(flags[1][0]), own
 
     def _all(self, action: Any) -> Any:
         return stacked_actions(self.action_space, [action] * self.copies)

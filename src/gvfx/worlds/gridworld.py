@@ -103,16 +103,17 @@ def gridworld(
 
 def four_rooms(goals: Mapping[str, tuple[int, int]] | None = None, slip: float = 0.1, horizon: int | None = 500) -> MDP:
     """FourRooms, 20x20: walls in row 10 and column 10 with two doorways each."""
-    doors = (4, 15)
+    doors, default = (4, 15), {"left": (0, 0), "right": (0, 19)}
     walls = {(10, c) for c in range(20) if c not in doors} | {(r, 10) for r in range(20) if r not in doors}
-    return gridworld(20, goals or {"left": (0, 0), "right": (0, 19)}, walls, slip, horizon)
+    return gridworld(20, default if isinstance(goals, Mapping | None) and not goals else goals, walls, slip, horizon)
 
 
 def _cell(given: Any, field: str, form: str = "(row, column)") -> tuple[int, int]:
     """Two whole numbers."""
-    if not isinstance(given, list | tuple | np.ndarray) or np.shape(given) != (2,):
+    pair = list(given) if isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim) else []
+    if len(pair) != 2:
         raise InputError(f"{field}: {shown(given)} is not a pair {form}; give two whole numbers.")
-    return whole(given[0], field), whole(given[1], field)
+    return whole(pair[0], field), whole(pair[1], field)
 
 
 def _probability(slip: Any) -> float:

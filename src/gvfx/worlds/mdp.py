@@ -157,8 +157,18 @@ class MDP:
             start = np.where(terminal, 0.0, 1.0) / max(1, (~terminal).sum())
         first = as_array(start, "start", float)
         return cls(
-            order, prob, first, terminal, horizon, live, features, {} if places is None else places, layout, reward, recipe
-        )  # type: ignore[arg-type]
+            order,
+            prob,
+            first,
+            terminal,
+            horizon,
+            live,  # type: ignore[arg-type]
+            features,
+            {} if places is None else places,
+            layout,
+            reward,
+            recipe,
+        )
 
     @property
     def states(self) -> int:

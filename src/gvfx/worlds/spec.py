@@ -24,6 +24,7 @@ from gymnasium.spaces.utils import flatdim, flatten, unflatten
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from gvfx.errors import InputError
+from gvfx.inputs import shown
 from gvfx.types import Environment
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spaces import (
@@ -76,6 +77,8 @@ def numbered_actions(env: Any) -> tuple[int, tuple[Any, ...]]:
 
 def actions_of(env: Environment) -> list[object]:
     """The environment's actions in the order in which policies give their probabilities; the last number changes fastest."""
+    if not is_environment(env):
+        raise InputError(f"env: {shown(env)} is not a Gymnasium environment; give one.")
     first, listed = numbered_actions(env)
     return list(listed) or [first + a for a in range(int(spaces_of(env)[1].n))]
 
@@ -198,6 +201,8 @@ class BoxSpec(_Spec):
 
     def seen(self, observation: Any) -> np.ndarray:
         """The observation as one vector of finite numbers, float32 [size]; raises BadObservation if it is not in the space."""
+        if self.box and isinstance(observation, np.ndarray) and observation.dtype.kind not in "fiub":
+            raise BadObservation(f"the observation holds {observation.dtype}, not numbers; return those of its space.")
         if self.box and isinstance(observation, np.ndarray) and observation.shape == self.space.shape:
             out = observation.astype(np.float32).ravel()
         else:

@@ -60,15 +60,16 @@ def _chosen(known: list[Call], trials: Trials) -> list[Trial]:
     by_parameter = []
     for k, call in enumerate(known):
         for parameter in call.annotations():
-            labels = list(VALUES)
+            labels = [label for label in VALUES if not (label == "10**18" and parameter in call.endless)]
             trials.random.shuffle(labels)
             by_parameter.append([Trial(k, ((parameter, label),)) for label in labels])
     trials.random.shuffle(by_parameter)
-    singles = [rest[depth] for depth in range(len(VALUES)) for rest in by_parameter]
+    singles = [rest[depth] for depth in range(len(VALUES)) for rest in by_parameter if depth < len(rest)]
     pairs = []
     for k, call in enumerate(known):
         for one, other in combinations(call.annotations(), 2):
-            pairs.append(Trial(k, ((one, trials.random.choice(list(VALUES))), (other, trials.random.choice(list(VALUES))))))
+            first, second = (trials.random.choice([label for label in VALUES if label != "10**18"]) for _ in range(2))
+            pairs.append(Trial(k, ((one, first), (other, second))))
     trials.random.shuffle(pairs)
     doubled = pairs[: trials.wanted // 10]
     out = singles[: trials.wanted - len(doubled)] + doubled
