@@ -37,6 +37,11 @@ class Call(NamedTuple):
     unchecked: tuple[str, ...] = ()  # parameters that are not tried
     endless: tuple[str, ...] = ()  # parameters for which 10**18 is a valid wish that takes for ever
 
+    @property
+    def compiles(self) -> bool:
+        """Whether it compiles functions of its own, which takes seconds the first time."""
+        return self.use in (_behaves, _learns, _schedules)
+
     def annotations(self) -> dict[str, str]:
         """The annotation of every parameter that is tried, as text."""
         parameters = inspect.signature(self.function).parameters.values()

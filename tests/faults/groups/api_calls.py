@@ -44,10 +44,10 @@ class TooSlow(BaseException):
 
 def run(trials: Trials) -> None:
     warm_up()
-    known = calls()
-    for call in known:  # compiled functions and cached results are shared by all processes
-        call.use(_made(call, {}, trials.folder))
+    known = [call for call in calls() if trials.wanted > FAST or not call.compiles]
     chosen = _chosen(known, trials)
+    for k in sorted({trial.call for trial in chosen}):  # compiled functions and cached results are shared by all processes
+        known[k].use(_made(known[k], {}, trials.folder))
     while chosen and not trials.done:
         batch, chosen = chosen[:BATCH], chosen[BATCH:]
         with trials.scratch() as folder:
