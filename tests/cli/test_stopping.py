@@ -48,6 +48,8 @@ stopping.install_handlers()
 signal.signal(signal.SIGINT, lambda *_: None)  # as if the main thread were compiling
 if patient:
     stopping.be_patient()
+else:
+    (note := stopping.noted("finished runs are kept")).__enter__()
 begun = time.monotonic()
 os.kill(os.getpid(), signal.SIGINT)
 while time.monotonic() < begun + 30:

@@ -143,7 +143,7 @@ def test_a_signal_ends_workers_within_seconds_and_keeps_what_is_finished(number,
         (os.killpg if group else os.kill)(child.pid, number)
         said = child.communicate()[1]
         assert time.time() - begun < 5
-    lines = [line for line in said.splitlines() if "SweepInterrupted" in line]
+    lines = [line for line in said.splitlines() if line.startswith("gvfx.experiments.sweep.SweepInterrupted: ")]
     assert len(lines) == 1 and lines[0].endswith(
         f"finished runs are stored in {folder}, and the same command continues from there."
     )

@@ -8,6 +8,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any
@@ -29,6 +31,7 @@ class Stopped(KeyboardInterrupt):
 _heard: list[int] = []  # all signals, in the order in which they came
 _received: list[int] = []  # those that raised
 _patient: list[bool] = []
+_notes: list[str] = []  # what to add to the sentence about a stop
 
 
 def install_handlers() -> None:
@@ -45,6 +48,19 @@ def install_handlers() -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # signals to a copy are its own
     threading.Thread(target=_listen, args=(read,), daemon=True).start()
+
+
+@contextmanager
+def noted(text: str) -> Iterator[None]:
+    """Add this to the sentence about a stop inside the block."""
+    _notes.append(text)
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(text)
+        raise
+    finally:
+        _notes.remove(text)
 
 
 def be_patient() -> None:
@@ -85,8 +101,7 @@ def _watch(number: int, heard: SimpleQueue[int]) -> None:
 def _end_now(number: int) -> None:
     for worker in multiprocessing.active_children():
         worker.kill()
-    kept = "" if _patient else "; finished runs are kept"
-    print(f"gvfx: {WORDS[signal.Signals(number)]}{kept}.", file=sys.stderr, flush=True)
+    print(f"gvfx: {'; '.join([WORDS[signal.Signals(number)], *_notes])}.", file=sys.stderr, flush=True)
     os._exit(128 + number)
 
 

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from gvfx.cli.options import workers_given
 from gvfx.cli.progress import speed
+from gvfx.cli.stopping import noted
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import Tally, run_all
@@ -44,11 +45,8 @@ def run_missing(
             state = f"{speed(rate)}, {left // 60:.0f} min {left % 60:.0f} s left" if tally.done else "compiling"
             bars.update(task, total=tally.total, completed=tally.done + tally.found, state=state)
 
-        try:
+        with noted(f"finished runs are stored in {store.folder}, and the same command continues from there"):
             tally = run_all(store, runs, workers=workers, cluster=cluster, device=device, report=show, steal=steal, verify=verify)
-        except KeyboardInterrupt as stop:
-            stop.add_note(f"finished runs are stored in {store.folder}, and the same command continues from there")
-            raise
     made = f"{tally.done} runs in {tally.seconds:.0f} s" if tally.done else "nothing to run"
     print(printable(f"{made}, {tally.found} found in {store.folder}"))
     for lost in tally.diverged:

@@ -140,6 +140,7 @@ def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executo
     elif workers == 1:
         yield Serial(), 1
     else:
+        _start_tracker()
         processes = _Processes(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker)
         try:
             yield processes, workers + 1
@@ -156,7 +157,6 @@ class _Processes(ProcessPoolExecutor):
         signal to the whole group while it imports."""
         if not hasattr(signal, "pthread_sigmask"):
             return super().submit(fn, *args, **kwargs)
-        resource_tracker.ensure_running()  # which unblocks them
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             return super().submit(fn, *args, **kwargs)
@@ -166,6 +166,7 @@ class _Processes(ProcessPoolExecutor):
     def end(self) -> None:
         """Stop what is still running: ask first, and kill what has not ended after `GRACE` seconds."""
         processes = list((getattr(self, "_processes", None) or {}).values())
+        manager = getattr(self, "_executor_manager_thread", None)
         self.shutdown(wait=False, cancel_futures=True)
         try:
             for process in processes:
@@ -177,6 +178,24 @@ class _Processes(ProcessPoolExecutor):
         finally:
             for process in processes:
                 process.kill()
+            if manager is not None:
+                manager.join(0.5)  # it removes the semaphores
+
+
+def _start_tracker() -> None:
+    """Start multiprocessing's process that removes semaphores: quiet about those of a process that was stopped, before signals
+    are blocked, because it unblocks them."""
+    if os.name != "posix":
+        return
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [before, "ignore::UserWarning:multiprocessing.resource_tracker"]))
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _prepare_worker() -> None:
