@@ -17,7 +17,7 @@ from faults.processes import called, command, forked, warm_up
 from faults.sweeps import stored
 from faults.trials import Trials
 
-FULL, FAST, SECONDS = 60, 6, 200
+FULL, FAST, SECONDS = 68, 6, 250
 
 Variants = dict[str, dict[str, str]]
 
@@ -29,13 +29,13 @@ def run(trials: Trials) -> None:
     small = [*COMPILED, *LOGS, *STEPPED]
     for trial in (_threads_of_a_sweep, _command_line_and_python):
         trial(trials)
+    if trials.wanted >= FULL:
+        for trial in (_workers_and_cluster, _caches):
+            trial(trials)
     for name in small if trials.wanted < FULL else BACKENDS:
         if trials.done:
             return
         _backend(trials, name, BACKENDS[name], jax=name in NETWORKS)
-    if not trials.done:
-        for trial in (_workers_and_cluster, _caches):
-            trial(trials)
 
 
 # --- every backend ---------------------------------------------------------------------------------------------------
@@ -45,19 +45,20 @@ def _backend(trials: Trials, name: str, make: Callable[..., Any], jax: bool) -> 
     """One process makes the run as it is by default, another one all variants."""
     from faults.backends import KNOWN_WORLDS, LOGS, NOT_COMPARED, quiet
 
+    given: dict[str, Any] = {"seeds": (0, 3)} if name in KNOWN_WORLDS else {}
     variants: dict[str, Callable[[Path], dict[str, str]]] = {
-        "1 thread": lambda folder: _on_threads(1, lambda: quiet(make)),
-        "2 threads": lambda folder: _on_threads(2, lambda: quiet(make)),
-        "4 threads": lambda folder: _on_threads(4, lambda: quiet(make)),
+        "1 thread": lambda folder: _on_threads(1, lambda: quiet(make, **given)),
+        "2 threads": lambda folder: _on_threads(2, lambda: quiet(make, **given)),
+        "4 threads": lambda folder: _on_threads(4, lambda: quiet(make, **given)),
     }
     if name not in LOGS:
-        variants["measured once"] = lambda folder: quiet(make, evaluate_every=10**6)
-        variants["measured more often"] = lambda folder: quiet(make, evaluate_every=160)
+        variants["measured once"] = lambda folder: quiet(make, evaluate_every=10**6, **given)
+        variants["measured more often"] = lambda folder: quiet(make, evaluate_every=160, **given)
     if name in KNOWN_WORLDS:
-        variants["seeds in 2 threads"] = lambda folder: quiet(make, workers=2, seeds=(0, 3))
+        variants["seeds in 2 threads"] = lambda folder: quiet(make, workers=2, **given)
         variants["resumed"] = lambda folder: _resumed(make, folder)
-    base = "as by default, with two seeds" if name in KNOWN_WORLDS else "as by default"
-    first = _in_a_process(trials, {base: lambda folder: quiet(make, **({"seeds": (0, 3)} if name in KNOWN_WORLDS else {}))})
+    base = "as by default"
+    first = _in_a_process(trials, {base: lambda folder: quiet(make, **given)})
     if isinstance(first, str):
         trials.failed(name, f"{name}, {base}: {first}")
         return
