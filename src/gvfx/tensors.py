@@ -82,7 +82,7 @@ def read(path: Path, most: int = LARGEST) -> tuple[Arrays, dict[str, str]]:
             header, metadata, promised = _header_of(file, available)
             return _arrays(header, metadata, file.read(promised + 1)), metadata
     except Irregular as error:
-        raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; delete it or restore it from a copy.") from None
+        raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; put a regular file in its place.") from None
     except MISTAKES:
         raise damaged(str(path)) from None
 
@@ -101,7 +101,7 @@ def read_one(path: Path, name: str) -> tuple[np.ndarray, dict[str, str]]:
             del metadata["sha256"]
             return np.frombuffer(file.read(high - low), dtype).reshape(entry["shape"]), metadata
     except Irregular as error:
-        raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; delete it or restore it from a copy.") from None
+        raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; put a regular file in its place.") from None
     except MISTAKES:
         raise damaged(str(path)) from None
 

@@ -25,7 +25,7 @@ from gvfx.schedules import Fixed, Geometric, Linear
         (lambda: gvfx.Epsilon(gvfx.Uniform(), Fixed(1.5)), "schedule"),
         (lambda: gvfx.Epsilon(gvfx.Uniform(), Linear(0.1, 0.9, 10)), "schedule"),
         (lambda: gvfx.Epsilon(gvfx.Uniform(), Geometric(1.0, 1.5)), "schedule"),
-        (lambda: gvfx.SuccessorRepresentation(choice="random"), "choice"),
+        (lambda: gvfx.SuccessorRepresentation(choice="random"), r"behaviour: SuccessorRepresentation\(choice"),
         (lambda: gvfx.SuccessorRepresentation(temperature=0), "temperature"),
         (lambda: gvfx.SuccessorRepresentation(rate=1.5), "rate"),
         (lambda: gvfx.BehaviourPolicySearch(), "horizon"),

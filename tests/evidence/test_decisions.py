@@ -127,7 +127,7 @@ def test_bad_input():
     for options, said in (
         ({"best": ["p0"]}, "^best: .'p0'. is one policy, which is always the best"),
         ({"best": ["p0", "q"]}, "^best: 'q' is unknown; choose from p0, p1, p2"),
-        ({"best": "p0"}, "^best: 'p0' is one name; give a list"),
+        ({"best": "p0"}, "^best: 'p0' does not fit; give a list"),
         ({"signal": "height"}, "^signal: 'height' is unknown; choose from reward"),
         ({"margin": -1.0}, "^margin: -1.0 is not a difference"),
         ({"confidence": 95}, "^confidence: 95 lies outside"),

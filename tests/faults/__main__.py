@@ -23,8 +23,6 @@ from faults import groups
 from faults.injection import preloaded
 from faults.trials import Trials
 
-SHOWN = 5  # failures of a group
-
 
 def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(groups.__path__))
@@ -38,6 +36,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of what is random; the same seed tries the same things")
     parser.add_argument("--jobs", type=int, default=2, help="groups at the same time")
     parser.add_argument("--minutes", type=float, default=30.0, help="after which no new trial begins")
+    parser.add_argument("--show", type=int, default=5, metavar="N", help="failures of a group that are printed")
     parser.add_argument("--out", type=Path, help="also write the table to this Markdown file")
     parser.add_argument("--one", nargs=2, metavar=("FOLDER", "JSON"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -56,7 +55,7 @@ def main() -> int:
     rows = [row(name, found[name]) for name in chosen]
     print("\n".join(table(rows)))
     for name in chosen:
-        for kind, detail in found[name]["failures"][:SHOWN]:
+        for kind, detail in found[name]["failures"][: given.show]:
             print(f"\nFAILED {name}, {kind}: {detail[:3000]}")
     failed = sum(len(found[name]["failures"]) for name in chosen)
     tried = sum(sum(found[name]["tried"].values()) for name in chosen)

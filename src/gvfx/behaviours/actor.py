@@ -12,8 +12,6 @@ from gvfx.behaviours.fixed import RoundRobin, memoryless
 from gvfx.errors import InputError
 from gvfx.inputs import check_fields
 
-CHOICES = {"direction": ("raise", "lower", "optimal"), "kl_to": ("each", "mixture")}
-
 
 @dataclass(frozen=True)
 class Actor(Behaviour):
@@ -47,9 +45,6 @@ class Actor(Behaviour):
 
     def __post_init__(self) -> None:
         check_fields(self, "behaviour")
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name}: {getattr(self, name)!r} is unknown; choose {' or '.join(map(repr, choices))}.")
         for name in ("rate", "alpha"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InputError(f"{name}: {getattr(self, name)!r} must be a positive number.")

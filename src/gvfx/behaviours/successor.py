@@ -34,13 +34,6 @@ from gvfx.schedules import Schedule, ScheduleState
 from gvfx.worlds.mdp import MDP
 
 MEMORY_LIMIT = 4 << 30
-CHOICES = {
-    "choice": ("boltzmann", "greedy", "first"),
-    "update": ("rows", "entries"),
-    "when": ("step", "episode"),
-    "weights": ("pairs", "states"),
-    "per": ("policy", "gvf"),
-}
 
 
 class SuccessorState(NamedTuple):
@@ -93,10 +86,6 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
 
     def __post_init__(self) -> None:
         check_fields(self, "behaviour")
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                given, last = getattr(self, name), choices[-1]
-                raise InputError(f"{name}: {given!r} is unknown; choose {', '.join(map(repr, choices[:-1]))} or {last!r}.")
         if self.temperature <= 0:
             raise InputError(f"temperature: {self.temperature} must be positive; use choice='greedy' for the limit of 0.")
         if not 0 <= self.floor < 1:

@@ -105,8 +105,6 @@ class Epsilon(Wrapper[EpsilonState | HeldEpsilonState]):
 
     def __post_init__(self) -> None:
         check_fields(self, "behaviour")
-        if self.when not in ("step", "episode"):
-            raise InputError(f"when: {self.when!r} is unknown; choose 'step' or 'episode'.")
 
     @property
     def supports(self) -> frozenset[str]:

@@ -229,6 +229,4 @@ def decided(
     margin:    differences up to this do not matter: the run also ends when no policy can be better than the leader by more (or
                when a value is within the margin of the threshold).  Without it a tie never ends.
     """
-    if isinstance(best, str):
-        raise InputError(f"best: {best!r:.60} is one name; give a list of the policies to choose from.")
     return Decided(None if best is None else tuple(best), signal, threshold, margin, confidence)

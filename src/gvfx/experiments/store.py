@@ -22,6 +22,7 @@ from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.index import Index
 from gvfx.experiments.specification import Experiment
 from gvfx.files import Irregular, read_whole, sweep_up, write_whole
+from gvfx.inputs import as_path
 from gvfx.locks import Lock, Owner, lock, owner
 from gvfx.locks import sweep_up as sweep_up_lock
 from gvfx.running.plan import Plan
@@ -40,7 +41,7 @@ class Store:
     """Results of experiments in a folder."""
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+        self.folder = as_path(folder, "folder")
         self._indices: dict[str, Index] = {}
         self._plans: dict[str, Plan] = {}
         self._aside: list[str] = []  # what was wrong with files that were set aside, since it was last said

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gvfx.errors import RunError, StoreError
+from gvfx.errors import InputError, RunError, StoreError
 from gvfx.experiments.clusters import NoScheduler, is_lost
 from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.executors import Made, checkpoints_of, find_device, run_task, run_together
@@ -25,6 +25,7 @@ from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.files import append_line, open_lines
+from gvfx.inputs import checked, is_finite, listed, shown, whole
 from gvfx.learners.networks.deep import Deep
 from gvfx.locks import Lock
 from gvfx.questions.gvf import question_names
@@ -57,6 +58,7 @@ STALLED = 60.0  # seconds of waiting for another process after which it is named
 Report = Callable[[Tally], None]
 
 
+@checked
 def run_all(
     store: Store,
     runs: Iterable[tuple[Experiment, int | Iterable[int]]],
@@ -80,15 +82,20 @@ def run_all(
             finished.  If both finish a run, they store the same bytes.
     verify: read every stored file again, also those that were found whole before and have not changed since.
     """
-    listed = list(runs)
-    store.prepare((e for e, _ in listed), verify)
-    pairs = list({(e.hash, seed): (e, seed) for e, seeds in listed for seed in checked_seeds(seeds)}.values())
+    each = _pairs(runs)
+    whole(workers, "workers", least=1)
+    if patience < 0 or not is_finite(patience):
+        raise InputError(f"patience: {shown(patience)} is not a number of seconds; give one of at least 0.")
+    if executor is not None and not hasattr(executor, "submit"):
+        raise InputError(f"executor: {shown(executor)} has no method submit; give a concurrent.futures.Executor.")
+    store.prepare((e for e, _ in each), verify)
+    pairs = list({(e.hash, seed): (e, seed) for e, seeds in each for seed in seeds}.values())
     missing = [(e, seed) for e, seed in pairs if not store.has(e, seed)]
     store.warn()
     store.save_indices()
     work = _Work(store, missing, len(pairs), report, None if cluster else str(store.folder))
     work.steal = steal
-    lost = [(e, seed) for e, seeds in listed for seed in store.diverged(e, checked_seeds(seeds))]
+    lost = [(e, seed) for e, seeds in each for seed in store.diverged(e, seeds)]
     work.diverged = {(e.hash, seed): found for e, seed in lost if (found := store.divergence(e, seed))}
     with Interruption() as work.interruption:
         if device is not None:
@@ -114,6 +121,16 @@ def run_all(
             finally:
                 work.release()
     return work.tally()
+
+
+def _pairs(runs: Iterable[tuple[Experiment, int | Iterable[int]]]) -> list[tuple[Experiment, tuple[int, ...]]]:
+    """The experiments with their seeds, checked."""
+    out = []
+    for k, pair in enumerate(listed(runs, "runs", "(experiment, seeds) pairs")):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Experiment)):
+            raise InputError(f"runs[{k}]: {shown(pair)} is not an experiment with its seeds; give pairs (experiment, seeds).")
+        out.append((pair[0], checked_seeds(pair[1])))
+    return out
 
 
 class SweepInterrupted(Interrupted):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import GvfxError, InputError
+from gvfx.files import NO_FILE
 from gvfx.inputs import as_path, checked, shown
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Targets
@@ -74,6 +75,8 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
     if env is not None and not is_environment(env):
         raise InputError(f"env: {shown(env)} is not a Gymnasium environment; give the one of the run.")
     questions = expand(questions)
+    if path.exists() and not path.is_file():
+        raise InputError(f"path: {path} {NO_FILE}; name a file written by result.save.")
     try:
         arrays, metadata = read(path)
     except OSError as error:

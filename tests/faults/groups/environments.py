@@ -90,7 +90,7 @@ def _tried(batch: list[Trial], folder: Path, trials: Trials) -> list[Trial]:
         return []
     first = left[0]
     if _fault(first.fault)[0] == "crash":
-        again = called(lambda: _resumed(first, journal, folder), cwd=folder, timeout=LIMIT)
+        again = called(lambda: _resumed(first, folder / str(len(lines))), cwd=folder, timeout=LIMIT)
         trials.check(first.way, again.code == 0, f"{first}: {ended.code}, then {again.code}: {again.err[-800:]}")
     else:
         trials.failed(first.way, f"{first}: the process ended with {ended.code}: {ended.err[-800:]}")
@@ -221,21 +221,19 @@ def _continued(trial: Trial | None, folder: Path) -> dict[str, Any]:
     if trial is None or _fault(trial.fault)[0] != "crash":
         return {}
     driving.CHECKPOINT_EVERY = 0.0
-    return {"checkpoint": folder.parent / "checkpoints"}
+    return {"checkpoint": folder / "checkpoints"}
 
 
 def _learner(way: str) -> Any:
     return gvfx.LinearCertaintyEquivalence(intervals=False) if way == "linear" else gvfx.CertaintyEquivalence()
 
 
-def _resumed(trial: Trial, journal: Path, folder: Path) -> None:
+def _resumed(trial: Trial, folder: Path) -> None:
     """The same run without the fault continues where the crash was."""
     told: list[str] = []
     warnings.showwarning = lambda message, *_, **__: told.append(str(message))  # type: ignore[assignment]
     warnings.simplefilter("always")
     signal.alarm(LIMIT)
-    later = folder / "again"
-    later.mkdir()
     form = "tables" if trial.way == "vector" else trial.way
     env: Any = gymnasium.vector.SyncVectorEnv([lambda: Walk(form)] * LANES) if trial.way == "vector" else Walk(form)
     asked = [gvfx.GVF([0.5, 0.5], gvfx.Info("signal") if trial.way == "numbered" else gvfx.Reward(), 0.9, name="asked")]

@@ -73,5 +73,5 @@ def test_an_untrained_network_gives_a_small_variance():
 
 
 def test_it_is_refused_under_another_name():
-    with pytest.raises(gvfx.InputError, match="m_output: 'log' is unknown; choose 'softplus' or 'exp'"):
+    with pytest.raises(gvfx.InputError, match="m_output='log'.* does not fit; give 'softplus' or 'exp'"):
         gvfx.Deep(m_output="log")

@@ -59,12 +59,6 @@ class Deep(Learner):
         for name in ("waves", "heads"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name}: {getattr(self, name)!r} must be at least 0.")
-        if self.replay not in ("uniform", "prioritised"):
-            raise InputError(f"replay: {self.replay!r} is unknown; choose 'uniform' or 'prioritised'.")
-        if self.m_output not in ("softplus", "exp"):
-            raise InputError(f"m_output: {self.m_output!r} is unknown; choose 'softplus' or 'exp'.")
-        if self.priority not in ("q", "m", "sr"):
-            raise InputError(f"priority: {self.priority!r} is unknown; choose 'q', 'm' or 'sr'.")
         if self.capacity % self.block:
             raise InputError(f"capacity: {self.capacity} must be a multiple of {self.block}, the steps between M updates.")
         if not 0 <= self.beta <= 1:

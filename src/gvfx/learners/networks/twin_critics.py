@@ -83,8 +83,6 @@ class TwinCritics(Learner):
             raise InputError("entropy_in_target: is part of the printed one-step targets; set trace=0 as well.")
         if self.lookahead < 0 or (self.lookahead and not self.trace):
             raise InputError(f"lookahead: {self.lookahead!r} must be at least 0, and 0 with trace=0.")
-        if self.aggregate not in ("min", "mean"):
-            raise InputError(f"aggregate: {self.aggregate!r} is unknown; choose 'min' or 'mean'.")
         if self.capacity % self.worlds:
             raise InputError(f"capacity: {self.capacity} must be a multiple of {self.worlds}, the worlds of a vector step.")
         if self.updates % self.m_every:
