@@ -39,7 +39,9 @@ NOTE = re.compile(r"^<!-- (?:test|written by|end).*?-->\n", re.M | re.S)  # for 
 
 def pages() -> dict[str, str]:
     """Every page of the site: its path in the repository -> its path in the site."""
-    found = {path.relative_to(ROOT).as_posix(): path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    found = {
+        path.relative_to(ROOT).as_posix(): path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    }
     found |= {here: there for here, there in ELSEWHERE.items() if here != "README.md" and (ROOT / here).exists()}
     for path in (ROOT / "examples").rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
@@ -167,7 +169,9 @@ def with_formulas(page: str) -> str:
 def build() -> None:
     stage()
     zensical = Path(sys.executable).with_name("zensical")
-    subprocess.run([zensical, "build", "--clean", "--strict", "-f", STAGE / "zensical.toml"], check=True, env=os.environ | {"NO_COLOR": "1"})
+    subprocess.run(
+        [zensical, "build", "--clean", "--strict", "-f", STAGE / "zensical.toml"], check=True, env=os.environ | {"NO_COLOR": "1"}
+    )
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(STAGE / "site", SITE)
     for path in SITE.rglob("*.html"):
