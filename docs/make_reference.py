@@ -49,7 +49,7 @@ GROUPS = {  # page: title, and its public names
     ),
     "results": ("Results", "Result"),
     "exact-theory": ("Exact theory", "exact design"),
-    "errors-api": ("Errors", "GvfxError InputError RunError EnvironmentFailed StoreError Interrupted"),
+    "errors-api": ("Error classes", "GvfxError InputError RunError EnvironmentFailed StoreError Interrupted"),
     "testing": ("Testing", "testing"),
 }
 METHODS = {  # of these classes the public methods and properties are listed too
@@ -175,7 +175,7 @@ def _paragraph(text: str) -> str:
         else:
             return linked(_plain(text))
     rows = "".join(f"| {', '.join(f'`{name}`' for name in names.split(', '))} | {_cell(said)} |\n" for names, said in items)
-    return f"| argument | |\n|---|---|\n{rows}".rstrip()
+    return f"| argument | what it is |\n|---|---|\n{rows}".rstrip()
 
 
 def _plain(text: str) -> str:

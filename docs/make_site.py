@@ -25,7 +25,6 @@ from latex2mathml.converter import convert
 ROOT = Path(__file__).parents[1]
 STAGE, SITE = ROOT / ".cache" / "site", ROOT / "site"
 ELSEWHERE = {  # pages outside docs/, and their names in the site
-    "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security-policy.md",
@@ -42,7 +41,7 @@ def pages() -> dict[str, str]:
     found = {
         path.relative_to(ROOT).as_posix(): path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")
     }
-    found |= {here: there for here, there in ELSEWHERE.items() if here != "README.md" and (ROOT / here).exists()}
+    found |= {here: there for here, there in ELSEWHERE.items() if (ROOT / here).exists()}
     for path in (ROOT / "examples").rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
         found[name] = name.removesuffix(".py") + ".md"
@@ -72,6 +71,9 @@ def relinked(text: str, source: str, where: dict[str, str]) -> str:
         if meant in target_of:
             there = posixpath.relpath(target_of[meant], here or ".")
             return f"[{words}]({there}{'#' + anchor if anchor else ''})"
+        if not (ROOT / meant).exists():
+            print(f"{source}: {target} does not exist")
+            return "" if picture else words
         if meant.startswith("docs/") and meant.endswith(COPIED):
             return f"{picture}[{words}]({posixpath.relpath(meant.removeprefix('docs/'), here or '.')})"
         return words if words.startswith("`") else f"{words} (`{meant}`)"
@@ -90,10 +92,9 @@ def staged_page(source: str, where: dict[str, str]) -> str:
 
 
 def title_of(page: str) -> str:
-    heading = re.search(r"^#+ (.*)$", (STAGE / "docs" / page).read_text("utf-8"), re.M)
-    words = heading[1] if heading else page
-    name = Path(page).stem
-    return f"{name}: {words}"[:60] if page.startswith("results/") else words
+    """Its heading; a table is known by the name of its file."""
+    heading = re.search(r"^# (.*)$", (STAGE / "docs" / page).read_text("utf-8"), re.M)
+    return heading[1] if heading and not page.startswith("results/") else Path(page).stem
 
 
 def navigation(entries: list[Any], there: set[str]) -> list[Any]:
