@@ -170,9 +170,10 @@ def with_formulas(page: str) -> str:
 def build() -> None:
     stage()
     zensical = Path(sys.executable).with_name("zensical")
-    subprocess.run(
-        [zensical, "build", "--clean", "--strict", "-f", STAGE / "zensical.toml"], check=True, env=os.environ | {"NO_COLOR": "1"}
-    )
+    command = [zensical, "build", "--clean", "--strict", "-f", STAGE / "zensical.toml"]  # strict: a broken link is an error
+    code = subprocess.run(command, env=os.environ | {"NO_COLOR": "1"}).returncode
+    if code:
+        sys.exit(code)
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(STAGE / "site", SITE)
     for path in SITE.rglob("*.html"):
