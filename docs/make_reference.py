@@ -193,7 +193,7 @@ def entry(name: str, thing: Any, shown: dict[str, tuple[str, str]], level: int =
     """The section of one name."""
     parts = [f"{'#' * level} {name}", linked(_plain(purpose(thing)))]
     called = signature(name if level > 2 else f"gvfx.{name}", thing)
-    if called:
+    if called and name != "Result":  # which gvfx.evaluate makes
         parts.append(f"```py\n{called}\n```")
     if not isinstance(thing, ModuleType):
         parts.append(body(thing))
