@@ -76,6 +76,8 @@ def relinked(text: str, source: str, where: dict[str, str]) -> str:
             return "" if picture else words
         if meant.startswith("docs/") and meant.endswith(COPIED):
             return f"{picture}[{words}]({posixpath.relpath(meant.removeprefix('docs/'), here or '.')})"
+        if meant.endswith(".ipynb"):
+            return f"[{words}]({posixpath.relpath(meant, here or '.')})"
         return words if words.startswith("`") else f"{words} (`{meant}`)"
 
     return outside_code(lambda part: LINK.sub(link, part), text)
@@ -141,9 +143,9 @@ def stage() -> None:
         path = STAGE / "docs" / there
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(staged_page(source, where), "utf-8")
-    for path in (ROOT / "docs").rglob("*"):
+    for path in [*(ROOT / "docs").rglob("*"), *(ROOT / "examples").rglob("*.ipynb")]:
         if path.suffix in COPIED:
-            copy = STAGE / "docs" / path.relative_to(ROOT / "docs")
+            copy = STAGE / "docs" / path.relative_to(ROOT / "docs" if path.is_relative_to(ROOT / "docs") else ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
     settings = (ROOT / "zensical.toml").read_text("utf-8")
