@@ -11,7 +11,6 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from unittest import mock
 
 import pytest
 import typer
@@ -49,32 +48,36 @@ def folder(tmp_path, monkeypatch):
 # --- code blocks -------------------------------------------------------------------------------------------------
 
 
-def run_page(page: str, slow: bool) -> None:
+@pytest.fixture
+def page_module(monkeypatch):
+    """The program that a page makes, as a module of the reader's own."""
+    module = ModuleType("page_of_docs")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def run_page(page: str, names: dict, slow: bool = False) -> None:
     """Run the Python blocks of a page in order, as one program; compare their outputs."""
-    module = ModuleType("page_of_docs")  # as a file of the reader's own
-    with mock.patch.dict(sys.modules, {module.__name__: module}):
-        for block in blocks(page):
-            if block.language != "python":
-                continue
-            compile(block.code, str(block), "exec")
-            if block.missing or ("slow" in block.how and not slow):
-                continue
-            printed = run(block, vars(module))
-            if block.output is not None and block.is_whole:
-                assert printed.rstrip() == block.output.code.rstrip(), (
-                    f"{block.output}: write it with python -m helpers.blocks {page}"
-                )
+    for block in blocks(page):
+        if block.language != "python":
+            continue
+        compile(block.code, str(block), "exec")
+        if block.missing or ("slow" in block.how and not slow):
+            continue
+        printed = run(block, names)
+        if block.output is not None and block.is_whole:
+            assert printed.rstrip() == block.output.code.rstrip(), f"{block.output}: write it by python -m helpers.blocks {page}"
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON)
-def test_python_blocks_run(page, folder):
-    run_page(page, slow=False)
+def test_python_blocks_run(page, folder, page_module):
+    run_page(page, vars(page_module))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in WITH_PYTHON if any("slow" in b.how for b in blocks(p))])
-def test_slow_python_blocks_run(page, folder):
-    run_page(page, slow=True)
+def test_slow_python_blocks_run(page, folder, page_module):
+    run_page(page, vars(page_module), slow=True)
 
 
 def commands(block: Block) -> list[str]:
@@ -205,9 +208,7 @@ def test_links_lead_to_files_and_headings(page):
         name = os.path.relpath(file, ROOT)
         if name in AWAITED or f"{name}#{anchor}" in AWAITED:
             continue
-        if not file.exists():
-            broken.append(target)
-        elif anchor and file.suffix == ".md" and anchor not in slugs(file.read_text()):
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in slugs(file.read_text())):
             broken.append(target)
     assert not broken
 

@@ -3,7 +3,7 @@
 The comment after an expression is what it shows; the test compares them.
 """
 
-# ruff: noqa: B015, B018, E402, SIM115
+# ruff: noqa: B015, B018, E402
 
 import gymnasium as gym
 import numpy as np
