@@ -155,6 +155,7 @@ def stage() -> None:
     (STAGE / "zensical.toml").write_text(re.sub(r"^nav = \[.*?^\]\n", lambda _: written, settings, flags=re.M | re.S), "utf-8")
 
 
+HOME = re.compile(r'(?<=<a )href="((?:\./)?(?:\.{1,2}(?:/\.\.)*)?)/?"')  # a folder, which a page opened from disk would list
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
 
 
@@ -179,7 +180,8 @@ def build() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.copytree(STAGE / "site", SITE)
     for path in SITE.rglob("*.html"):
-        path.write_text(with_formulas(path.read_text("utf-8")), "utf-8")
+        page = HOME.sub(lambda found: f'href="{found[1] or "."}/index.html"', path.read_text("utf-8"))
+        path.write_text(with_formulas(page), "utf-8")
     print(f"{len(list(SITE.rglob('*.html')))} pages: open {SITE.relative_to(ROOT)}/index.html")
 
 

@@ -9,6 +9,7 @@ import runpy
 import shlex
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -140,8 +141,9 @@ def test_shell_blocks_run_or_are_accepted(block, folder):
         if name == "gvfx":
             parsed(arguments)
             if arguments[0] in FEWER and not set(arguments) & set(LONG):
-                fewer = [] if "--until" in arguments else FEWER[arguments[0]].split()
-                ran = invoke(*arguments, *fewer)
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "until: .* runs ended before")  # with so few steps
+                    ran = invoke(*arguments, *FEWER[arguments[0]].split())
                 assert ran.exit_code == 0, f"{line}: {ran.output}"
         elif name == "make":
             assert re.search(rf"^{arguments[0]}:", makefile, re.M), line
