@@ -78,7 +78,7 @@ def relinked(text: str, source: str, where: dict[str, str]) -> str:
             return f"{picture}[{words}]({posixpath.relpath(meant.removeprefix('docs/'), here or '.')})"
         if meant.endswith(".ipynb"):
             return f"[{words}]({posixpath.relpath(meant, here or '.')})"
-        return words if words.startswith("`") else f"{words} (`{meant}`)"
+        return f"`{meant}`" if words.strip("`") in meant else f"{words} (`{meant}`)"
 
     return outside_code(lambda part: LINK.sub(link, part), text)
 
