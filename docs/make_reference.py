@@ -218,7 +218,7 @@ def members(name: str, thing: Any, shown: dict[str, tuple[str, str]]) -> list[st
         rows = "".join(
             f"| `{key}{_short(value)}` | {_cell(purpose(value))} |\n" for key, value in sorted(public_of(thing).items())
         )
-        return [f"| in `gvfx.{name}` | |\n|---|---|\n{rows}"]
+        return [f"| in `gvfx.{name}` | what it does |\n|---|---|\n{rows}"]
     found = []
     for key, value in members_of(name, thing):
         if isinstance(value, property):
@@ -260,14 +260,14 @@ def _imports(first: str) -> str:
 def index_page() -> str:
     parts = [
         f"# API\n\n{BY}\nEvery public name of `gvfx`, with a line that says what it is for. Each has its signature, its "
-        "shapes and an example that is run by a test. Arrays are NumPy's; `[seed, t, gvf]` names their axes, in this order: "
+        "shapes where it has arrays, and an example that is run by a test. Arrays are NumPy's; `[seed, t, gvf]` names their axes, in this order: "
         "seeds of the run, times of measurement, questions.\n"
     ]
     for page, (title, names) in GROUPS.items():
         rows = "".join(
             f"| [`{name}`]({page}.md#{name.lower()}) | {_cell(purpose(getattr(gvfx, name)))} |\n" for name in names.split()
         )
-        parts.append(f"## {title}\n\n| | |\n|---|---|\n{rows}")
+        parts.append(f"## {title}\n\n| name | what it is for |\n|---|---|\n{rows}")
     return "\n".join(parts)
 
 
