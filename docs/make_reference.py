@@ -260,8 +260,8 @@ def _imports(first: str) -> str:
 def index_page() -> str:
     parts = [
         f"# API\n\n{BY}\nEvery public name of `gvfx`, with a line that says what it is for. Each has its signature, its "
-        "shapes where it has arrays, and an example that is run by a test. Arrays are NumPy's; `[seed, t, gvf]` names their axes, in this order: "
-        "seeds of the run, times of measurement, questions.\n"
+        "shapes where it has arrays, and an example that is run by a test. Arrays are NumPy's; `[seed, t, gvf]` names their "
+        "axes, in this order: seeds of the run, times of measurement, questions.\n"
     ]
     for page, (title, names) in GROUPS.items():
         rows = "".join(
