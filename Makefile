@@ -8,6 +8,7 @@ SB3 := $(VENV)-sb3/.installed
 OLDEST := $(VENV)-oldest/.installed
 NEWEST := $(VENV)-newest/.installed
 AUDIT := $(VENV)-audit/.installed
+DOCS := $(VENV)-docs/.installed
 # the newest supported Python on this machine
 NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12; do $$p -c '' 2> /dev/null && echo $$p && exit; done; echo $(PYTHON))
 # what depends most on the versions of other packages: compiled code, networks, environments, files
@@ -15,7 +16,7 @@ VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/l
 	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
 	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
 
-.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-oldest test-newest lint format bench clean
+.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-oldest test-newest lint format bench docs test-docs clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -59,6 +60,12 @@ constraints:  ## pin the newest versions that pyproject.toml allows in constrain
 	$(VENV)-pins/bin/pip install --quiet --editable '.[dev]'
 	$(PYTHON) tools/constraints.py $(VENV)-pins/bin/python
 
+docs: $(DOCS)  ## build the documentation site into site/, without a network
+	$(VENV)-docs/bin/python docs/make_site.py
+
+test-docs: docs $(INSTALLED)  ## open every page of the site in headless Chromium: links, requests, errors, search
+	$(BIN)/pytest -m slow tests/test_site.py
+
 bench: $(INSTALLED)
 	$(BIN)/gvfx bench tabular
 
@@ -82,6 +89,11 @@ $(AUDIT):
 	$(VENV)-audit/bin/pip install --quiet pip-audit
 	touch $@
 
+$(DOCS): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 $(OLDEST): pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
@@ -93,4 +105,4 @@ $(NEWEST): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-pins demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-docs $(VENV)-pins demo results site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

@@ -13,6 +13,7 @@ import pytest
 import gvfx
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+SHOWN = (Path(__file__).parents[1] / "docs" / "examples.md").read_text()
 LONG = ("cartpole", "pendulum")  # learn on networks; shortened below
 
 
@@ -26,6 +27,8 @@ def test_example(path, capsys):
     assert len(out.splitlines()) >= 3
     if path.stem in CLAIMS:
         CLAIMS[path.stem](out)
+    if path.stem not in LONG:
+        assert out.rstrip() in SHOWN, f"docs/examples.md is out of date; run `python docs/make_examples.py {path.stem}`."
 
 
 def numbers(out, pattern):

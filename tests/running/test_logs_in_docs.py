@@ -1,4 +1,4 @@
-"""The examples of docs/own.md about logs run, and say what the page says."""
+"""The examples of docs/logs.md run, and say what the page says."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "logs.md").read_text()
 
 
 def test_the_examples_about_logs_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    section = PAGE[PAGE.index("## Logs\n") : PAGE.index("## Continuous actions")]
-    blocks = re.findall(r"```python\n(.*?)```", section, re.S)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.S)
     assert len(blocks) == 2
     told: dict = {}
     for block in blocks:
@@ -22,5 +21,5 @@ def test_the_examples_about_logs_run(tmp_path, monkeypatch, capsys):
     assert told["added"].sum() == 500 and (told["added"] >= 0).all()
     before, after = (result.value()["goal"] for result in (told["before"], told["result"]))
     said = capsys.readouterr().out.strip()
-    assert said == f"{before} -> {after}" and f"# {said}\n" in section
+    assert said == f"{before} -> {after}" and f"# {said}\n" in PAGE
     assert np.isinf(before.half) and np.isfinite(after.half)

@@ -53,13 +53,13 @@ class Snapshot:
 class Result:
     """Learning curves and final tables of one behaviour and learner on one set of questions, for several seeds."""
 
-    names: tuple[str, ...]
-    weights: np.ndarray  # [gvf]
-    seeds: tuple[int, ...]
+    names: tuple[str, ...]  # of the questions
+    weights: np.ndarray  # [gvf] of the questions
+    seeds: tuple[int, ...]  # that were run
     steps: np.ndarray  # [t] evaluation times
-    mse: np.ndarray  # [seed, t, gvf]
-    levels: np.ndarray  # [seed, t, gvf]
-    episodes: np.ndarray  # [seed, t]
+    mse: np.ndarray  # [seed, t, gvf] mean squared error of every question
+    levels: np.ndarray  # [seed, t, gvf] of drifting cumulants
+    episodes: np.ndarray  # [seed, t] ended so far
     snapshots: tuple[Snapshot, ...]  # at the chosen times; the last is the end of the run
     truth: np.ndarray  # [seed, gvf, state] at the end of the run
     seconds: np.ndarray  # [seed] time spent in the loop, compilation excluded
