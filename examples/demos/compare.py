@@ -2,8 +2,8 @@
 
 Rollouts follow one policy at a time from a reset until the discount is below 0.01 (or the episode ends), and Student's interval
 of their mean return is compared with that of gvfx.  A policy's rollouts answer all its signals.  They are looked at after each
-one, from the tenth on, and go on until every interval is as narrow as gvfx's, or up to a limit, beyond which the width is taken to
-fall with the root of their number; the table says how often.
+one, from the tenth on, and go on until every interval is as narrow as gvfx's, or up to a limit, beyond which the width is taken
+to fall with the root of their number; the table says how often.
 """
 
 import argparse

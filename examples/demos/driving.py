@@ -5,7 +5,7 @@ in ten nobody attends and nothing is done.  A drive may end at any second with a
 """
 
 import gymnasium as gym
-import highway_env  # noqa: F401: registers its environments
+import highway_env  # noqa: F401 (registers its environments)
 import numpy as np
 
 import gvfx

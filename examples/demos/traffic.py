@@ -48,7 +48,8 @@ class Intersection(sumo_rl.SumoEnvironment):
 class Compact(gym.Wrapper):
     """Six numbers: which road is green, for how long, and the halted and moving cars on either road.
 
-    The signals of a step are in `info`: waiting (seconds, of all cars), stops and CO2 (grams).  Every episode has its own traffic.
+    The signals of a step are in `info`: waiting (seconds, of all cars), stops and CO2 (grams).  Traffic is new in every
+    episode.
     """
 
     observation_space = gym.spaces.Box(0.0, np.array([1, 24, 40, 40, 40, 40], np.float32))
