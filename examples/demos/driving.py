@@ -11,10 +11,11 @@ import numpy as np
 import gvfx
 
 DISCOUNT = 0.9
-STEPS = 4_000
-EPISODE, ROLLOUT = 40, 60  # seconds of an episode, and what a rollout may take
-OPTIONS = {"where": "start"}
-LIMIT = 3_000  # steps of rollouts per policy
+STEPS = 3_000
+EPISODE, ROLLOUT = 25, 60  # seconds of an episode, and what a rollout may take
+OPTIONS = {"where": "start", "behaviour": gvfx.RoundRobin()}  # the policies in turn, an episode each
+LIMIT = 1_500  # steps of rollouts per policy
+MOST = 5_000  # steps for a decision
 INATTENTIVE = 0.1
 CARS, LANES = 12, 3
 LEFT, IDLE, RIGHT, FASTER, SLOWER = range(5)  # the actions of highway-env

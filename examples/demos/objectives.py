@@ -6,6 +6,7 @@ are random) and absently (30 %).
 """
 
 import heapq
+import warnings
 
 import gymnasium as gym
 import mo_gymnasium
@@ -13,6 +14,7 @@ import numpy as np
 
 import gvfx
 
+warnings.filterwarnings("ignore", message=".*precision lowered by casting")  # of the environment's own spaces
 DISCOUNT = 0.95
 STEPS = 10_000
 ROLLOUT = 100  # moves, the time limit of the environment

@@ -43,15 +43,15 @@ def table(result, demo):
         print(f"{who:<{width}}", *(f"{cell:>16}" for cell in cells))
 
 
-def forest(panels, demo, value, low, high, true=None):
-    """Draw the answers with their intervals, one panel per signal; true [policy, signal]: what they are compared with."""
+def forest(panels, demo, value, low, high, true=None, source="exact"):
+    """Draw the answers with their intervals, one panel per signal; true [policy, signal]: compared with, from `source`."""
     names = list(demo.POLICIES)
     for k, (panel, what) in enumerate(zip(panels, demo.SIGNALS)):
         at = np.arange(len(names))[::-1]
         ends = np.abs(np.stack([low[:, k], high[:, k]]) - value[:, k])
         panel.errorbar(value[:, k], at, xerr=np.where(np.isfinite(ends), ends, 0), fmt="o", ms=4, color=OURS, label="gvfx, 95 %")
         if true is not None:
-            panel.plot(true[:, k], at, "|", ms=12, mew=2, color=TRUE, label="compared with")
+            panel.plot(true[:, k], at, "|", ms=12, mew=2, color=TRUE, label=source)
         panel.set_yticks(at, names if k == 0 else [""] * len(names))
         panel.set_title(what, fontsize=10)
         panel.grid(axis="x", color="#e9ecef")
@@ -67,14 +67,14 @@ def answers_figure(result, demo):
     return fig
 
 
-def steps_figure(demo, run, true, needed):
-    """The answers of one run beside how many steps rollouts of each policy need for the same intervals, [policy]."""
+def steps_figure(demo, run, true, source, needed):
+    """The answers of one run and the true values, from `source`, beside the steps that rollouts of each policy need [policy]."""
     many = len(demo.SIGNALS)
     fig, panels = plt.subplots(
         1, many + 1, figsize=(2.5 * (many + 1), 0.32 * len(demo.POLICIES) + 1.4), layout="constrained", dpi=100
     )
-    forest(panels[:many], demo, run["value"], run["low"], run["high"], true)
-    panels[0].legend(loc="best", fontsize=7, frameon=False)
+    forest(panels[:many], demo, run["value"], run["low"], run["high"], true, source)
+    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=2, fontsize=8, frameon=False)
     panel, left = panels[many], 0.0
     for k, steps in enumerate(needed):
         panel.barh(1, steps, left=left, color=THEIRS, alpha=0.45 + 0.5 * (k % 2), height=0.6)

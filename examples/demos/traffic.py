@@ -1,4 +1,4 @@
-"""sumo-rl's single intersection: six signal-timing policies and what they cost drivers and air.
+"""sumo-rl's single intersection: eight signal-timing policies and what they cost drivers and air.
 
 Two one-way roads of two lanes cross, and cars arrive at random: one in five seconds from the north, one in two from the west.
 Every five seconds a policy says which road is green; a change takes two seconds of yellow.  The network and its traffic ship
@@ -20,10 +20,10 @@ import sumo_rl
 import gvfx
 
 DISCOUNT = 0.97  # per five seconds: two minutes and three quarters
-STEPS = 4_000
-EPISODE, ROLLOUT = 1_250, 2_000  # seconds of an episode, and what a rollout may take
+STEPS = 8_000
+EPISODE, ROLLOUT = 500, 2_000  # seconds of an episode, and what a rollout may take
 OPTIONS = {"where": "start"}
-LIMIT = 8_000  # steps of rollouts per policy
+LIMIT = 10_000  # steps of rollouts per policy
 NORTH, WEST = 0, 1  # the actions: which road is green
 NET = Path(sumo_rl.__file__).parent / "nets" / "single-intersection" / "single-intersection"
 
@@ -46,13 +46,13 @@ class Intersection(sumo_rl.SumoEnvironment):
 
 
 class Compact(gym.Wrapper):
-    """Six numbers: which road is green, for how long, and the halted and moving cars on either road.
+    """Seven numbers: which road is green, for how long, the halted and moving cars on either road, and the cars that leave.
 
     The signals of a step are in `info`: waiting (seconds, of all cars), stops and CO2 (grams).  Traffic is new in every
     episode.
     """
 
-    observation_space = gym.spaces.Box(0.0, np.array([1, 24, 40, 40, 40, 40], np.float32))
+    observation_space = gym.spaces.Box(0.0, np.array([1, 24, 40, 40, 40, 40, 80], np.float32))
 
     traffic = np.random.default_rng(0)
 
@@ -74,12 +74,13 @@ class Compact(gym.Wrapper):
         halted = [sum(lane.getLastStepHaltingNumber(name) for name in light.lanes if name.startswith(road)) for road in "nw"]
         cars = [sum(lane.getLastStepVehicleNumber(name) for name in light.lanes if name.startswith(road)) for road in "nw"]
         steps = light.time_since_last_phase_change / light.delta_time
-        numbers = (light.green_phase, steps, *halted, *np.subtract(cars, halted))
+        leaving = self.unwrapped.sumo.vehicle.getIDCount() - sum(cars)
+        numbers = (light.green_phase, steps, *halted, *np.subtract(cars, halted), leaving)
         return np.minimum(numbers, self.observation_space.high).astype(np.float32)
 
 
 def make(seconds: int = EPISODE) -> gym.Env:
-    """The intersection with random traffic, and six numbers to see of it."""
+    """The intersection with random traffic, and seven numbers to see of it."""
     options = {"add_system_info": False, "add_per_agent_info": False, "sumo_warnings": False, "reward_fn": "queue"}
     env = Intersection(f"{NET}.net.xml", f"{NET}.rou.xml", single_agent=True, num_seconds=seconds, sumo_seed=0, **options)
     return Compact(env)
@@ -120,10 +121,12 @@ def longest(margin: int):
 
 POLICIES = {
     "timed 10 + 20 s": timed(2, 4),
+    "timed 15 + 30 s": timed(3, 6),
     "timed 20 + 40 s": timed(4, 8),
     "timed 30 + 30 s": timed(6, 6),
     "actuated": actuated(2, 10),
     "longest queue": longest(0),
+    "longest queue by 2": longest(2),
     "longest queue by 5": longest(5),
 }
 SIGNALS = {"waiting": gvfx.Info("waiting"), "stops": gvfx.Info("stops"), "CO2": gvfx.Info("CO2")}
