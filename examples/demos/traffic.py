@@ -20,10 +20,10 @@ import sumo_rl
 import gvfx
 
 DISCOUNT = 0.97  # per five seconds: two minutes and three quarters
-STEPS = 8_000
+STEPS = 6_000
 EPISODE, ROLLOUT = 500, 2_000  # seconds of an episode, and what a rollout may take
-OPTIONS = {"where": "start"}
-LIMIT = 10_000  # steps of rollouts per policy
+OPTIONS = {"where": "start", "behaviour": gvfx.RoundRobin()}  # the policies in turn, an episode each
+LIMIT = 5_000  # steps of rollouts per policy
 NORTH, WEST = 0, 1  # the actions: which road is green
 NET = Path(sumo_rl.__file__).parent / "nets" / "single-intersection" / "single-intersection"
 
