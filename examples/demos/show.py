@@ -49,7 +49,10 @@ def forest(panels, demo, value, low, high, true=None, source="exact"):
     for k, (panel, what) in enumerate(zip(panels, demo.SIGNALS)):
         at = np.arange(len(names))[::-1]
         ends = np.abs(np.stack([low[:, k], high[:, k]]) - value[:, k])
-        panel.errorbar(value[:, k], at, xerr=np.where(np.isfinite(ends), ends, 0), fmt="o", ms=4, color=OURS, label="gvfx, 95 %")
+        sure = np.isfinite(ends).all(axis=0)
+        panel.errorbar(value[sure, k], at[sure], xerr=ends[:, sure], fmt="o", ms=4, color=OURS, label="gvfx, 95 %")
+        if not sure.all():
+            panel.plot(value[~sure, k], at[~sure], "o", ms=4, mfc="white", color=OURS, label="gvfx, not sure yet")
         if true is not None:
             panel.plot(true[:, k], at, "|", ms=12, mew=2, color=TRUE, label=source)
         panel.set_yticks(at, names if k == 0 else [""] * len(names))
@@ -74,7 +77,8 @@ def steps_figure(demo, run, true, source, needed):
         1, many + 1, figsize=(2.5 * (many + 1), 0.32 * len(demo.POLICIES) + 1.4), layout="constrained", dpi=100
     )
     forest(panels[:many], demo, run["value"], run["low"], run["high"], true, source)
-    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=2, fontsize=8, frameon=False)
+    labels = {label: handle for panel in panels[:many] for handle, label in zip(*panel.get_legend_handles_labels())}
+    fig.legend(labels.values(), labels.keys(), loc="outside lower left", ncols=3, fontsize=8, frameon=False)
     panel, left = panels[many], 0.0
     for k, steps in enumerate(needed):
         panel.barh(1, steps, left=left, color=THEIRS, alpha=0.45 + 0.5 * (k % 2), height=0.6)
