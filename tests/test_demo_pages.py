@@ -34,6 +34,7 @@ def test_pages_quote_the_measured_ratios(name):
     every, middle = re.search(r"\| median .*\*\*([\d.]+)\*\*.*\*\*([\d.]+)\*\*", measured).groups()
     holds = re.search(r"Intervals that hold: (\d+ % of \d+)", measured.replace("%", " %")).group(1)
     assert f"**{every}**" in page and middle in page and holds in page
+    assert re.search(rf"\({name}\.md\).*\| {every} \| {middle} \| {holds.split(' of')[0]} \|", (folder / "README.md").read_text())
     assert f"({name}.png)" in page and f"({name}-measured.md)" in page and (folder / f"{name}.png").stat().st_size <= 150_000
 
 
