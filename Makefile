@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 INSTALLED := $(VENV)/.installed
 SB3 := $(VENV)-sb3/.installed
+DEMOS := $(VENV)-demos/.installed
 OLDEST := $(VENV)-oldest/.installed
 NEWEST := $(VENV)-newest/.installed
 AUDIT := $(VENV)-audit/.installed
@@ -16,7 +17,7 @@ VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/l
 	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
 	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
 
-.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-oldest test-newest lint format bench docs test-docs clean
+.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-demos test-oldest test-newest lint format bench docs test-docs clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -32,6 +33,9 @@ test-faults: $(INSTALLED)  ## kills, damaged files, failing disks, wrong input: 
 
 test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of their own (a CPU build of PyTorch)
 	$(VENV)-sb3/bin/pytest -o addopts= tests/questions/test_sb3.py
+
+test-demos: $(DEMOS)  ## the notebooks of examples/demos, in an environment of their own (SUMO, highway-env, MO-Gymnasium)
+	$(VENV)-demos/bin/pytest -o addopts= tests/test_demos.py
 
 test-oldest: $(OLDEST)  ## the oldest supported versions, constraints-oldest.txt
 	OPENBLAS_NUM_THREADS=1 $(VENV)-oldest/bin/pytest -n 2 $(VERSIONS)
@@ -84,6 +88,12 @@ $(SB3): pyproject.toml constraints.txt
 	$(VENV)-sb3/bin/pip install --quiet --constraint constraints.txt --editable '.[sb3,deep]' pytest
 	touch $@
 
+$(DEMOS): pyproject.toml constraints.txt $(wildcard examples/demos/*.txt)
+	$(PYTHON) -m venv $(VENV)-demos
+	$(VENV)-demos/bin/pip install --quiet --constraint constraints.txt --editable . pytest nbclient ipykernel \
+		$(patsubst %,-r %,$(wildcard examples/demos/*.txt))
+	touch $@
+
 $(AUDIT):
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/pip install --quiet pip-audit
@@ -105,4 +115,4 @@ $(NEWEST): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-docs $(VENV)-pins demo results site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-demos $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-docs $(VENV)-pins demo results site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

@@ -21,6 +21,7 @@ os.environ.setdefault("GVFX_CACHE_DIR", str(ROOT / ".cache"))  # compiled code o
 os.environ.setdefault("MUJOCO_GL", "egl")  # before MuJoCo is imported: pictures without a screen
 
 
+@pytest.hookimpl(optionalhook=True)  # environments of their own, such as that of make test-sb3, have no pytest-xdist
 def pytest_xdist_make_scheduler(config, log):
     """Tests that share something expensive stay in one process; all others go to whichever process is free."""
     from xdist.scheduler import LoadScopeScheduling

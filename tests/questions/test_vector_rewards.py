@@ -35,6 +35,7 @@ def test_wrappers_and_vector_environments_are_looked_through():
     assert reward_names(type("LinearReward", (gym.Wrapper,), {})(Pair())) is None
     one = type("First", (gym.RewardWrapper,), {"reward_space": gym.spaces.Box(-1, 1, ()), "reward": lambda self, r: r[0]})
     assert reward_names(one(Pair())) is None
+    assert reward_names(type("Named", (gym.Wrapper,), {"reward_names": ("iron", "oil")})(limited)) == ("iron", "oil")
     assert reward_names(gym.make("FrozenLake-v1")) is None
     same = asked(gvfx.Reward())
     assert on_rewards(same, gym.make("FrozenLake-v1")) == same

@@ -26,15 +26,18 @@ NAMES = ("reward_names", "objective_names")
 def reward_names(env: Any) -> tuple[str, ...] | None:
     """A name for each component of an environment's reward, its number where the environment does not name it.
 
-    None if the environment does not say that its reward is a vector.  The outermost wrapper that says something counts.
+    None if the environment does not say that its reward is a vector.  The outermost wrapper that says something counts, and one
+    may name what an inner one declares.
     """
+    told: list[Any] = []
     for layer in around(env):
         if type(layer).__name__ in SCALARISED:
             return None
         says = {**vars(type(layer)), **vars(layer)} if isinstance(layer, gymnasium.Wrapper) else None  # not what is inside
-        size = _size(layer if says is None else SimpleNamespace(**says))
+        told.append(layer if says is None else SimpleNamespace(**says))
+        size = _size(told[-1])
         if size is not None:
-            return _named(layer, size) if size else None
+            return _named(told, size) if size else None
     return None
 
 
@@ -47,11 +50,12 @@ def _size(layer: Any) -> int | None:
     return int(shape[0]) if len(shape) == 1 else 0
 
 
-def _named(layer: Any, size: int) -> tuple[str, ...]:
-    for name in NAMES:
-        given = getattr(layer, name, None)
-        if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == size:
-            return tuple(map(str, given))
+def _named(told: Sequence[Any], size: int) -> tuple[str, ...]:
+    for layer in told:
+        for name in NAMES:
+            given = getattr(layer, name, None)
+            if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == size:
+                return tuple(map(str, given))
     return tuple(map(str, range(size)))
 
 

@@ -34,9 +34,9 @@ def frontier(data: Empirical) -> str:
 def untried(data: Empirical, label: Callable[[int], Any] = int) -> str:
     """The end of a sentence: the pairs of states reached that a target policy takes and that were never tried.
 
-    label: what a state is called.
+    States in which every episode ended are left out.  label: what a state is called.
     """
-    reached = (data.evidence.found > 0) & ~data.world.terminal
+    reached = (data.evidence.found > 0) & Unseen(data).entered
     taken = np.broadcast_to((data.asked.pi > 0).any(axis=2), data.tried.shape)
     pairs = np.argwhere(reached[:, None] & taken & ~data.tried)
     if not len(pairs):

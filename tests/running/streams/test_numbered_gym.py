@@ -10,6 +10,8 @@ from helpers.environments import Odometer, Pair, Panel, Sound
 
 import gvfx
 from gvfx.errors import InputError
+from gvfx.evidence.starts import start_values
+from gvfx.evidence.unseen import Unseen
 from gvfx.worlds import numbering
 
 HALF = [0.5, 0.5]
@@ -240,3 +242,32 @@ def test_plans_are_made_after_a_pilot():
 def test_measuring_does_not_change_a_run():
     often, once = (gvfx.evaluate(Grid(), questions(leaning), steps=3000, evaluate_every=every) for every in (100, 3000))
     assert np.array_equal(often.visits, once.visits) and np.array_equal(often.values, once.values)
+
+
+def test_the_model_of_a_result_does_not_claim_to_know_all_states():
+    for steps in (60, 400):
+        result = gvfx.evaluate(Pair(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], steps=steps, where="start")
+        (model,) = result.models
+        assert not Unseen(model).complete
+        assert np.allclose(start_values(model)[:, 1], result.starts[0, :, 1])
+
+
+class Errand(gym.Env):
+    """Three cells in a row; an episode ends in the last one."""
+
+    observation_space = gym.spaces.MultiDiscrete([3, 1])
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return np.array([0, 0]), {}
+
+    def step(self, action):
+        self.at = max(0, self.at + (1 if action else -1))
+        return np.array([self.at, 0]), 1.0, self.at == 2, False, {}
+
+
+def test_where_episodes_end_no_action_is_missed():
+    result = gvfx.evaluate(Errand(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], steps=200)
+    assert "3 states reached" in result.summary() and "never tried" not in result.summary()

@@ -165,7 +165,7 @@ class NumberedTable(SteppedTable):
         return super().outcome(k) | {"network": Met(self, tuple(self.run.spec.numbering.keys))}
 
     def in_order(self, order: Sequence[Key]) -> Empirical:
-        """The evidence with the states in a given order, which includes all that were met."""
+        """The evidence with the states in a given order, which includes all that were met; the environment may have others."""
         run, outcomes, known = self.run, self.agent.outcomes, self.known
         states, actions, before = len(order), run.spec.skeleton.actions, run.spec.skeleton.states
         place = {key: s for s, key in enumerate(order)}
@@ -182,7 +182,7 @@ class NumberedTable(SteppedTable):
         for name, array in moved.items():
             array[at[kept]] = getattr(evidence, name)[kept]
         pays = np.full((states + 1, *known.asked.pays.shape[1:]), -1, known.asked.pays.dtype)
-        return empirical(
+        model = empirical(
             outcomes._replace(
                 evidence=evidence._replace(**moved),
                 pair=at[pair // actions] * actions + pair % actions,
@@ -192,6 +192,7 @@ class NumberedTable(SteppedTable):
             run.asked._replace(pi=pi, pays=pays, weights=self.weights),
             run.varying,
         )
+        return replace(model, closed=False)
 
     def state(self) -> dict[str, np.ndarray]:
         numbers = self.run.spec.numbering.arrays() | {"told": np.array(self.told)}
