@@ -17,7 +17,7 @@ VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/l
 	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
 	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
 
-.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-demos test-oldest test-newest lint format bench docs test-docs clean
+.PHONY: demo test version-tests test-slow test-faults audit constraints test-sb3 test-demos test-oldest test-newest lint format bench docs test-docs clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -42,6 +42,9 @@ test-oldest: $(OLDEST)  ## the oldest supported versions, constraints-oldest.txt
 
 test-newest: $(NEWEST)  ## the newest Python here and the newest versions that pyproject.toml allows
 	OPENBLAS_NUM_THREADS=1 $(VENV)-newest/bin/pytest -n 2 $(VERSIONS)
+
+version-tests:  ## the tests that depend most on the versions of other packages
+	@echo $(VERSIONS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check src tests examples tools docs
