@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.worlds import small_world, two_questions
@@ -38,7 +40,7 @@ def test_against_rollouts_that_are_drawn():
     """4,000 of them from one state: within 4 standard errors."""
     world, (question, _), rng = small_world(), two_questions(), np.random.default_rng(0)
     state = int(np.flatnonzero(world.live)[3])
-    alone = gvfx.MDP(world.next, world.prob, world.start, world.terminal, world.horizon, np.arange(world.states) == state)
+    alone = replace(world, live=np.arange(world.states) == state)
     (known,) = rollouts(alone, [question], (12,))
     policy = np.broadcast_to(question.policy.table(world.states, world.actions), (world.states, world.actions))
     tables = question.cumulant.tables(world)

@@ -1,9 +1,9 @@
 """gvfx beside what one would use instead: plain Monte Carlo rollouts, and d3rlpy's fitted Q evaluation (FQE) on a log.
 
 The question is the discounted reward of two policies from the start, on CartPole and on Pendulum (Box actions).  Every method
-gets the same number of environment steps.  FQE and `gvfx.evaluate_log` read the same log: each episode follows one of the policies,
-with three random actions in ten.  Rollouts and `gvfx.evaluate` make steps of their own.  Errors are root mean squared ones over
-policies and seeds; the truth is by Monte Carlo.  Seconds are processor time on one core with the steps included.
+gets the same number of environment steps.  FQE and `gvfx.evaluate_log` read the same log: each episode follows one of the
+policies, with three random actions in ten.  Rollouts and `gvfx.evaluate` make steps of their own.  Errors are root mean squared
+ones over policies and seeds; the truth is by Monte Carlo.  Seconds are processor time with that of the steps.
 Measurements are kept in `results/bench-alternatives.json`, so that a run that was stopped goes on.
 Run it with `gvfx bench alternatives`; `make bench-d3rlpy` installs d3rlpy into an environment of its own and runs it there.
 """
@@ -24,6 +24,7 @@ from rich.table import Table
 
 import gvfx
 from gvfx.benchmarks.box_actions import cases as box_cases
+from gvfx.benchmarks.common import fqe
 from gvfx.benchmarks.common.box_examples import CARTPOLE
 from gvfx.benchmarks.common.kept import Kept
 from gvfx.benchmarks.common.rows import Row, as_table
@@ -35,7 +36,7 @@ RANDOM = 0.3  # share of random actions in the log
 SIZES, SEEDS, EPISODES = (2_000, 10_000), range(700, 705), 4_000  # steps; of runs; of the truth, per policy
 QUICK = (1_000,), range(700, 702), 200
 UPDATES = {"defaults": (2_000, 10_000), "sensible": (1_000, 3_000)}  # of FQE, at which it is asked
-FEW = {"defaults": (50, 100), "sensible": (50, 100)}
+SLOW = "FQE, defaults"  # with the most steps only
 INSTALL = "d3rlpy is not installed, so that its rows are missing: `make bench-d3rlpy` installs it into .venv-d3rlpy."
 Draw = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions of observations [n, o]
 
@@ -137,8 +138,6 @@ def measured(case: Case, method: str, steps: int, seed: int) -> Described:
 
 
 def _fqe(case: Case, setting: str, steps: int, seed: int) -> Described:
-    from gvfx.benchmarks.common import fqe
-
     begun = time.process_time()
     episodes = log_of(case, steps, seed)
     collecting, out = time.process_time() - begun, {}
@@ -156,6 +155,11 @@ def methods(case: Case, with_fqe: bool) -> list[str]:
     """What is measured in a case; logs with Box actions cannot be answered by gvfx."""
     own = ["rollouts", "gvfx, its own steps"] + ["gvfx, on the log"] * (case.name != "Pendulum")
     return own + ["FQE, defaults", "FQE, sensible"] * with_fqe
+
+
+def parts(method: str) -> list[str]:
+    """What is asked of one measurement of a method: FQE after several numbers of updates."""
+    return [f"{n:,} updates" for n in UPDATES[method.removeprefix("FQE, ")]] if method.startswith("FQE") else [""]
 
 
 def truth(case: Case, episodes: int) -> Described:
@@ -184,19 +188,25 @@ def run(console: Console, quick: bool = False) -> list[Row]:
         known: Any = kept.get(f"{case.name}: truth", lambda case=case: truth(case, episodes))
         values = ", ".join(f"{name} {value:.2f} ± {known['errors'][name]:.2g}" for name, value in known["values"].items())
         title = f"{case.name}: root mean squared error of two start values, {len(seeds)} seeds"
+        title += f"; FQE by {fqe.versions()}" * with_fqe
         table = Table("method", *(f"{n:,} steps{w}" for n in sizes for w in ("", ", seconds")), title=title)
         lines: dict[str, list[str]] = {}
         errors = {}
         for method in methods(case, with_fqe):
             for size in sizes:
-                with console.status(f"{case.name}: {method}, {size:,} steps"):
-                    found: Any = [_one(kept, case, method, size, seed) for seed in seeds]
-                for part in found[0]:
-                    error, spread = rms([one[part]["answers"] for one in found], known["values"])
-                    seconds = np.mean([one[part]["seconds"] for one in found])
+                if method == SLOW and size < sizes[-1]:
+                    found: Any = []
+                else:
+                    with console.status(f"{case.name}: {method}, {size:,} steps"):
+                        found = [_one(kept, case, method, size, seed) for seed in seeds]
+                for part in parts(method):
+                    cells = ["-", "-"]
                     name = f"{method}, {part}" if part else method
-                    errors[name, size] = error
-                    lines.setdefault(name, []).extend([f"{error:.3g} ± {spread:.1g}", f"{seconds:.1f}"])
+                    if found:
+                        errors[name, size], spread = rms([one[part]["answers"] for one in found], known["values"])
+                        seconds = np.mean([one[part]["seconds"] for one in found])
+                        cells = [f"{errors[name, size]:.3g} ± {spread:.1g}", f"{seconds:.1f}"]
+                    lines.setdefault(name, []).extend(cells)
         for name, cells in lines.items():
             table.add_row(name, *cells)
         console.print(table)
@@ -208,7 +218,16 @@ def run(console: Console, quick: bool = False) -> list[Row]:
 
 
 def _one(kept: Kept, case: Case, method: str, size: int, seed: int) -> Mapping[str, object]:
-    return kept.get(f"{case.name}: {method}, {size} steps, seed {seed}", lambda: measured(case, method, size, seed))
+    def measure() -> Described:
+        if method.startswith("gvfx") and (case.name, method, size) not in _warm:
+            _warm.add((case.name, method, size))
+            measured(case, method, size, 0)  # what is compiled once is not timed
+        return measured(case, method, size, seed)
+
+    return kept.get(f"{case.name}: {method}, {size} steps, seed {seed}", measure)
+
+
+_warm: set[tuple[str, str, int]] = set()
 
 
 def judged(case: Case, errors: Mapping[tuple[str, int], float], size: int, note: str) -> list[Row]:

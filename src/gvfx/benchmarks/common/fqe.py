@@ -10,16 +10,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any, NamedTuple
 
-import d3rlpy
 import numpy as np
-import structlog
-import torch
 
 Draw = Callable[[np.ndarray], np.ndarray]  # actions for observations [n, o]: [n], or [n, a] of a Box
 Episode = dict[str, np.ndarray]  # observations with the last one, actions, rewards, terminations
-VERSION = f"d3rlpy {d3rlpy.__version__}, PyTorch {torch.__version__}"
 DRAWS = 30  # actions per observation in the value of a state
 
 
@@ -38,19 +35,30 @@ class _Target:
         self.draw, self.discrete, self.impl = draw, discrete, self
         self.scaler: Any = None
 
-    def predict_best_action(self, x: torch.Tensor) -> torch.Tensor:
+    def predict_best_action(self, x: Any) -> Any:
+        import torch
+
         seen = x if self.scaler is None else self.scaler.reverse_transform(x)
         drawn = self.draw(seen.numpy())
         return torch.tensor(drawn, dtype=torch.int64 if self.discrete else torch.float32)
 
 
+def versions() -> str:
+    """Of what FQE is made with."""
+    return ", ".join(f"{name} {metadata.version(name)}" for name in ("d3rlpy", "torch"))
+
+
 def defaults(discount: float) -> Any:
     """d3rlpy's defaults but for the discount: Adam at 1e-4, batches of 100, two layers of 256."""
+    import d3rlpy
+
     return d3rlpy.ope.FQEConfig(gamma=discount)
 
 
 def sensible(discount: float) -> Any:
     """What one would try next: ten times the learning rate, larger batches, a target that follows sooner, standardised inputs."""
+    import d3rlpy
+
     scaler = d3rlpy.preprocessing.StandardObservationScaler()
     return d3rlpy.ope.FQEConfig(
         gamma=discount, learning_rate=1e-3, batch_size=256, target_update_interval=20, observation_scaler=scaler
@@ -59,6 +67,10 @@ def sensible(discount: float) -> Any:
 
 def fit(episodes: Sequence[Episode], draw: Draw, config: Any, updates: Sequence[int], seed: int) -> list[Fitted]:
     """Fit to episodes and ask at the numbers of updates."""
+    import d3rlpy
+    import structlog
+    import torch
+
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     d3rlpy.seed(seed)
     torch.set_num_threads(1)
@@ -89,6 +101,8 @@ def fit(episodes: Sequence[Episode], draw: Draw, config: Any, updates: Sequence[
 
 
 def _dataset(episodes: Sequence[Episode], discrete: bool) -> Any:
+    import d3rlpy
+
     columns: dict[str, list[np.ndarray]] = {name: [] for name in ("observations", "actions", "rewards", "terminals", "timeouts")}
     for e in episodes:
         over = bool(e["terminations"][-1])
