@@ -52,7 +52,14 @@ def draw_labelled(exhibit: Curves) -> Any:
             fontweight="bold" if line.name == exhibit.highlight else "normal",
             va="center",
             linespacing=1.05,
-            arrowprops={"arrowstyle": "-", "color": line.colour, "linewidth": 0.8, "shrinkA": 1, "shrinkB": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.colour,
+                "linewidth": 0.8,
+                "shrinkA": 1,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
         )
     fig.supxlabel(textwrap.fill(exhibit.note, 128), fontsize=8.5, color="#495057", x=0.01, ha="left")
     return fig

@@ -20,10 +20,10 @@ from gvfx.theory.rollouts import rollout_error
 TIMES = (20_000, 40_000, 100_000, 200_000, 500_000, 1_000_000)
 SEEDS = 5
 PAPER, NETWORKS = DeepCurve(OURS), DeepCurve("Explorer+Uniform", preset="recommended")
-GVFX = "gvfx: OptimalDesign and linear features"
+GVFX = "gvfx, default method"
 NAMES = (
-    "the paper's method: GVFExplorer with networks",
-    "gvfx's networks",
+    "GVFExplorer with networks, as in the paper",
+    "networks, gvfx's setting",
     "plain Monte Carlo rollouts",
     GVFX,
     "statistical limit",
