@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from rich.console import Console
@@ -40,6 +41,21 @@ def test_rollouts_of_a_few_steps_are_cut_and_long_ones_are_complete():
     assert 10 < answers["careless"] < answers["balancing"] <= 20
 
 
+@pytest.mark.parametrize("case", [CARTPOLE, PENDULUM], ids=lambda case: case.name)
+def test_episodes_that_are_simulated_at_once_are_those_of_the_environment(case):
+    """By the mean return of 60 episodes that Gymnasium steps: within 4 standard errors."""
+    env, rng = gym.make(case.environment), np.random.default_rng(5)
+    name, draw = next(iter(case.draw.items())) if case is PENDULUM else ("careless", case.draw["careless"])
+    returns = np.zeros(60)
+    for k in range(60):
+        observation, over, t = env.reset(seed=k)[0], False, 0
+        while not over and t < bench.LONGEST:
+            observation, reward, over, _, _ = env.step(draw(observation[None], rng)[0])
+            returns[k], t = returns[k] + bench.DISCOUNT**t * reward, t + 1
+    known = bench.truth(case, 4000)
+    assert abs(returns.mean() - known["values"][name]) < 4 * returns.std() / np.sqrt(60) + 4 * known["errors"][name]
+
+
 def test_errors_are_root_mean_squares():
     middle, spread = bench.rms([{"a": 1.0, "b": 3.0}, {"a": 3.0, "b": 3.0}], {"a": 1.0, "b": 1.0})
     assert middle == pytest.approx(np.sqrt((2 + 4) / 2)) and spread == pytest.approx(1 / (2 * middle))
@@ -63,7 +79,7 @@ def test_without_d3rlpy_the_benchmark_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "QUICK", ((200,), range(700, 702), 4))
     monkeypatch.setattr(bench, "cases", lambda: [CARTPOLE])
-    monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(bench.fqe, "installed", lambda: False)
     out = io.StringIO()
     (row,) = bench.run(Console(file=out, width=200), quick=True)
     assert "make bench-d3rlpy" in out.getvalue() and "gvfx, on the log" in out.getvalue() and "FQE, " not in out.getvalue()

@@ -10,7 +10,6 @@ Run it with `gvfx bench alternatives`; `make bench-d3rlpy` installs d3rlpy into 
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,8 @@ from gvfx.types import Described
 KEPT = Path("results/bench-alternatives.json")
 DISCOUNT, CUT = 0.95, 1e-3  # rollouts end when what follows counts less than CUT
 RANDOM = 0.3  # share of random actions in the log
-SIZES, SEEDS, EPISODES = (2_000, 10_000), range(700, 705), 4_000  # steps; of runs; of the truth, per policy
+LONGEST = int(np.ceil(np.log(CUT) / np.log(DISCOUNT)))  # steps of a rollout
+SIZES, SEEDS, EPISODES = (2_000, 10_000), range(700, 705), 200_000  # steps; of runs; of the truth, per policy
 QUICK = (1_000,), range(700, 702), 200
 UPDATES = {"defaults": (2_000, 10_000), "sensible": (1_000, 3_000)}  # of FQE, at which it is asked
 SLOW = "FQE, defaults"  # with the most steps only
@@ -49,6 +49,7 @@ class Case:
     environment: str
     policies: dict[str, Any]  # for questions
     draw: dict[str, Draw]
+    returns: Callable[[Draw, int, np.random.Generator], np.ndarray]  # of many episodes
 
     def questions(self) -> list[gvfx.GVF]:
         return [gvfx.GVF(policy, gvfx.Reward(), DISCOUNT, name=name) for name, policy in self.policies.items()]
@@ -72,12 +73,14 @@ def cases() -> list[Case]:
             "CartPole-v1",
             {name: (lambda o, p=policy: p(np.asarray(o)).tolist()) for name, policy in chances.items()},
             {name: choose(policy) for name, policy in chances.items()},
+            cartpole_returns,
         ),
         Case(
             "Pendulum",
             "Pendulum-v1",
             {name: gvfx.gaussian_policy(middle, sigma, batched=True) for name, middle in middles.items()},
             {name: push(middle) for name, middle in middles.items()},
+            pendulum_returns,
         ),
     ]
 
@@ -105,16 +108,16 @@ def log_of(case: Case, steps: int, seed: int) -> list[dict[str, np.ndarray]]:
 
 def rollouts(case: Case, steps: int, seed: int) -> dict[str, float]:
     """The mean return of complete rollouts of each policy, which share the steps equally."""
-    env, rng, longest = gym.make(case.environment), np.random.default_rng(seed), int(np.ceil(np.log(CUT) / np.log(DISCOUNT)))
+    env, rng = gym.make(case.environment), np.random.default_rng(seed)
     out = {}
     for name, draw in case.draw.items():
         left, returns = steps // len(case.draw), []
         while left:
             observation, sum_so_far, over, t = env.reset(seed=int(rng.integers(2**31)))[0], 0.0, False, 0
-            while left and not over and t < longest:
+            while left and not over and t < LONGEST:
                 observation, reward, over, _, _ = env.step(draw(observation[None], rng)[0])
                 sum_so_far, t, left = sum_so_far + DISCOUNT**t * float(reward), t + 1, left - 1
-            if over or t == longest or not returns:
+            if over or t == LONGEST or not returns:
                 returns.append(sum_so_far)
         out[name] = float(np.mean(returns))
     env.close()
@@ -162,11 +165,35 @@ def parts(method: str) -> list[str]:
     return [f"{n:,} updates" for n in UPDATES[method.removeprefix("FQE, ")]] if method.startswith("FQE") else [""]
 
 
-def truth(case: Case, episodes: int) -> Described:
-    """True values with their standard errors."""
-    found = gvfx.truth_of(gym.make(case.environment), case.questions(), max_episodes=episodes, horizon=200)
-    errors = found.standard_errors[:, 0].tolist()
-    return {"values": dict(zip(found.names, found.values[:, 0].tolist())), "errors": dict(zip(found.names, errors))}
+def truth(case: Case, episodes: int, seed: int = 11) -> Described:
+    """True values with their standard errors, from episodes that are simulated all at once."""
+    values, errors = {}, {}
+    for name, draw in case.draw.items():
+        returns = case.returns(draw, episodes, np.random.default_rng(seed))
+        values[name], errors[name] = float(returns.mean()), float(returns.std() / np.sqrt(episodes))
+    return {"values": values, "errors": errors}
+
+
+def cartpole_returns(draw: Draw, episodes: int, rng: np.random.Generator) -> np.ndarray:
+    """Discounted rewards of episodes of CartPole, without its time limit."""
+    states, out, going = CARTPOLE.begin(rng, episodes), np.zeros(episodes), np.arange(episodes)
+    for t in range(2 * LONGEST):
+        out[going] += DISCOUNT**t
+        states, ended = CARTPOLE.step(states, draw(states.astype(np.float32), rng), rng)
+        states, going = states[~ended], going[~ended]
+    return out
+
+
+def pendulum_returns(draw: Draw, episodes: int, rng: np.random.Generator) -> np.ndarray:
+    """Discounted rewards of episodes of Gymnasium's Pendulum, without its time limit."""
+    angle, speed = rng.uniform([-np.pi, -1], [np.pi, 1], (episodes, 2)).T
+    out = np.zeros(episodes)
+    for t in range(2 * LONGEST):
+        torque = draw(np.stack([np.cos(angle), np.sin(angle), speed], axis=1).astype(np.float32), rng)[:, 0]
+        out -= DISCOUNT**t * (((angle + np.pi) % (2 * np.pi) - np.pi) ** 2 + 0.1 * speed**2 + 0.001 * torque**2)
+        speed = np.clip(speed + 0.05 * (15 * np.sin(angle) + 3 * torque), -8, 8)
+        angle = angle + 0.05 * speed
+    return out
 
 
 def rms(answers: Sequence[Mapping[str, float]], known: Mapping[str, float]) -> tuple[float, float]:
@@ -179,7 +206,7 @@ def rms(answers: Sequence[Mapping[str, float]], known: Mapping[str, float]) -> t
 def run(console: Console, quick: bool = False) -> list[Row]:
     """Every case, method, size and seed; prints one table per case."""
     sizes, seeds, episodes = QUICK if quick else (SIZES, SEEDS, EPISODES)
-    with_fqe = importlib.util.find_spec("d3rlpy") is not None
+    with_fqe = fqe.installed()
     if not with_fqe:
         console.print(INSTALL, highlight=False)
     kept = Kept(KEPT.with_stem(f"{KEPT.stem}-quick") if quick else KEPT, f"gvfx {gvfx.__version__}")
@@ -188,7 +215,7 @@ def run(console: Console, quick: bool = False) -> list[Row]:
         known: Any = kept.get(f"{case.name}: truth", lambda case=case: truth(case, episodes))
         values = ", ".join(f"{name} {value:.2f} ± {known['errors'][name]:.2g}" for name, value in known["values"].items())
         title = f"{case.name}: root mean squared error of two start values, {len(seeds)} seeds"
-        title += f"; FQE by {fqe.versions()}" * with_fqe
+        title += f"; FQE by {fqe.versions()}" if with_fqe else ""
         table = Table("method", *(f"{n:,} steps{w}" for n in sizes for w in ("", ", seconds")), title=title)
         lines: dict[str, list[str]] = {}
         errors = {}

@@ -7,6 +7,7 @@ observation there; so such episodes get one row more, and all transitions are us
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +42,11 @@ class _Target:
         seen = x if self.scaler is None else self.scaler.reverse_transform(x)
         drawn = self.draw(seen.numpy())
         return torch.tensor(drawn, dtype=torch.int64 if self.discrete else torch.float32)
+
+
+def installed() -> bool:
+    """Whether d3rlpy can be imported."""
+    return importlib.util.find_spec("d3rlpy") is not None
 
 
 def versions() -> str:
