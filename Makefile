@@ -10,6 +10,7 @@ OLDEST := $(VENV)-oldest/.installed
 NEWEST := $(VENV)-newest/.installed
 AUDIT := $(VENV)-audit/.installed
 DOCS := $(VENV)-docs/.installed
+D3RLPY := $(VENV)-d3rlpy/.installed
 # the newest supported Python on this machine
 NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12; do $$p -c '' 2> /dev/null && echo $$p && exit; done; echo $(PYTHON))
 # what depends most on the versions of other packages: compiled code, networks, environments, files
@@ -17,7 +18,7 @@ VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/l
 	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
 	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
 
-.PHONY: demo test version-tests test-slow test-faults audit constraints test-sb3 test-demos test-oldest test-newest lint format bench docs test-docs clean
+.PHONY: demo test version-tests test-slow test-faults audit constraints test-sb3 test-demos bench-d3rlpy test-oldest test-newest lint format bench docs test-docs clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -36,6 +37,10 @@ test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of 
 
 test-demos: $(DEMOS)  ## the notebooks of examples/demos, in an environment of their own (SUMO, highway-env, MO-Gymnasium)
 	$(VENV)-demos/bin/pytest -o addopts= tests/test_demos.py
+
+bench-d3rlpy: $(D3RLPY)  ## gvfx beside plain rollouts and d3rlpy's FQE, in an environment of its own (a CPU build of PyTorch)
+	$(VENV)-d3rlpy/bin/pytest -o addopts= tests/benchmarks/test_fqe.py
+	$(VENV)-d3rlpy/bin/gvfx bench alternatives
 
 test-oldest: $(OLDEST)  ## the oldest supported versions, constraints-oldest.txt
 	OPENBLAS_NUM_THREADS=1 $(VENV)-oldest/bin/pytest -n 2 $(VERSIONS)
@@ -97,6 +102,13 @@ $(DEMOS): pyproject.toml constraints.txt $(wildcard examples/demos/*.txt)
 		$(patsubst %,-r %,$(wildcard examples/demos/*.txt))
 	touch $@
 
+$(D3RLPY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-d3rlpy
+	$(VENV)-d3rlpy/bin/pip install --quiet torch==2.13.0
+	$(VENV)-d3rlpy/bin/pip install --quiet d3rlpy==2.8.1
+	$(VENV)-d3rlpy/bin/pip install --quiet --editable '.[deep]' pytest
+	touch $@
+
 $(AUDIT):
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/pip install --quiet pip-audit
@@ -118,4 +130,4 @@ $(NEWEST): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-demos $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-docs $(VENV)-pins demo results site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-demos $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-docs $(VENV)-d3rlpy $(VENV)-pins demo results site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

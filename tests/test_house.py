@@ -19,6 +19,8 @@ EXTRAS = {  # optional packages, and rich, which only a progress bar needs
     "distributed",
     "torch",
     "stable_baselines3",
+    "d3rlpy",
+    "structlog",
     "tensorboardX",
     "wandb",
     "pandas",

@@ -18,7 +18,13 @@ from pathlib import Path
 import numpy as np
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-PAGES = ("README.md", "continuous.md", "limit.md", "mujoco.md")  # written by hand; the others are made by `gvfx reproduce`
+PAGES = (
+    "README.md",
+    "continuous.md",
+    "limit.md",
+    "mujoco.md",
+    "rivals.md",
+)  # written by hand; the others are made by `gvfx reproduce`
 
 NUMBER = re.compile(
     r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?P<power>e[+-]?\d+)?(?P<million> ?M\b|k\b)?"

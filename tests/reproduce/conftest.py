@@ -8,7 +8,7 @@ import pytest
 from helpers.results import SEEDS, TUNED, made_up_part
 
 from gvfx.experiments.store import Store
-from gvfx.reproduce import ITEMS, Source, curves_with_seeds, limit_continuous
+from gvfx.reproduce import ITEMS, Source, curves_with_seeds, headline, limit_continuous
 from gvfx.reproduce.curves import load_tuned, seeds_of
 from gvfx.reproduce.summary import available
 from gvfx.tensors import pack
@@ -20,6 +20,7 @@ def coarse_limits():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limit_continuous, "SIDE", 20)
         patch.setattr(limit_continuous, "SIDES", (20,))
+        patch.setattr(headline, "SIDE", 20)
         yield
 
 

@@ -14,17 +14,17 @@ from gvfx.cli.terminal import make_console
 from gvfx.errors import UnknownName, require
 from gvfx.files import write_whole
 
-EXTRAS = dict.fromkeys(("audits", "box_actions", "cartpole", "continuous", "deep", "environments", "online"), ("jax", "deep")) | {
-    "mujoco": ("mujoco", "mujoco")
-}  # what they need
+EXTRAS = dict.fromkeys(
+    ("alternatives", "audits", "box_actions", "cartpole", "continuous", "deep", "environments", "online"), ("jax", "deep")
+) | {"mujoco": ("mujoco", "mujoco")}  # what they need
 
 
 def bench(
     which: Annotated[
         str,
         typer.Argument(
-            help="audit_logs, audits, box_actions, cartpole, compare, continuous, deep, environments, hard, limit, load, "
-            "mrnas, mujoco, online, own, random_mdps, start, tabular, unseen or where.",
+            help="alternatives, audit_logs, audits, box_actions, cartpole, compare, continuous, deep, environments, hard, limit, "
+            "load, mrnas, mujoco, online, own, random_mdps, ros, start, tabular, unseen or where.",
             autocompletion=completion.benchmark_names,
         ),
     ] = "tabular",

@@ -17,6 +17,7 @@ COLOURS = {  # one hue per method, readable side by side and in grey
     "RobustSampling": "#9775fa",
     "Explorer+Uniform": "#5f3dc4",
 }
+SAFE = ("#d55e00", "#cc79a7", "#6c757d", "#0072b2", "#212529")  # told apart with every kind of colour vision, in this order
 STEPS = "environment steps"  # the horizontal axis of most figures
 SPARE = ["#2b8a3e", "#5f3dc4", "#a61e4d", "#0b7285", "#e67700", "#495057"]
 MAP = "inferno"

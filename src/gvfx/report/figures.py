@@ -12,6 +12,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import FuncFormatter
 
 from gvfx.report.colours import GOAL, LABELS, MAP, PATHS, START, STEPS, colour, steps_label
+from gvfx.report.labelled import draw_labelled
 from gvfx.report.page import Curves, Maps, Panel, Pictures
 from gvfx.report.style import figure, styled
 from gvfx.running.result import standard_error
@@ -44,7 +45,9 @@ def draw(exhibit: Curves | Maps | Pictures) -> Any:
     """A figure of an exhibit: curves with their bands, maps at the last time (or the first and the last), or pictures."""
     if isinstance(exhibit, Pictures):
         return _draw_pictures(exhibit)
-    return _draw_curves(exhibit) if isinstance(exhibit, Curves) else _draw_maps(exhibit)
+    if isinstance(exhibit, Maps):
+        return _draw_maps(exhibit)
+    return draw_labelled(exhibit) if exhibit.highlight else _draw_curves(exhibit)
 
 
 def _draw_pictures(exhibit: Pictures) -> Any:

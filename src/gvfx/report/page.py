@@ -78,6 +78,7 @@ class Curves:
     """Curves over x[t]; `reference` holds (name, value) of dashed horizontal lines.
 
     x_ticks: the numbers to write on the horizontal axis; round ones are chosen if there are none.
+    highlight: the series to draw thick; the PNG file then has logarithmic axes, and names at the ends of lines for a legend.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Curves:
     reference: Sequence[tuple[str, float]] = ()
     x_label: str = STEPS
     x_ticks: Sequence[float] = ()
+    highlight: str = ""
 
     def __post_init__(self) -> None:
         for series in self.series:

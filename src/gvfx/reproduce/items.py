@@ -6,13 +6,24 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gvfx.errors import UnknownName
-from gvfx.reproduce import ablations, grid, grid_tuning, limit, limit_continuous, mujoco, successor, tables, tabular
+from gvfx.reproduce import ablations, grid, grid_tuning, headline, limit, limit_continuous, mujoco, successor, tables, tabular
 from gvfx.reproduce.base import Item
 from gvfx.reproduce.curves import AnyCurve, Tuned
 from gvfx.reproduce.curves import load_tuned as load_tuned
 from gvfx.reproduce.curves import sweep_curves as sweep_curves
 
-MODULES = (tables, tabular, ablations, successor, grid, grid_tuning, mujoco, limit, limit_continuous)  # each has GROUP and ITEMS
+MODULES = (
+    tables,
+    tabular,
+    ablations,
+    successor,
+    grid,
+    grid_tuning,
+    mujoco,
+    limit,
+    limit_continuous,
+    headline,
+)  # each has GROUP and ITEMS
 
 
 def registered() -> dict[str, Item]:

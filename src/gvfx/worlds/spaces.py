@@ -71,7 +71,7 @@ def _kept(space: Any, name: str, left_out: list[str]) -> Any:
     return spaces.Dict(kept) if isinstance(space, spaces.Dict) else _Some(tuple(kept), tuple(kept.values()))
 
 
-class _Some(spaces.Tuple[Any]):
+class _Some(spaces.Tuple):  # type: ignore[type-arg]  # it is not generic in Gymnasium 1.0
     """Some entries of a Tuple space; observations are those of the whole space."""
 
     def __init__(self, places: tuple[int, ...], parts: tuple[Any, ...]) -> None:

@@ -16,10 +16,13 @@ from gvfx.evidence.uncertainty import error_below
 from gvfx.experiments.settings.grid import questions
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.linear import LinearCertaintyEquivalence
+from gvfx.questions.gvf import GVF
 from gvfx.theory.design import constant, optimal
 from gvfx.theory.grid_lattice import arrivals, lattice_mdp
+from gvfx.theory.rollouts import Rollouts, rollouts
 from gvfx.truths.lattice import lattice_points
 from gvfx.worlds.continuous_grid import paper_grid
+from gvfx.worlds.mdp import MDP
 
 BEHAVIOURS: dict[str, Behaviour] = {
     "OptimalDesign": OptimalDesign(),
@@ -91,12 +94,23 @@ class Limits(NamedTuple):
     mixture: float
 
 
+def lattice(side: int) -> tuple[MDP, list[GVF]]:
+    """The world on side^2 cells, in which errors count at the points outside the goals, and the questions about it."""
+    points = lattice_points()
+    world = lattice_mdp(paper_grid(), side, points[~paper_grid().inside(points).any(axis=1)])
+    return world, [replace(q, cumulant=c) for q, c in zip(questions(), arrivals(paper_grid(), side), strict=True)]
+
+
+@cache
+def grid_rollouts(side: int = SIDE) -> list[Rollouts]:
+    """Plain Monte Carlo from every point outside the goals, on a lattice of side^2 cells."""
+    return rollouts(*lattice(side))
+
+
 @cache
 def limits(side: int = SIDE) -> Limits:
     """The limits on a lattice of side^2 cells."""
-    points = lattice_points()
-    world = lattice_mdp(paper_grid(), side, points[~paper_grid().inside(points).any(axis=1)])
-    asked = [replace(q, cumulant=c) for q, c in zip(questions(), arrivals(paper_grid(), side), strict=True)]
+    world, asked = lattice(side)
     best = optimal(world, asked)
     uniform = np.full((1, world.actions), 1 / world.actions)
     mixture = np.mean([q.policy.table(1, world.actions, "policy") for q in asked], axis=0)

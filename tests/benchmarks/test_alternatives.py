@@ -1,0 +1,89 @@
+"""Alternatives to gvfx: logs and rollouts spend the steps that they are given, and measurements are kept."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from rich.console import Console
+
+from gvfx.benchmarks import alternatives as bench
+from gvfx.benchmarks.common.kept import Kept
+
+CARTPOLE, PENDULUM = bench.cases()
+
+
+@pytest.mark.parametrize("case", [CARTPOLE, PENDULUM], ids=lambda case: case.name)
+def test_a_log_has_the_steps_and_says_how_its_episodes_end(case):
+    log = bench.log_of(case, 450, 3)
+    assert sum(len(e["actions"]) for e in log) == 450 and all(len(e["observations"]) == len(e["actions"]) + 1 for e in log)
+    ends = [(bool(e["terminations"][-1]), bool(e["truncations"][-1])) for e in log]
+    assert all(over != cut for over, cut in ends) and not any(e["terminations"][:-1].any() for e in log)
+    again = bench.log_of(case, 450, 3)
+    np.testing.assert_array_equal(log[0]["observations"], again[0]["observations"])
+
+
+def test_policies_act_as_the_questions_say():
+    rng, seen = np.random.default_rng(0), np.array([[0.0, 0.0, 0.1, 0.2]])
+    many = np.repeat(seen, 4000, axis=0)
+    for name, policy in CARTPOLE.policies.items():
+        assert CARTPOLE.draw[name](many, rng).mean() == pytest.approx(policy(seen[0])[1], abs=0.03)
+    pushes = PENDULUM.draw["loose"](np.repeat([[1.0, 0.1, 0.2]], 4000, axis=0), rng)
+    assert pushes.shape == (4000, 1) and pushes.mean() == pytest.approx(-0.2 - 0.12, abs=0.03)
+
+
+def test_rollouts_of_a_few_steps_are_cut_and_long_ones_are_complete():
+    assert bench.rollouts(CARTPOLE, 4, 0) == pytest.approx(dict.fromkeys(CARTPOLE.draw, 1 + 0.95))
+    answers = bench.rollouts(CARTPOLE, 4000, 0)
+    assert 10 < answers["careless"] < answers["balancing"] <= 20
+
+
+@pytest.mark.parametrize("case", [CARTPOLE, PENDULUM], ids=lambda case: case.name)
+def test_episodes_that_are_simulated_at_once_are_those_of_the_environment(case):
+    """By the mean return of 60 episodes that Gymnasium steps: within 4 standard errors."""
+    env, rng = gym.make(case.environment), np.random.default_rng(5)
+    name, draw = next(iter(case.draw.items())) if case is PENDULUM else ("careless", case.draw["careless"])
+    returns = np.zeros(60)
+    for k in range(60):
+        observation, over, t = env.reset(seed=k)[0], False, 0
+        while not over and t < bench.LONGEST:
+            observation, reward, over, _, _ = env.step(draw(observation[None], rng)[0])
+            returns[k], t = returns[k] + bench.DISCOUNT**t * reward, t + 1
+    known = bench.truth(case, 4000)
+    assert abs(returns.mean() - known["values"][name]) < 4 * returns.std() / np.sqrt(60) + 4 * known["errors"][name]
+
+
+def test_errors_are_root_mean_squares():
+    middle, spread = bench.rms([{"a": 1.0, "b": 3.0}, {"a": 3.0, "b": 3.0}], {"a": 1.0, "b": 1.0})
+    assert middle == pytest.approx(np.sqrt((2 + 4) / 2)) and spread == pytest.approx(1 / (2 * middle))
+
+
+def test_measurements_are_made_once(tmp_path):
+    made = []
+
+    def measure():
+        made.append(1)
+        return {"seconds": 2.0}
+
+    path = tmp_path / "new" / "kept.json"
+    assert Kept(path, "gvfx 1").get("a", measure) == Kept(path, "gvfx 1").get("a", measure) == {"seconds": 2.0}
+    assert len(made) == 1 and json.loads(path.read_text())["made_by"] == "gvfx 1"
+    Kept(path, "gvfx 2").get("a", measure)  # another version measures again
+    assert len(made) == 2
+
+
+def test_without_d3rlpy_the_benchmark_says_how_to_get_it(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "QUICK", ((200,), range(700, 702), 4))
+    monkeypatch.setattr(bench, "cases", lambda: [CARTPOLE])
+    monkeypatch.setattr(bench.fqe, "installed", lambda: False)
+    out = io.StringIO()
+    (row,) = bench.run(Console(file=out, width=200), quick=True)
+    assert "make bench-d3rlpy" in out.getvalue() and "gvfx, on the log" in out.getvalue() and "FQE, " not in out.getvalue()
+    assert row.passed is None and row.case == "CartPole, 200 steps: gvfx over rollouts"
+    again = io.StringIO()
+    bench.run(Console(file=again, width=200), quick=True)
+    assert "measurements were made before" in again.getvalue()
