@@ -210,7 +210,7 @@ def _parts() -> Iterator[Call]:
     yield Call("Drifter", gvfx.Drifter, lambda: {"sd": 0.5}, _pays, fine=AT)
     yield Call("table_cumulant", gvfx.table_cumulant, lambda: {"mean": [1.0, 2.0, 0.0]}, _pays)
     yield Call("Signal", gvfx.Signal, lambda: {"name": "goal"})
-    yield Call("Measure", gvfx.Measure, lambda: {"function": lambda s, a, s2: 1.0}, _pays)
+    yield Call("Measure", gvfx.Measure, lambda: {"function": lambda s, a, s2: 1.0}, _pays, aliases={"function": ("cumulant",)})
     yield Call("Info", gvfx.Info, lambda: {"key": "prob"}, lambda made: _steps(question([0.25] * 4, made)))
     yield Call("Reward", gvfx.Reward, dict, lambda made: _steps(question([0.25] * 4, made)))
     yield Call("Audit", gvfx.Audit, dict, lambda made: small(audit=made), aliases={"share": ("audit",), "ranges": ("audit",)})
@@ -301,9 +301,17 @@ def _worlds() -> Iterator[Call]:
     def used(made: gvfx.MDP) -> None:
         small(world=made)
 
-    yield Call("MDP", gvfx.MDP, arrays, used, P, unchecked=("layout", "recipe"))
+    yield Call("MDP", gvfx.MDP, arrays, used, P, unchecked=("layout", "recipe"), fine={"places": {"{'nosuch': 1}"}})
     dense = {"P": world().matrix.toarray().reshape(3, 2, 3), "start": [1, 0, 0], "terminal": [0, 0, 1]}
-    yield Call("MDP.from_matrix", gvfx.MDP.from_matrix, lambda: dict(dense), used, P, unchecked=("layout", "recipe"))
+    yield Call(
+        "MDP.from_matrix",
+        gvfx.MDP.from_matrix,
+        lambda: dict(dense),
+        used,
+        P,
+        unchecked=("layout", "recipe"),
+        fine={"places": {"{'nosuch': 1}"}},
+    )
     yield Call("MDP.where", lambda at: gvfx.gridworld(3).where(at), lambda: {"at": 0}, fine={"at": AT["at"] - {"None"}})
     grid = {"size": 3, "goals": {"a": (0, 0)}, "walls": [(1, 1)]}
     yield Call(
@@ -340,7 +348,11 @@ def _stored() -> Iterator[Call]:
     yield Call("load", gvfx.load, _saved, fine={"env": {"None"}})
     yield Call("Store", Store, lambda: {"folder": "results"})
     yield Call(
-        "run_all", run_all, lambda: {"store": Store("results"), "runs": [(experiment(), [0])]}, aliases={"workers": ("cluster",)}
+        "run_all",
+        run_all,
+        lambda: {"store": Store("results"), "runs": [(experiment(), [0])]},
+        aliases={"workers": ("cluster",)},
+        fine={"report": FUNCTIONS_IGNORED},
     )
     yield Call(
         "Experiment.from_json", Experiment.from_json, lambda: {"text": experiment().json}, aliases={"text": ("experiment",)}

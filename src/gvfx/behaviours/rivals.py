@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -73,8 +74,8 @@ class Planned(Behaviour[PlannedState]):
     def __post_init__(self) -> None:
         check_fields(self, "behaviour")
         self._frame()
-        if not (self.prior > 0 and 0 <= self.random <= 1):
-            raise InputError(f"prior: {type(self).__name__} needs prior > 0, and random within [0, 1].")
+        if not (0 < self.prior < math.inf and 0 <= self.random <= 1):
+            raise InputError(f"prior: {type(self).__name__} needs a finite prior > 0, and random within [0, 1].")
 
     @abstractmethod
     def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from gvfx.errors import InputError
+from gvfx.inputs import listed
 
 PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where gvfx defines parts of an experiment
 PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
@@ -69,7 +70,7 @@ class OwnParts:
     """The classes and functions outside gvfx that an experiment's text may name."""
 
     def __init__(self, given: Iterable[Callable[..., Any]] = ()) -> None:
-        self.given = {name_of(part, "classes"): part for part in given}
+        self.given = {name_of(part, "classes"): part for part in listed(given, "classes", "classes and functions")}
 
     def dataclass(self, full: str) -> Any:
         """A frozen dataclass by its name "module:Class"."""

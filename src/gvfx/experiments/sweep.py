@@ -86,6 +86,8 @@ def run_all(
     whole(workers, "workers", least=1)
     if patience < 0 or not is_finite(patience):
         raise InputError(f"patience: {shown(patience)} is not a number of seconds; give one of at least 0.")
+    if report is not None and not callable(report):
+        raise InputError(f"report: {shown(report)} is not a function; give one that takes a Tally.")
     if executor is not None and not hasattr(executor, "submit"):
         raise InputError(f"executor: {shown(executor)} has no method submit; give a concurrent.futures.Executor.")
     store.prepare((e for e, _ in each), verify)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.inputs import check_fields
+from gvfx.inputs import check_fields, is_real, shown
 from gvfx.questions.gvf import GVF, expand, question_names
 
 
@@ -26,6 +26,9 @@ class Audit:
 
     def __post_init__(self) -> None:
         check_fields(self, "audit")
+        for name, given in self.ranges.items():
+            if not (isinstance(given, tuple | list | np.ndarray) and len(given) == 2 and all(map(is_real, given))):
+                raise InputError(f"audit: {shown(given)} is not the range of {name}; give two numbers, (low, high).")
 
     def on(self, questions: Sequence[GVF]) -> np.ndarray:
         """The ranges of questions, [gvf, 2]; NaN where none is given."""
@@ -36,11 +39,8 @@ class Audit:
             if name not in names:
                 raise InputError(f"audit: {name!r} is not a question; give ranges for some of {', '.join(names)}.")
             i = names.index(name)
-            try:
-                low, high = (float(x) for x in given)
-            except (TypeError, ValueError, OverflowError):
-                raise InputError(f"audit: {given!r:.40} is not the range of {name}; give two numbers, (low, high).") from None
-            if not (np.isfinite([low, high]).all() and low < high):
+            low, high = map(float, given)
+            if low >= high:
                 raise InputError(f"audit: ({low:g}, {high:g}) is not the range of {name}; give two numbers, the smaller first.")
             if callable(asked[i].discount):
                 raise InputError(f"audit: {name} has a discount that changes, so a range says nothing; leave its range out.")

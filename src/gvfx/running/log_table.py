@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.inputs import shown
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.policies import CallablePolicy, ConstantPolicy, MixturePolicy, Policy, TablePolicy
 from gvfx.questions.reader import Reader
@@ -53,6 +54,8 @@ def as_log(table: LogLike, questions: Sequence[GVF] = ()) -> Checked:
     for name in ("observation", "next_observation"):
         columns[name] = _numbers(columns[name], name) if box else _whole(columns[name], name)
     columns["action"] = _whole(columns["action"], "action")
+    if not isinstance(given.info, Mapping | type(None)):
+        raise InputError(f"info: {shown(given.info)} is not a mapping; give the columns of further signals by name.")
     columns["info"] = {name: _sized(column, name, size) for name, column in (given.info or {}).items()}
     columns["terminated"] = _truths(_sized(given.terminated, "terminated", size), "terminated")
     if "truncated" in columns["info"]:
