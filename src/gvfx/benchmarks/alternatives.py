@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +141,19 @@ def measured(case: Case, method: str, steps: int, seed: int) -> Described:
     return {"": {"answers": answers, "seconds": time.process_time() - begun}}
 
 
+def _drawing(draw: Callable[[Any, np.random.Generator], Any], rng: np.random.Generator) -> Callable[[Any], Any]:
+    return lambda observations: draw(observations, rng)
+
+
 def _fqe(case: Case, setting: str, steps: int, seed: int) -> Described:
     begun = time.process_time()
     episodes = log_of(case, steps, seed)
-    collecting, out = time.process_time() - begun, {}
+    collecting = time.process_time() - begun
+    out: dict[str, Any] = {}
     for name, draw in case.draw.items():
         rng = np.random.default_rng(seed)
         config = {"defaults": fqe.defaults, "sensible": fqe.sensible}[setting](DISCOUNT)
-        for fitted in fqe.fit(episodes, lambda o, d=draw, g=rng: d(o, g), config, UPDATES[setting], seed):
+        for fitted in fqe.fit(episodes, _drawing(draw, rng), config, UPDATES[setting], seed):
             at = out.setdefault(f"{fitted.updates:,} updates", {"answers": {}, "seconds": collecting})
             at["answers"][name] = fitted.value
             at["seconds"] += fitted.seconds
@@ -212,7 +218,7 @@ def run(console: Console, quick: bool = False) -> list[Row]:
     kept = Kept(KEPT.with_stem(f"{KEPT.stem}-quick") if quick else KEPT, f"gvfx {gvfx.__version__}")
     rows = []
     for case in cases():
-        known: Any = kept.get(f"{case.name}: truth", lambda case=case: truth(case, episodes))
+        known: Any = kept.get(f"{case.name}: truth", partial(truth, case, episodes))
         values = ", ".join(f"{name} {value:.2f} ± {known['errors'][name]:.2g}" for name, value in known["values"].items())
         title = f"{case.name}: root mean squared error of two start values, {len(seeds)} seeds"
         title += f" (FQE: {min(FQE_SEEDS, len(seeds))}; {fqe.versions()})" if with_fqe else ""
