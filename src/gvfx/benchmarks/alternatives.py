@@ -112,7 +112,8 @@ def rollouts(case: Case, steps: int, seed: int) -> dict[str, float]:
     env, rng = gym.make(case.environment), np.random.default_rng(seed)
     out = {}
     for name, draw in case.draw.items():
-        left, returns = steps // len(case.draw), []
+        returns: list[float] = []
+        left = steps // len(case.draw)
         while left:
             observation, sum_so_far, over, t = env.reset(seed=int(rng.integers(2**31)))[0], 0.0, False, 0
             while left and not over and t < LONGEST:
