@@ -17,6 +17,7 @@ from types import ModuleType
 
 import pytest
 import typer
+import yaml
 from helpers.blocks import ROOT, Block, blocks, pages, run, shown_values
 from helpers.command_line import invoke
 
@@ -142,7 +143,7 @@ def test_every_block_is_of_a_kind_that_is_tested():
     for page in pages():
         for block in blocks(page):
             noted = block.how.startswith(("not code", "in "))
-            known = block.language in ("python", "sh", "toml") or (block.page, block.line) in outputs or noted
+            known = block.language in ("python", "sh", "toml", "yaml") or (block.page, block.line) in outputs or noted
             if not known and page != EXAMPLES and not page.startswith(REFERENCE):
                 lost.append(str(block))
     assert not lost, f"blocks that no test covers: {lost}"
@@ -189,6 +190,11 @@ def test_shell_blocks_run_or_are_accepted(block, folder):
             assert accepted_by_dask(arguments), line
         else:
             assert name in OTHERS, f"{line}: say in tests/test_docs.py how it is tested"
+
+
+@pytest.mark.parametrize("block", [b for page in pages() for b in blocks(page) if b.language == "yaml"], ids=str)
+def test_yaml_blocks_are_read(block):
+    assert all(part["kind"] and part["metadata"]["name"] for part in yaml.safe_load_all(block.code))
 
 
 @pytest.mark.parametrize("block", [b for page in pages() for b in blocks(page) if b.language == "toml"], ids=str)

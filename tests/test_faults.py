@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults.__main__ import names
+from faults.__main__ import group_named, names
 
 TESTS = Path(__file__).parent
 
 
-@pytest.mark.parametrize("group", names())
+@pytest.mark.parametrize("group", [name for name in names() if group_named(name).FAST])
 def test_a_few_trials(group):
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(

@@ -43,15 +43,16 @@ def main() -> int:
     unknown = [name for name in given.groups if name not in names()]
     if unknown:
         parser.error(f"there is no group {unknown[0]!r}; the groups are {', '.join(names())}")
-    chosen = given.groups or names()
+    chosen = given.groups or [name for name in names() if not given.fast or group_named(name).FAST]
     if given.one:
         return _one(chosen[0], given)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gvfx-faults-") as scratch:
         env = preloaded(Path(scratch))
-        longest_first = sorted(chosen, key=lambda name: -getattr(_group(name), "SECONDS", 0))
+        longest_first = sorted(chosen, key=lambda name: -getattr(group_named(name), "SECONDS", 0))
         with ThreadPoolExecutor(given.jobs) as pool:
-            found = dict(zip(longest_first, pool.map(lambda name: _started(name, given, Path(scratch), env), longest_first)))
+            made = pool.map(lambda name: _started(name, given, begun, Path(scratch), env), longest_first)
+            found = dict(zip(longest_first, made))
     rows = [row(name, found[name]) for name in chosen]
     print("\n".join(table(rows)))
     for name in chosen:
@@ -70,18 +71,19 @@ def main() -> int:
     return 1 if failed or short else 0
 
 
-def _group(name: str) -> Any:
+def group_named(name: str) -> Any:
     return import_module(f"faults.groups.{name}")
 
 
-def _started(name: str, given: argparse.Namespace, scratch: Path, env: dict[str, str]) -> dict[str, Any]:
+def _started(name: str, given: argparse.Namespace, begun: float, scratch: Path, env: dict[str, str]) -> dict[str, Any]:
     """Run a group in a process of its own."""
     result, folder = scratch / f"{name}.json", scratch / name
     folder.mkdir()
-    call = [sys.executable, "-m", "faults", name, "--seed", str(given.seed), "--minutes", str(given.minutes)]
+    left = max(0.0, given.minutes - (time.monotonic() - begun) / 60)
+    call = [sys.executable, "-m", "faults", name, "--seed", str(given.seed), "--minutes", str(left)]
     call += ["--fast"] * given.fast + ([] if given.trials is None else ["--trials", str(given.trials)])
     path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), env.get("PYTHONPATH")]))
-    begun = time.monotonic()
+    started = time.monotonic()
     done = subprocess.run(
         [*call, "--one", str(folder), str(result)],
         env={**env, "PYTHONPATH": path},
@@ -92,12 +94,12 @@ def _started(name: str, given: argparse.Namespace, scratch: Path, env: dict[str,
     if not result.exists():
         said = f"the group itself ended with {done.returncode}: {(done.stdout + done.stderr)[-2500:]}"
         return {"tried": {"group": 1}, "failures": [("group", said)], "notes": [], "wanted": 1, "seconds": 0.0}
-    return {**json.loads(result.read_text()), "seconds": time.monotonic() - begun}
+    return {**json.loads(result.read_text()), "seconds": time.monotonic() - started}
 
 
 def _one(name: str, given: argparse.Namespace) -> int:
     """This process runs one group and writes what it found."""
-    group = _group(name)
+    group = group_named(name)
     wanted = given.trials or (group.FAST if given.fast else group.FULL)
     folder, result = map(Path, given.one)
     trials = Trials(wanted, given.seed, folder, 60 * given.minutes)

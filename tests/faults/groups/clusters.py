@@ -15,7 +15,7 @@ from faults.processes import Ended, warm_up
 from faults.sweeps import ITEM, runs, stored
 from faults.trials import Trials
 
-FULL, FAST, SECONDS = 8, 1, 120
+FULL, FAST, SECONDS = 8, 0, 120
 SEEDS = 8
 
 

@@ -274,7 +274,11 @@ def page_of_a_result(name: str, folder: Path, browser: Browser | None) -> str:
 
 
 def page_of_a_folder(name: str, folder: Path, browser: Browser | None) -> str:
-    """A results folder in which names are hostile."""
+    """A results folder in which names are hostile: those of settings are refused, in printable words, and the others shown."""
+    ended = forked("report", "stored", "--seeds", "1", cwd=folder, timeout=60)
+    if not ended.sentence or any(c != "\n" and not c.isprintable() for c in ended.err):
+        return f"hostile names of settings: {ended}"
+    (folder / "stored" / "tuned.json").unlink()
     ended = forked("report", "stored", "--seeds", "1", cwd=folder, timeout=60)
     page = folder / "stored" / "report.html"
     if ended.code != 0 or not page.exists():

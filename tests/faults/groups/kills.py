@@ -1,4 +1,7 @@
-"""kill -9 at random moments and amid every file operation, for every backend: the same command then gives the same bytes."""
+"""kill -9 at random moments and amid every file operation, on tables and linear features: the same bytes in the end.
+
+`kills_networks` does the same on networks, in MuJoCo and in stores of results.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from faults.killing import Case, Kills
 from faults.processes import warm_up
 from faults.trials import Trials
 
-FULL, FAST, SECONDS = 1000, 6, 600
+FULL, FAST, SECONDS = 725, 6, 800
 OWN = Path(own_environments.__file__)
 
 
@@ -100,12 +103,6 @@ CASES = (
     own("numbered_gym", 25, "numbered", 3_000),
     own("linear_gym", 25, "points", 2_000, "--until", 0.0001),
     own("linear_gym (vector)", 15, "vector_of_points", 1_500, "--audit", 0.2, lanes=3),
-    own("network_gym", 20, "points", 1_200, "-l", "Deep", prepared=False),
-    own("critics_gym", 15, "pushed", 900, prepared=False),
-    in_grid("networks", "network_scanned", 70, 1_200),
-    in_grid("networks", "network_scanned", 50, 960, "--preset", "recommended"),
-    in_mujoco(50, "cheetah", 1_600),
-    in_mujoco(30, "walker", 1_280),
     Case(
         "compiled code",
         "table_compiled",
@@ -115,6 +112,14 @@ CASES = (
         before=own_cache,
         below="cache",
     ),
+)
+NETWORKS = (
+    own("network_gym", 20, "points", 1_200, "-l", "Deep", prepared=False),
+    own("critics_gym", 15, "pushed", 900, prepared=False),
+    in_grid("networks", "network_scanned", 70, 1_200),
+    in_grid("networks", "network_scanned", 50, 960, "--preset", "recommended"),
+    in_mujoco(50, "cheetah", 1_600),
+    in_mujoco(30, "walker", 1_280),
     stores("reproduce", 24, "reproduce", "value-error", before=often, prepared=False),
     stores("sweep", 6, "sweep", "same", before=often, prepared=False),
     stores("sweep, two workers", 8, "sweep", "same", "--workers", 2, anew=True),
@@ -126,16 +131,17 @@ QUICK = (CASES[0], CASES[13])  # the fastest: a table in a world of ours, and in
 
 
 def run(trials: Trials) -> None:
+    fast = trials.wanted <= FAST
+    warm_up()
+    killed(trials, QUICK if fast else CASES)
+
+
+def killed(trials: Trials, cases: tuple[Case, ...]) -> None:
+    """Kills by each case's share, and after that of the fastest, until enough were made."""
     kills = Kills(trials)
-    if trials.wanted <= FAST:
-        chosen = QUICK
-        warm_up()
-    else:
-        chosen = CASES
-        warm_up(jax=True)
-    part = min(1.0, trials.wanted / sum(case.share for case in chosen))
-    for case in chosen:
-        kills.chains(case, round(part * case.share))
+    part = min(1.0, trials.wanted / sum(case.share for case in cases))
+    for case in cases:
+        if not trials.done:
+            kills.chains(case, round(part * case.share))
     while not trials.done:
         kills.chains(trials.random.choice(QUICK), trials.wanted - trials.count)
-    trials.note(f"{len(kills.backends)} backends, {kills.where['between']} kills between the first and the last checkpoint")
