@@ -159,3 +159,22 @@ def test_a_run_is_compiling_until_its_first_report():
         assert shows(["100%", "MSE 0.25"], ["compiling"])
         report("run b", 0, 100, 2.0)
         assert shows(["100%"], ["100%", "MSE 2"])
+
+
+BEFORE_A_COMMAND = """
+import os, signal
+from gvfx.cli import application
+
+class Early(application.Commands):
+    def make_context(self, *given, **extra):
+        os.kill(os.getpid(), signal.{0})
+
+application.app.info.cls = Early
+application.main()
+"""
+
+
+@pytest.mark.parametrize("number", SENTENCES)
+def test_a_signal_before_the_command_begins_is_said_too(number):
+    done = subprocess.run([sys.executable, "-c", BEFORE_A_COMMAND.format(number.name)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.strip() + "\n") == (128 + number, SENTENCES[number])

@@ -93,6 +93,9 @@ def main() -> None:
     warnings.showwarning = _one_line
     try:
         app()
+    except KeyboardInterrupt:
+        exit_if_stopped(1)
+        raise
     except SystemExit as end:
         exit_if_stopped(int(end.code or 0))
         reason = flush_streams()

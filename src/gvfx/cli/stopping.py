@@ -30,6 +30,7 @@ class Stopped(KeyboardInterrupt):
 
 _heard: list[int] = []  # all signals, in the order in which they came
 _received: list[int] = []  # those that raised
+_told: list[bool] = []  # whether a sentence was asked for
 _patient: list[bool] = []
 _notes: list[str] = []  # what to add to the sentence about a stop
 
@@ -125,6 +126,7 @@ def raise_if_stopped() -> None:
 
 def sentence_and_code(stop: Any) -> tuple[str, int]:
     """What to print about a stop, with the notes added to it, and the exit code: 128 + the signal's number."""
+    _told.append(True)
     if hasattr(stop, "in_a_terminal"):  # gvfx.Interrupted: runs that ended in order
         return stop.in_a_terminal, stop.exit_code
     number = signal.Signals(next((n for n in stop.args if n in (*WORDS,)), signal.SIGINT))
@@ -134,6 +136,9 @@ def sentence_and_code(stop: Any) -> tuple[str, int]:
 def exit_if_stopped(code: int) -> None:
     """End a stopped process without the interpreter's teardown, in which an interrupted JAX compilation can crash."""
     if _received:
+        if not _told:  # it came before or after the command itself
+            sentence, code = sentence_and_code(Stopped(_received[0]))
+            print(f"gvfx: {sentence}", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
