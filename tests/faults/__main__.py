@@ -23,6 +23,13 @@ from faults import groups
 from faults.injection import preloaded
 from faults.trials import Trials
 
+HEAD = """# The fault campaign
+
+`make test-faults` makes this table; `PYTHONPATH=tests python -m faults GROUP --out FILE` makes single rows of it. What is tried
+is described in `tests/faults`, and what gvfx keeps in each case in [when things go wrong](../durability.md).
+
+"""
+
 
 def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(groups.__path__))
@@ -37,7 +44,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="groups at the same time")
     parser.add_argument("--minutes", type=float, default=30.0, help="after which no new trial begins")
     parser.add_argument("--show", type=int, default=5, metavar="N", help="failures of a group that are printed")
-    parser.add_argument("--out", type=Path, help="also write the table to this Markdown file")
+    parser.add_argument("--out", type=Path, help="also write the table to this Markdown file, whose other rows stay")
     parser.add_argument("--one", nargs=2, metavar=("FOLDER", "JSON"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     unknown = [name for name in given.groups if name not in names()]
@@ -63,11 +70,9 @@ def main() -> int:
     short = [name for name in chosen if sum(found[name]["tried"].values()) < found[name]["wanted"]]
     if short:
         print(f"\nout of time before all trials were made: {', '.join(short)}")
-    minutes = (time.monotonic() - begun) / 60
     print(f"\n{tried - failed} passed, {failed} failed")
     if given.out:
-        head = f"# The fault campaign\n\n`make test-faults`: seed {given.seed}, {minutes:.0f} minutes.\n\n"
-        given.out.write_text(head + "\n".join(table(rows)) + "\n", encoding="utf-8")
+        write_table(given.out, rows)
     return 1 if failed or short else 0
 
 
@@ -114,6 +119,13 @@ def row(name: str, found: dict[str, Any]) -> list[str]:
     kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(found["tried"].items()))
     about = "; ".join([kinds, *found["notes"]])
     return [name, str(tried), str(tried - failed), str(failed), f"{found['seconds']:.0f}", about]
+
+
+def write_table(path: Path, rows: list[list[str]]) -> None:
+    """Write the table to a file; rows of groups that were not run this time stay as they are."""
+    old = [line.strip("| ").split(" | ") for line in (path.read_text().splitlines() if path.exists() else []) if line[:1] == "|"]
+    merged = {line[0]: line for line in [*old[2:], *rows]}
+    path.write_text(HEAD + "\n".join(table([merged[name] for name in sorted(merged)])) + "\n", encoding="utf-8")
 
 
 def table(rows: list[list[str]]) -> list[str]:
