@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import runpy
 import shlex
@@ -60,6 +59,7 @@ def folder(tmp_path, monkeypatch):
     """An empty working directory, and the search path for modules as before afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_module", raising=False)  # of another page
     return tmp_path
 
 

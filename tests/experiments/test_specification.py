@@ -14,7 +14,7 @@ from gvfx.reproduce.items import ITEMS
 
 
 def test_every_curve_of_the_paper_survives_the_round_trip():
-    curves = {curve for item in ITEMS.values() for curve in item.needs({})}
+    curves = {curve for name, item in ITEMS.items() if name != "headline" for curve in item.needs({})}  # which shares its runs
     assert len(curves) > 300
     hashes = set()
     for curve in curves:

@@ -102,7 +102,7 @@ def test_the_items_keep_their_order():
         "value-error-continuous variance-continuous behaviour-continuous priorities recommended tuning-continuous stabilising "
         "mujoco-recommended mujoco-stabilised mujoco-paper mujoco-interventions mujoco-points mujoco-stills mujoco-options "
         "mujoco-lookahead mujoco-longer limit-main limit-behaviours limit-drift coverage stops"
-        " limit-continuous"
+        " limit-continuous headline"
     )
 
 

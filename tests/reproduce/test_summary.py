@@ -21,6 +21,7 @@ def test_the_report_opens_and_works(results, built, tmp_path, monkeypatch):
         assert browser.errors == []
         assert "gvfx reproduce table1" in browser.run("document.body.textContent")
         assert "Theorem 4.2, for two or more GVFs" in text
+        browser.run("window.dispatchEvent(new Event('beforeprint'))")  # builds the figures that are far away
         assert browser.run("document.querySelectorAll('svg path').length") > 50
         assert browser.run("document.querySelectorAll('canvas').length") >= 5
 

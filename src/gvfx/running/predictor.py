@@ -247,7 +247,10 @@ class TablePredictor(Predictor):
         return super().told() | ({"actions": list(self.actions)} if self.actions else {})
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        states = np.asarray(_without_info(observation))
+        try:
+            states = np.asarray(_without_info(observation))
+        except ValueError:  # lists of different lengths
+            states = np.empty(0, object)
         states = states - self.first_state if states.dtype.kind in "iu" else states
         if states.dtype.kind not in "iu" or (states < 0).any() or (states >= values.shape[2]).any():
             last = self.first_state + values.shape[2] - 1
