@@ -12,7 +12,7 @@ import gymnasium
 
 from gvfx.names import HOME_OF
 
-__version__ = "0.2.0.dev0"  # the only place that says it; pyproject.toml reads it here
+__version__ = "0.2.0"  # the only place that says it; pyproject.toml reads it here
 
 __all__ = sorted(HOME_OF)
 
