@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gvfx.files import write_whole
+from gvfx.files import sweep_up, write_whole
 from gvfx.report.figures import draw
 from gvfx.report.page import DataTable, Pictures
 from gvfx.report.style import save
@@ -56,6 +56,7 @@ def markdown(exhibit: DataTable) -> str:
 def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Path]:
     """Write the item's tables as one Markdown file and its figures as PNG files and films as GIF files; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
+    sweep_up(folder)
     written = []
     tables = [e for e in exhibits if isinstance(e, DataTable)]
     if tables:

@@ -235,7 +235,7 @@ def _resumed(trial: Trial, folder: Path) -> None:
     warnings.simplefilter("always")
     signal.alarm(LIMIT)
     form = "tables" if trial.way == "vector" else trial.way
-    env: Any = gymnasium.vector.SyncVectorEnv([lambda: Walk(form)] * LANES) if trial.way == "vector" else Walk(form)
+    env: Any = _together(None) if trial.way == "vector" else Walk(form)
     asked = [gvfx.GVF([0.5, 0.5], gvfx.Info("signal") if trial.way == "numbered" else gvfx.Reward(), 0.9, name="asked")]
     options = {"steps": STEPS, "progress": False, "evaluate_every": 5, "checkpoint": folder / "checkpoints"}
     result = gvfx.evaluate(env, asked, gvfx.Uniform(), _learner(trial.way), **options)

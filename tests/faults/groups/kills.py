@@ -106,9 +106,22 @@ CASES = (
     Case(
         "compiled code",
         "table_compiled",
-        ("run", "same", "--steps", 40_000, "--seeds", 1, "--workers", 1, *stored()),
+        (
+            "run",
+            "same",
+            "--steps",
+            40_000,
+            "--seeds",
+            1,
+            "--workers",
+            1,
+            "-b",
+            "Uniform",
+            *stored(),
+        ),  # which no other case compiles
         10,
         40_000,
+        prepared=False,
         before=own_cache,
         below="cache",
     ),
