@@ -36,7 +36,7 @@ class Irregular(OSError):
 
 @contextlib.contextmanager
 def opened(path: Path, most: int = LARGEST) -> Iterator[tuple[BinaryIO, int]]:
-    """A regular file of at most so many bytes, open for reading, and its size.
+    """A regular file of at most `most` bytes, open for reading, and its size.
 
     Raises OSError: FileNotFoundError, Irregular for what is not a file of that size, or what the system says.
     """
@@ -58,7 +58,7 @@ def opened(path: Path, most: int = LARGEST) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def read_whole(path: Path, most: int = LARGEST) -> bytes:
-    """The bytes of a regular file of at most so many bytes; raises OSError as `opened` does."""
+    """The bytes of a regular file of at most `most` bytes; raises OSError as `opened` does."""
     with opened(path, most) as (file, size):
         return file.read(size + 1)  # a file that grows meanwhile is noticed by whoever checks the size
 

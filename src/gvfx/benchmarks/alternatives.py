@@ -87,7 +87,7 @@ def cases() -> list[Case]:
 
 
 def log_of(case: Case, steps: int, seed: int) -> list[dict[str, np.ndarray]]:
-    """Episodes with so many steps in all, each under one policy and random actions; the last one is cut."""
+    """Episodes with `steps` steps in all, each under one policy and random actions; the last one is cut."""
     env, rng, out, left = gym.make(case.environment), np.random.default_rng(seed), [], steps
     env.action_space.seed(seed)
     while left:

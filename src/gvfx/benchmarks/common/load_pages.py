@@ -21,7 +21,7 @@ console.log(`opened ${Math.max(performance.now(), paint ? paint.startTime : 0)}`
 
 
 def page_of_figures(count: int) -> Page:
-    """A page of so many figures: curves, maps and tables in turn, in sections of twenty."""
+    """A page of `count` figures: curves, maps and tables in turn, in sections of twenty."""
     random = np.random.default_rng(0)
     x = np.arange(1, 101) * 20_000
     items: list[Curves | Maps | DataTable] = []

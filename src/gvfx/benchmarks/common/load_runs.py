@@ -135,7 +135,7 @@ def torus(side: int) -> MDP:
 
 
 def questions_on(states: int, policies: int, signals: int) -> list[GVF]:
-    """A question for every one of so many random policies and signals."""
+    """A question for every pair of a random policy and a random signal."""
     random = np.random.default_rng(0)
     chosen = [random.dirichlet(np.ones(4), size=states) for _ in range(policies)]
     places = [random.integers(0, states, 5).tolist() for _ in range(signals)]
