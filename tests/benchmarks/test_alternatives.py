@@ -61,6 +61,20 @@ def test_errors_are_root_mean_squares():
     assert middle == pytest.approx(np.sqrt((2 + 4) / 2)) and spread == pytest.approx(1 / (2 * middle))
 
 
+def test_a_line_has_errors_and_seconds_by_steps_and_the_figure_shows_each():
+    def runs(error, seconds):
+        return [{"few": {"answers": {"a": 1 + error}, "seconds": seconds}}] * 2
+
+    line = bench.summed_up("FQE, defaults", "few", {100: runs(0.5, 1.0), 200: runs(0.25, 3.0)}, {"a": 1.0})
+    assert line == ("FQE, defaults, few", (100, 200), (0.5, 0.25), (0.0, 0.0), (1.0, 3.0))
+    more = line._replace(name="FQE, defaults, more")
+    left, right = bench.draw_alternatives({"CartPole": [line, more]}).axes
+    assert [list(drawn.get_xdata()) for drawn in left.lines[:1] + right.lines[:1]] == [[100, 200], [1.0, 3.0]]
+    assert len({drawn.get_linestyle() for drawn in left.lines if len(drawn.get_xdata()) == 2}) == 2  # dotted: fewer updates
+    (row,) = bench.judged(CARTPOLE, [line._replace(name="gvfx, its own steps"), more], "")
+    assert row.measured == "1x" and row.case == "CartPole, 200 steps: gvfx over FQE, defaults, more"
+
+
 def test_measurements_are_made_once(tmp_path):
     made = []
 
@@ -83,6 +97,7 @@ def test_without_d3rlpy_the_benchmark_says_how_to_get_it(monkeypatch, tmp_path):
     out = io.StringIO()
     (row,) = bench.run(Console(file=out, width=200), quick=True)
     assert "make bench-d3rlpy" in out.getvalue() and "gvfx, on the log" in out.getvalue() and "FQE, " not in out.getvalue()
+    assert (tmp_path / "results" / "bench-alternatives-quick.png").stat().st_size > 10_000
     assert row.passed is None and row.case == "CartPole, 200 steps: gvfx over rollouts"
     again = io.StringIO()
     bench.run(Console(file=again, width=200), quick=True)

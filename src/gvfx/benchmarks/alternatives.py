@@ -4,7 +4,8 @@ The question is the discounted reward of two policies from the start, on CartPol
 gets the same number of environment steps.  FQE and `gvfx.evaluate_log` read the same log: each episode follows one of the
 policies, with three random actions in ten.  Rollouts and `gvfx.evaluate` make steps of their own.  Errors are root mean squared
 ones over policies and seeds; the truth is by Monte Carlo.  Seconds are processor time with that of the steps.
-Measurements are kept in `results/bench-alternatives.json`, so that a run that was stopped goes on.
+Measurements are kept in `results/bench-alternatives.json`, so that a run that was stopped goes on; the figure beside it shows the
+errors against steps and against seconds.
 Run it with `gvfx bench alternatives`; `make bench-d3rlpy` installs d3rlpy into an environment of its own and runs it there.
 """
 
@@ -25,19 +26,20 @@ from rich.table import Table
 import gvfx
 from gvfx.benchmarks.box_actions import cases as box_cases
 from gvfx.benchmarks.common import fqe
+from gvfx.benchmarks.common.alternatives_figure import Measured, draw_alternatives
 from gvfx.benchmarks.common.box_examples import CARTPOLE
 from gvfx.benchmarks.common.kept import Kept
 from gvfx.benchmarks.common.rows import Row, as_table
+from gvfx.report.style import save
 from gvfx.types import Described
 
 KEPT = Path("results/bench-alternatives.json")
 DISCOUNT, CUT = 0.95, 1e-3  # rollouts end when what follows counts less than CUT
 RANDOM = 0.3  # share of random actions in the log
 LONGEST = int(np.ceil(np.log(CUT) / np.log(DISCOUNT)))  # steps of a rollout
-SIZES, SEEDS, EPISODES = (2_000, 10_000), range(700, 705), 200_000  # steps; of runs; of the truth, per policy
+SIZES, SEEDS, EPISODES = (2_000, 5_000, 20_000), range(700, 705), 200_000  # steps; of runs; of the truth, per policy
 QUICK = (1_000,), range(700, 702), 200
 UPDATES = {"defaults": (2_000, 10_000), "sensible": (1_000, 3_000)}  # of FQE, at which it is asked
-FQE_SEEDS = 2  # of the seeds, with the most steps only: its fits take most of the time
 INSTALL = "d3rlpy is not installed, so that its rows are missing: `make bench-d3rlpy` installs it into .venv-d3rlpy."
 Draw = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions of observations [n, o]
 
@@ -211,43 +213,52 @@ def rms(answers: Sequence[Mapping[str, float]], known: Mapping[str, float]) -> t
 
 
 def run(console: Console, quick: bool = False) -> list[Row]:
-    """Every case, method, size and seed; prints one table per case."""
+    """Every case, method, size and seed; prints one table per case and draws the figure."""
     sizes, seeds, episodes = QUICK if quick else (SIZES, SEEDS, EPISODES)
     with_fqe = fqe.installed()
     if not with_fqe:
         console.print(INSTALL, highlight=False)
     kept = Kept(KEPT.with_stem(f"{KEPT.stem}-quick") if quick else KEPT, f"gvfx {gvfx.__version__}")
-    rows = []
+    rows: list[Row] = []
+    found: dict[str, list[Measured]] = {}
     for case in cases():
         known: Any = kept.get(f"{case.name}: truth", partial(truth, case, episodes))
         values = ", ".join(f"{name} {value:.2f} ± {known['errors'][name]:.2g}" for name, value in known["values"].items())
-        title = f"{case.name}: root mean squared error of two start values, {len(seeds)} seeds"
-        title += f" (FQE: {min(FQE_SEEDS, len(seeds))}; {fqe.versions()})" if with_fqe else ""
-        table = Table("method", *(f"{n:,} steps{w}" for n in sizes for w in ("", ", seconds")), title=title)
-        lines: dict[str, list[str]] = {}
-        errors = {}
+        lines: list[Measured] = []
         for method in methods(case, with_fqe):
+            runs: dict[int, Any] = {}
             for size in sizes:
-                slow = method.startswith("FQE")
-                runs = seeds[:FQE_SEEDS] if slow else seeds
                 with console.status(f"{case.name}: {method}, {size:,} steps"):
-                    found: Any = [_one(kept, case, method, size, seed) for seed in runs if not slow or size == sizes[-1]]
-                for part in parts(method):
-                    cells = ["-", "-"]
-                    name = f"{method}, {part}" if part else method
-                    if found:
-                        errors[name, size], spread = rms([one[part]["answers"] for one in found], known["values"])
-                        seconds = np.mean([one[part]["seconds"] for one in found])
-                        cells = [f"{errors[name, size]:.3g} ± {spread:.1g}", f"{seconds:.1f}"]
-                    lines.setdefault(name, []).extend(cells)
-        for name, cells in lines.items():
-            table.add_row(name, *cells)
-        console.print(table)
-        rows += judged(case, errors, sizes[-1], f"true values: {values}")
+                    runs[size] = [_one(kept, case, method, size, seed) for seed in seeds]
+            lines += [summed_up(method, part, runs, known["values"]) for part in parts(method)]
+        title = f"{case.name}: root mean squared error of two start values, {len(seeds)} seeds"
+        title += f" ({fqe.versions()})" if with_fqe else ""
+        console.print(_table(title, lines, sizes))
+        rows += judged(case, lines, f"true values: {values}")
+        found[f"{case.name}, {len(seeds)} seeds"] = lines
     if kept.found:
         console.print(f"{kept.found} measurements were made before; delete {kept.path} to make them again.", highlight=False)
+    picture = kept.path.with_suffix(".png")
+    save(draw_alternatives(found), picture)
+    console.print(f"wrote {picture}", highlight=False)
     console.print(as_table(rows))
     return rows
+
+
+def summed_up(method: str, part: str, runs: Mapping[int, Sequence[Any]], known: Mapping[str, float]) -> Measured:
+    """One line of a table: the errors of a method (of FQE: after some updates) and its seconds, by the number of steps."""
+    errors = [rms([one[part]["answers"] for one in found], known) for found in runs.values()]
+    seconds = [float(np.mean([one[part]["seconds"] for one in found])) for found in runs.values()]
+    middles, spreads = zip(*errors, strict=True)
+    return Measured(f"{method}, {part}" if part else method, tuple(runs), middles, spreads, tuple(seconds))
+
+
+def _table(title: str, lines: Sequence[Measured], sizes: Sequence[int]) -> Table:
+    table = Table("method", *(f"{n:,} steps{w}" for n in sizes for w in ("", ", seconds")), title=title)
+    for line in lines:
+        cells = zip(line.errors, line.spreads, line.seconds, strict=True)
+        table.add_row(line.name, *(text for e, s, t in cells for text in (f"{e:.3g} ± {s:.1g}", f"{t:.1f}")))
+    return table
 
 
 def _one(kept: Kept, case: Case, method: str, size: int, seed: int) -> Mapping[str, object]:
@@ -263,9 +274,9 @@ def _one(kept: Kept, case: Case, method: str, size: int, seed: int) -> Mapping[s
 _warm: set[tuple[str, str, int]] = set()
 
 
-def judged(case: Case, errors: Mapping[tuple[str, int], float], size: int, note: str) -> list[Row]:
-    """The error of gvfx's own steps over the best of the alternatives; there is no bar."""
-    others = {name: e for (name, n), e in errors.items() if n == size and not name.startswith("gvfx")}
-    best = min(others, key=lambda name: others[name])
-    ratio = errors["gvfx, its own steps", size] / others[best]
-    return [Row(f"{case.name}, {size:,} steps: gvfx over {best}", f"{ratio:.2g}x", "", None, note)]
+def judged(case: Case, lines: Sequence[Measured], note: str) -> list[Row]:
+    """The error of gvfx's own steps over the best of the alternatives, with the most steps; there is no bar."""
+    last = {line.name: line.errors[-1] for line in lines}
+    best = min((name for name in last if not name.startswith("gvfx")), key=lambda name: last[name])
+    ratio = last["gvfx, its own steps"] / last[best]
+    return [Row(f"{case.name}, {lines[0].steps[-1]:,} steps: gvfx over {best}", f"{ratio:.2g}x", "", None, note)]
