@@ -11,7 +11,6 @@ import tomllib
 import warnings
 from importlib import import_module
 from pathlib import Path
-from string import Template
 from types import ModuleType
 
 import pytest
@@ -19,24 +18,13 @@ import typer
 import yaml
 from helpers.blocks import ROOT, Block, blocks, pages, run, shown_values
 from helpers.command_line import invoke
+from helpers.shell_blocks import FEWER, SHELL, commands, is_short, make_what_is_named
 
 import gvfx
 from gvfx.cli import app
 
 EXAMPLES, REFERENCE = "docs/examples.md", "docs/reference/"  # written by docs/make_examples.py and make_reference.py
 WITH_PYTHON = [page for page in pages() if any(b.language == "python" for b in blocks(page)) and not page.startswith(REFERENCE)]
-SHELL = [b for page in pages() for b in blocks(page) if b.language == "sh"]
-FEWER = {  # command: options that make it short; they are appended, and the last one counts
-    "run": "--steps 2000 --seeds 1 --evaluate-every 1000 --workers 1",
-    "evaluate": "--steps 2000",
-    "plan": "--pilot 0",
-    "truth": "--max-episodes 50",
-    "check": "",
-    "init": "",
-    "list": "",
-    "report": "",
-    "cache": "",
-}
 OTHERS = (
     "git",
     "cd",
@@ -51,7 +39,6 @@ OTHERS = (
     "pre-commit",
     "conda",
 )  # not ours
-LONG = ("continuous", "walker", "cheetah", "demo", "bench", "sweep", "reproduce", "--install-completion", "--pilot", "results")
 
 
 @pytest.fixture
@@ -98,20 +85,6 @@ def test_slow_python_blocks_run(page, folder, page_module):
     run_page(page, vars(page_module), slow=True)
 
 
-def commands(block: Block) -> list[str]:
-    """The lines of a shell block without comments."""
-    lines = re.sub(r"\\\n\s*", " ", block.code).splitlines()
-    given: dict[str, str] = {}
-    found = []
-    for line in lines:
-        words = [Template(word).safe_substitute(given) for word in shlex.split(line, comments=True)]
-        if len(words) == 1 and (named := re.fullmatch(r"(\w+)=(.*)", words[0])):
-            given[named[1]] = named[2]  # a variable of the shell
-        elif words:
-            found.append(" ".join(words))
-    return found
-
-
 def accepted_by_dask(arguments: list[str]) -> bool:
     """Whether `dask scheduler` or `dask worker` has these options."""
     command = import_module(f"distributed.cli.dask_{arguments[0]}").main
@@ -150,18 +123,10 @@ def test_every_block_is_of_a_kind_that_is_tested():
     assert len([b for page in pages() for b in blocks(page)]) > 100
 
 
-def make_what_is_named(code: str) -> None:
-    """Write the files that a shell block reads and does not make itself."""
-    for file in ("my_questions.py", "my_module.py", "questions.toml"):
-        if (file in code or f"{Path(file).stem}:make" in code) and f"init {file}" not in code:
-            assert invoke("init", file).exit_code == 0
-    if "report answers.gvfx" in code and "--save answers.gvfx" not in code:
-        gvfx.evaluate("FrozenLake-v1", [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.95)], steps=1_000, save="answers.gvfx")
-
-
 @pytest.mark.parametrize("block", SHELL, ids=str)
 def test_shell_blocks_run_or_are_accepted(block, folder):
-    """Short commands of gvfx are run with small numbers, in order; long ones are read by the parser; targets and files exist."""
+    """Short commands of gvfx are run with small numbers, in order; long ones are read by the parser (and run by
+    tests/test_docs_commands.py); targets and files exist."""
     makefile = (ROOT / "Makefile").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     make_what_is_named(block.code)
@@ -172,7 +137,7 @@ def test_shell_blocks_run_or_are_accepted(block, folder):
         name = Path(program).name
         if name == "gvfx":
             parsed(arguments)
-            if arguments[0] in FEWER and not set(arguments) & set(LONG):
+            if is_short(arguments):
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "until: .* runs ended before")  # with so few steps
                     ran = invoke(*arguments, *FEWER[arguments[0]].split())

@@ -11,7 +11,7 @@ import typer
 from gvfx.cli import checks, completion, options
 from gvfx.cli.names import accepted_name, class_name
 from gvfx.cli.progress import progress_bars
-from gvfx.cli.terminal import make_console, make_table, write_json
+from gvfx.cli.terminal import Terminal, make_console, make_table, write_json
 
 
 def run(
@@ -136,8 +136,9 @@ def demo(
     steps: Annotated[int, typer.Option("--steps", help="Environment steps per run.", callback=checks.count())] = 1_000_000,
     seeds: options.Seeds = 5,
     workers: options.Workers = None,
+    picture: Annotated[bool, typer.Option("--picture/--no-picture", help="Begin with gvfx beside other methods.")] = True,
 ) -> None:
-    """Compare the paper's six behaviours on one setting: the winner, the margin and explanatory figures (under a minute)."""
+    """Run gvfx beside other methods, then the paper's six behaviours on one setting: errors and figures (under a minute)."""
     from gvfx.cli.results import mean_and_error
     from gvfx.experiments.compare import compare
     from gvfx.experiments.settings.tabular import METHODS, paper
@@ -146,10 +147,13 @@ def demo(
     begun = time.perf_counter()
     console = make_console()
     chosen = paper[setting]
+    count = options.workers_given(workers)
+    if picture:
+        _picture(console, out, min(seeds, 2), count)
     world = f"{len(chosen.questions)} GVFs, {chosen.world.states} states"
     console.say_titled(chosen.title, f": {world}, {steps:,} steps, {seeds} seeds")
     with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
-        results = compare(chosen, steps=steps, seeds=seeds, workers=options.workers_given(workers), progress=report)
+        results = compare(chosen, steps=steps, seeds=seeds, workers=count, progress=report)
     table = make_table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
     for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
         rate = steps * len(result.seeds) / result.seconds.sum()
@@ -160,3 +164,25 @@ def demo(
         console.say(f"wrote {path}")
     seconds = time.perf_counter() - begun
     console.say(f"Finished in {seconds:.0f} s. The learning rates are the paper's; `gvfx run` has options to change them.")
+
+
+def _picture(console: Terminal, out: Path, seeds: int, workers: int) -> None:
+    """Run gvfx's default method, and show it beside the stored errors of other methods: a table and a figure."""
+    from gvfx.report.colours import steps_label
+    from gvfx.report.figures import draw
+    from gvfx.report.style import save
+    from gvfx.reproduce import demo_picture
+
+    name = "gvfx"
+    last = demo_picture.NOW[-1]
+    console.say_titled("gvfx beside other methods", f": 2 GVFs on the paper's continuous grid, {last:,} steps, {seeds} seeds")
+    with progress_bars({name: last * seeds}) as report:
+        runs = demo_picture.run_now(seeds, workers, lambda seed, done, error: report(name, seed, done, error))
+    table = make_table("method", *map(steps_label, demo_picture.NOW))
+    for row in demo_picture.beside_stored(runs).rows():
+        table.add_row(*row)
+    console.print(table)
+    console.say(demo_picture.verdict(runs))
+    out.mkdir(parents=True, exist_ok=True)
+    save(draw(demo_picture.picture(runs)), out / "headline.png")
+    console.say(f"wrote {out / 'headline.png'}", "")

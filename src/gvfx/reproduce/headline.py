@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +30,12 @@ NAMES = (
     GVFX,
     "statistical limit",
 )
+TITLE = "Error against steps: two value functions on the paper's continuous grid"
+MEASURE = "Mean squared error at the 392 points outside the goals, mean over both value functions"
+COMPUTED = (
+    "Rollouts start in every point with both policies; their length is the best in hindsight. "
+    f"Rollouts and the limit are computed on {SIDE} × {SIDE} cells."
+)
 
 
 def linear() -> list[LinearCurve]:
@@ -39,36 +47,48 @@ def _needs(tuned: Tuned) -> list[DeepCurve | LinearCurve]:
     return [PAPER, NETWORKS, *linear()]
 
 
+class Errors(NamedTuple):
+    """What the picture shows at its times: errors [seed, time] of runs, and errors [time] that are computed."""
+
+    paper: np.ndarray
+    networks: np.ndarray
+    rollouts: np.ndarray
+    gvfx: np.ndarray
+    limit: np.ndarray
+
+    def lines(self) -> list[Series]:
+        """One line per method: means with bootstrap intervals, or what was computed."""
+        out = []
+        for k, (name, hue, found) in enumerate(zip(NAMES, SAFE, self, strict=True)):
+            middle, low, high = statistics.mean_curve(found) if found.ndim == 2 else (found, found, found)
+            count = statistics.count(found) if found.ndim == 2 else ""
+            out.append(Series(f"{name}{count}", middle, low, high, hue, dashed=k == len(NAMES) - 1))
+        return out
+
+    def rows(self) -> list[list[str]]:
+        """The same as a table."""
+
+        def cells(found: np.ndarray) -> Iterator[str]:
+            for at in found.T:
+                yield str(statistics.mean(at)) if found.ndim == 2 else statistics.short(float(at))
+
+        return [[name, *cells(found)] for name, found in zip(NAMES, self, strict=True)]
+
+
+def errors(b: Build) -> Errors:
+    """The errors of the stored runs, of rollouts and of the limit."""
+    rolled = np.array([rollout_error(grid_rollouts(SIDE), steps) for steps in TIMES])
+    return Errors(_of_networks(b, PAPER), _of_networks(b, NETWORKS), rolled, _of_gvfx(b), limits(SIDE).optimal / np.array(TIMES))
+
+
 def _headline(b: Build) -> list[Exhibit]:
-    samples = [_of_networks(b, PAPER), _of_networks(b, NETWORKS), None, _of_gvfx(b), None]  # [seed, time]
-    computed = {
-        2: np.array([rollout_error(grid_rollouts(SIDE), steps) for steps in TIMES]),
-        4: limits(SIDE).optimal / np.array(TIMES),
-    }
-    lines, rows = [], []
-    for k, (name, hue, found) in enumerate(zip(NAMES, SAFE, samples, strict=True)):
-        if found is None:
-            lines.append(Series(name, computed[k], computed[k], computed[k], hue, dashed=k == len(NAMES) - 1))
-            rows.append([name, *(statistics.short(float(value)) for value in computed[k])])
-        else:
-            lines.append(b.series(name, found, hue))
-            rows.append([name, *(str(statistics.mean(found[:, t])) for t in range(len(TIMES)))])
-    where = f"at the 392 points outside the goals, mean over both value functions; {len(found_seeds(samples))} seeds"
-    note = (
-        f"Mean squared error {where}, bands are bootstrap 95 % intervals. Rollouts start in every point with both policies; "
-        f"their length is the best in hindsight. Rollouts and the limit are computed on {SIDE} × {SIDE} cells."
-    )
-    title = "Error against steps: two value functions on the paper's continuous grid"
-    figure = b.curves("headline", title, np.array(TIMES), lines, "mean squared error", note)
+    found = errors(b)
+    note = f"{MEASURE}; {len(found.gvfx)} seeds, bands are bootstrap 95 % intervals. {COMPUTED}"
+    figure = b.curves("headline", TITLE, np.array(TIMES), found.lines(), "mean squared error", note)
     return [
-        b.table("headline-errors", b.item.title, ["method", *map(steps_label, TIMES)], rows, note),
-        replace(figure, highlight=lines[3].name),
+        b.table("headline-errors", b.item.title, ["method", *map(steps_label, TIMES)], found.rows(), note),
+        replace(figure, highlight=figure.series[3].name),
     ]
-
-
-def found_seeds(samples: list[np.ndarray | None]) -> np.ndarray:
-    """One number per seed of the runs."""
-    return next(found[:, 0] for found in samples if found is not None)
 
 
 def _of_networks(b: Build, curve: DeepCurve) -> np.ndarray:
