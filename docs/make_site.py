@@ -90,13 +90,23 @@ def staged_page(source: str, where: dict[str, str]) -> str:
         return f"# {source}\n\n{title}\n\n```python\n{text}```\n"
     if source == "LICENSE":
         return f"# Licence\n\n```text\n{text}```\n"
-    return relinked(outside_code(lambda part: NOTE.sub("", part), text), source, where)
+    return relinked(outside_code(lambda part: NOTE.sub("", part), titled(text, source)), source, where)
+
+
+def titled(text: str, source: str) -> str:
+    """The text of a page with a title: tables begin with a smaller heading, and benchmarks are known by their command."""
+    if re.match(r"# |<", text):
+        return text
+    name = Path(source).stem
+    if name.startswith("bench-"):
+        return f"# gvfx bench {name.removeprefix('bench-').replace('-', '_')}\n\n{text}"
+    return re.sub(r"\A#+ ", "# ", text)
 
 
 def title_of(page: str) -> str:
-    """Its heading; a table is known by the name of its file."""
+    """Its heading."""
     heading = re.search(r"^# (.*)$", (STAGE / "docs" / page).read_text("utf-8"), re.M)
-    return heading[1] if heading and not page.startswith("results/") else Path(page).stem
+    return heading[1] if heading else Path(page).stem
 
 
 def navigation(entries: list[Any], there: set[str]) -> list[Any]:

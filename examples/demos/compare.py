@@ -156,7 +156,7 @@ def main():
         print(text)
         return
     pages = HERE.parents[1] / "docs" / "demos"
-    (pages / f"{options.demo}-measured.md").write_text(f"# {options.demo}: steps for the same intervals\n\n{text}")
+    (pages / f"{options.demo}-measured.md").write_text(f"# {options.demo.capitalize()}: steps for the same intervals\n\n{text}")
     true, error = references(demo, runs)
     source = "mean of all rollouts" if error.any() else "exact"
     show.steps_figure(demo, runs[0], true, source, steps_of_rollouts(runs[0])[0]).savefig(pages / f"{options.demo}.png")

@@ -71,22 +71,24 @@ def answers_figure(result, demo):
 
 
 def steps_figure(demo, run, true, source, needed):
-    """The answers of one run and the true values, from `source`, beside the steps that rollouts of each policy need [policy]."""
-    many = len(demo.SIGNALS)
-    fig, panels = plt.subplots(
-        1, many + 1, figsize=(2.5 * (many + 1), 0.32 * len(demo.POLICIES) + 1.4), layout="constrained", dpi=100
-    )
-    forest(panels[:many], demo, run["value"], run["low"], run["high"], true, source)
-    labels = {label: handle for panel in panels[:many] for handle, label in zip(*panel.get_legend_handles_labels())}
-    fig.legend(labels.values(), labels.keys(), loc="outside lower left", ncols=3, fontsize=8, frameon=False)
-    panel, left = panels[many], 0.0
+    """The answers of one run and the true values, from `source`, above the steps that rollouts of each policy need [policy]."""
+    many, tall = len(demo.SIGNALS), 0.32 * len(demo.POLICIES) + 0.6
+    fig = plt.figure(figsize=(9, tall + 1.9), layout="constrained", dpi=140)
+    grid = fig.add_gridspec(2, many, height_ratios=[tall, 1.1])
+    panels = [fig.add_subplot(grid[0, k]) for k in range(many)]
+    forest(panels, demo, run["value"], run["low"], run["high"], true, source)
+    labels = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels())}
+    fig.legend(labels.values(), labels.keys(), loc="outside upper right", ncols=3, frameon=False)
+    panel, left = fig.add_subplot(grid[1, :]), 0.0
     for k, steps in enumerate(needed):
-        panel.barh(1, steps, left=left, color=THEIRS, alpha=0.45 + 0.5 * (k % 2), height=0.6)
+        panel.barh(1, steps, left=left, color=THEIRS, alpha=0.45 + 0.5 * (k % 2), height=0.7)
         left += steps
-    panel.barh(0, demo.STEPS, color=OURS, height=0.6)
-    panel.set_yticks([0, 1], ["gvfx,\nall policies", "rollouts,\none policy\nafter another"], fontsize=8)
-    panel.set_title("steps for these intervals", fontsize=10)
+    panel.barh(0, demo.STEPS, color=OURS, height=0.7)
+    for at, steps in ((0, demo.STEPS), (1, left)):
+        panel.text(steps, at, f" {steps:,.0f}", va="center")
+    panel.set_yticks([0, 1], ["gvfx, all policies", "rollouts, one policy\nafter another"])
+    panel.set_title("environment steps for intervals as narrow as these", fontsize=10)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.tick_params(axis="x", labelsize=8)
-    panel.set_ylim(-0.6, 1.6)
+    panel.set(ylim=(-0.6, 1.6), xlim=(0, 1.12 * max(left, demo.STEPS)))
+    panel.xaxis.set_major_formatter("{x:,.0f}")
     return fig

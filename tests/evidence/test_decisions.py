@@ -60,6 +60,31 @@ def test_outcomes_never_shown_keep_it_open():
     assert rule().bound(dataclasses.replace(joint([5, 5, 0]), unshown=lambda: 1 / 0), 0)[0] > 0
 
 
+def test_lower_is_better_is_the_rule_for_minus_the_values():
+    sign, lowest = joint([-2, 0, -1]), rule(lower_is_better=True)
+    for values in ([2, 0, 1], [2, 0, 0.1], [1, 1, 1]):
+        costs, gains = joint(values), joint([-v for v in values])
+        assert lowest.bound(costs, 1) == rule().bound(gains, 1)
+        np.testing.assert_array_equal(lowest.weights(costs), rule().weights(gains))
+        (low,), (high,) = lowest.verdicts(costs, 0), rule().verdicts(gains, 0)
+        assert (low.best, low.beaten, low.open) == (high.best, high.beaten, high.open)
+    assert str(lowest.verdicts(joint([2, 0, 1]), 0)[0]) == "reward: b is the best, below a and c"
+    assert str(rule().verdicts(sign, 0)[0]) == "reward: b is the best, above a and c"
+
+
+def test_runs_about_costs_and_about_their_negatives_end_together():
+    world = gvfx.gridworld(4, goals={"fall": (0, 3), "end": (3, 3)})
+
+    def run(paid, **options):
+        policies = {"left": [0.7, 0.1, 0.1, 0.1], "right": [0.1, 0.7, 0.1, 0.1]}
+        asked = [gvfx.GVF(row, gvfx.Constant(paid, at="fall"), 0.9, name=name) for name, row in policies.items()]
+        return gvfx.evaluate(world, asked, steps=20_000, until=gvfx.decided(**options))
+
+    costs, gains = run(1.0, lower_is_better=True), run(-1.0)
+    assert costs.stopped == gains.stopped and costs.stopped[0] < 20_000
+    assert costs.experiment["decided"][0][0].replace("below", "above") == gains.experiment["decided"][0][0]
+
+
 def test_words():
     said = {
         "reward: a is the best, above b and c": (rule(), [2, 0, 1]),

@@ -61,7 +61,7 @@ GOOD: dict[str, list[str]] = {  # a small command line that works, or at least b
     "evaluate": ["pond.py:make", "--steps", "50"],
     "log": ["log.csv", "--questions", "questions.toml"],
     "plan": ["pond.py:make", "--pilot", "500"],
-    "demo": ["--steps", "50", "--seeds", "1", "--workers", "1"],
+    "demo": ["--steps", "50", "--seeds", "1", "--workers", "1", "--no-picture"],
     "check": ["pond.py:make", "--steps", "50"],
     "truth": ["pond.py:make", "--max-episodes", "20"],
     "sweep": ["same", "--seeds", "1", "--workers", "1"],

@@ -58,6 +58,20 @@ def test_one_difference_and_its_mirror(result):
     assert narrow.high - narrow.low == pytest.approx(0.344134 * (d.high - d.low), rel=1e-3)
 
 
+def test_where_lower_is_better_the_smallest_comes_first(result):
+    usual, found = result.compare(signal="left"), result.compare(signal="left", lower_is_better=True)
+    assert [r.policy for r in found.ranking] == [r.policy for r in usual.ranking][::-1]
+    assert str(found).startswith("left (lower is better)")
+    for d in found.differences:
+        other = usual.difference(d.policy, d.other)
+        assert (d.difference, d.low, d.high) == pytest.approx((other.difference, other.low, other.high)) and d.difference <= 0
+        assert d.better == pytest.approx(1 - other.better) and d.better >= 0.5
+    for r, last in zip(found.ranking, usual.ranking[::-1], strict=True):
+        assert r.ranks == pytest.approx(last.ranks[::-1], abs=0.02) and (r.low, r.high) == (last.low, last.high)
+    with pytest.raises(gvfx.InputError, match="lower_is_better"):
+        result.compare(lower_is_better="crash")
+
+
 def test_simultaneous_intervals_are_wider_and_say_so(result):
     each, together = result.compare(), result.compare(simultaneous=True)
     for one, all_ in zip(each.differences, together.differences, strict=True):

@@ -1,7 +1,7 @@
 r"""A rule that ends a run when it is decided which policy is better.
 
-Policies are compared by their values at the start.  With the leader l, the policy with the largest value so far, rival j is
-beaten if the upper confidence bound of $V_j - V_l$ is below 0, and does not matter if it is below the margin; the run may end
+Policies are compared by their values at the start (or minus them, where lower is better).  With the leader l, the policy with the
+largest value so far, rival j is beaten if the upper confidence bound of $V_j - V_l$ is below 0, and does not matter if it is below the margin; the run may end
 when this holds for every rival.  Against a threshold each policy's own interval counts.
 
 **Errors under repeated looks.**  Look k (from 0) may be wrong with probability $(1 - confidence)/((k+1)(k+2))$, which adds up to
@@ -17,7 +17,7 @@ yet (`unshown`), the larger of which is added to every bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Decided:
     threshold: float | None = None
     margin: float = 0.0
     confidence: float = 0.95
+    lower_is_better: bool = field(default=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         check_fields(self, "until")
@@ -76,6 +77,7 @@ class Verdict:
     margin: float = 0.0
     threshold: float | None = None
     both_ways: bool = False  # whether those that are tied are also not worse by more than the margin
+    lower_is_better: bool = False
 
     def __str__(self) -> str:
         """One sentence about the signal."""
@@ -86,13 +88,14 @@ class Verdict:
             parts = [f"{_and(names)} {_is(names)} {word} {self.threshold:g}" for names, word in self._sides() if names]
             return f"{self.signal}: {', '.join(parts)}"
         (best,) = self.best
+        above = "below" if self.lower_is_better else "above"
         if self.open:
             return f"{self.signal}: not decided; {best} leads, and {_and(self.open)} may still be better"
         if not self.tied:
-            return f"{self.signal}: {best} is the best, above {_and(self.beaten)}"
+            return f"{self.signal}: {best} is the best, {above} {_and(self.beaten)}"
         if not self.beaten and self.both_ways:
             return f"{self.signal}: no difference above the margin of {self.margin:g} between {_and((best, *self.tied))}"
-        rest = f", above {_and(self.beaten)}" if self.beaten else ""
+        rest = f", {above} {_and(self.beaten)}" if self.beaten else ""
         tied = f"no difference above the margin of {self.margin:g} in favour of {_and(self.tied)}"
         return f"{self.signal}: {best} is the best{rest}, with {tied}"
 
@@ -154,7 +157,7 @@ class Decision:
         for contest, own in zip(self.contests, gaps, strict=True):
             at, racing = np.array(contest.members), own >= least
             if racing.any() and self.rule.threshold is None:
-                racing[joint.values[at].argmax()] = True
+                racing[(self._sign * joint.values[at]).argmax()] = True
             out[at[racing]] = 1.0
         return out
 
@@ -162,6 +165,11 @@ class Decision:
         """What a look finds, per signal; `looks` as in `bound`."""
         z = self._quantiles(joint, looks)
         return tuple(self._verdict(joint, contest, z) for contest in self.contests)
+
+    @property
+    def _sign(self) -> float:
+        """What values are multiplied by, so that more is better."""
+        return -1.0 if self.rule.lower_is_better else 1.0
 
     def _quantiles(self, joint: Joint, looks: int) -> np.ndarray:
         """How many standard errors count at a look, [gvf, gvf]."""
@@ -180,13 +188,15 @@ class Decision:
         return np.minimum(aside, np.maximum(high, -low) - margin) if margin > 0 else aside
 
     def _bounds(self, joint: Joint, contest: Contest, z: np.ndarray, stake: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of each policy's value minus the leader's (or the threshold), [member]; minus infinity for the leader."""
+        """Bounds of how much better each policy is than the leader, or larger than the threshold, [member]; minus infinity for
+        the leader."""
         at = np.array(contest.members)
         values, open_ = joint.values[at], joint.open[at]
         if self.rule.threshold is not None:
             away, half = values - self.rule.threshold, z[at, at] * joint.errors[at, at] + stake[at]
             half = np.where(open_, np.inf, half)
             return away - half, away + half
+        values = self._sign * values
         leader = int(values.argmax())
         half = z[at[leader], at] * joint.errors[at[leader], at] + np.maximum(stake[at], stake[at[leader]])
         half = np.where(open_ | open_[leader], np.inf, half)
@@ -209,7 +219,8 @@ class Decision:
         tied = settled & (high >= 0)
         sides = {"best": leads, "beaten": (high < 0) & ~leads, "tied": tied, "open": ~settled}
         around = bool((low[tied] > -self.rule.margin).all())
-        return Verdict(**shared | {word: named(mask) for word, mask in sides.items()}, both_ways=around)
+        told = {word: named(mask) for word, mask in sides.items()}
+        return Verdict(**shared | told, both_ways=around, lower_is_better=self.rule.lower_is_better)
 
 
 @checked
@@ -220,6 +231,7 @@ def decided(
     threshold: float | None = None,
     margin: float = 0.0,
     confidence: float = 0.95,
+    lower_is_better: bool = False,
 ) -> Decided:
     """A rule for `evaluate(..., until=...)`: stop when it is decided, with `confidence`, which policy has the best start value.
 
@@ -228,5 +240,6 @@ def decided(
     threshold: decide instead whether each of the policies is above or below this value.
     margin:    differences up to this do not matter: the run also ends when no policy can be better than the leader by more (or
                when a value is within the margin of the threshold).  Without it a tie never ends.
+    lower_is_better: the policy with the smallest value is the best, as for costs, falls or waiting times.
     """
-    return Decided(None if best is None else tuple(best), signal, threshold, margin, confidence)
+    return Decided(None if best is None else tuple(best), signal, threshold, margin, confidence, lower_is_better)

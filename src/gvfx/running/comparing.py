@@ -82,7 +82,7 @@ class Ranked(NamedTuple):
     signal: str
     policy: str
     question: str
-    rank: int  # by its value; 1 is the largest
+    rank: int  # by its value; 1 is the best
     value: float
     low: float
     high: float
@@ -104,6 +104,7 @@ class Comparison:
     ranking: tuple[Ranked, ...]
     level: float
     simultaneous: bool
+    lower_is_better: bool = False
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -136,7 +137,10 @@ class Comparison:
     def __str__(self) -> str:
         lines = []
         for signal in self.signals:
-            lines += [signal, *(f"  {r}" for r in self.ranking if r.signal == signal)]
+            lines += [
+                signal + " (lower is better)" * self.lower_is_better,
+                *(f"  {r}" for r in self.ranking if r.signal == signal),
+            ]
             lines += [f"  {d}" for d in self.differences if d.signal == signal]
         return "\n".join([*map(printable, lines), f"±: half the interval; {self.intervals}"])
 
@@ -202,13 +206,16 @@ def ground_of(result: Held) -> Ground:
 
 
 @one_thread()
-def compared(result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool) -> Comparison:
+def compared(
+    result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool, lower_is_better: bool
+) -> Comparison:
     """The comparison of a result; the arguments are those of `Result.compare`."""
     check_level(level)
     contests = asked_of(result).chosen(policies, signal)
     value, error, freedom, truth = ground_of(result)
     shown = result.value(level)
     tail = (1 - level) / (len(contests) if simultaneous else 1)
+    sign = -1.0 if lower_is_better else 1.0  # what values are multiplied by, so that more is better
     differences: list[Difference] = []
     ranking: list[Ranked] = []
     for contest in contests:
@@ -218,8 +225,8 @@ def compared(result: Held, policies: Sequence[str] | None, signal: str | None, l
         wide = quantiles(tail / 2, free)
         if simultaneous and draws is not None and len(at) > 2:
             wide = np.full(own.shape, _largest(draws, own, 1 - tail))
-        order = np.argsort(-value[at], kind="stable")
-        ranks = _ranks(value[at], draws)
+        order = np.argsort(-sign * value[at], kind="stable")
+        ranks = _ranks(sign * value[at], draws)
         for rank, k in enumerate(order):
             i, half = at[k], quantile((1 - level) / 2, free[k, k]) * own[k, k]
             (low, high), alone = _around(value[i], half), shown[result.names[i]]
@@ -229,16 +236,25 @@ def compared(result: Held, policies: Sequence[str] | None, signal: str | None, l
             ranking.append(Ranked(*place, value[i], low, high, tuple(ranks[k].tolist()), truth[i]))
         for a, k in enumerate(order):
             for m in order[a + 1 :]:
-                differences.append(_difference(contest, k, m, value[at], own[k, m], wide[k, m], free[k, m], truth[at]))
-    return Comparison(tuple(differences), tuple(ranking), level, simultaneous)
+                errors = own[k, m], wide[k, m], free[k, m]
+                differences.append(_difference(contest, k, m, value[at], *errors, truth[at], sign))
+    return Comparison(tuple(differences), tuple(ranking), level, simultaneous, lower_is_better)
 
 
 def _difference(
-    contest: Contest, k: int, m: int, value: np.ndarray, error: float, wide: float, freedom: float, truth: np.ndarray
+    contest: Contest,
+    k: int,
+    m: int,
+    value: np.ndarray,
+    error: float,
+    wide: float,
+    freedom: float,
+    truth: np.ndarray,
+    sign: float,
 ) -> Difference:
-    """Member k minus member m; error: its standard error, of which the interval has `wide`."""
+    """Member k minus member m; error: its standard error, of which the interval has `wide`; sign: of a better value."""
     away, half = float(value[k] - value[m]), float(wide * error)
-    better = _better(away, float(error), freedom)
+    better = _better(sign * away, float(error), freedom)
     names = (contest.signal, contest.policies[k], contest.policies[m])
     return Difference(*names, away, *_around(away, half), better, float(truth[k] - truth[m]))
 

@@ -75,15 +75,18 @@ def evaluate(
 
     world:          an MDP, the continuous grid, a MuJoCo domain, or a Gymnasium environment (vector environments too) or its
                     registered name.  A log of transitions has its own function, `gvfx.evaluate_log`.
-    behaviour, learner: by default OptimalDesign and CertaintyEquivalence on tables; for networks see docs/own.md.
+    questions:      a list of gvfx.GVF; a signal of several numbers becomes one question per number.
+    behaviour, learner: how to act and how to answer.  By default OptimalDesign with CertaintyEquivalence on tables or
+                    LinearCertaintyEquivalence on up to 12 numbers, and networks or critics for all else (docs/own.md).
+    steps:          environment steps of each run; with `until` the most that it may take.
     seeds, seed:    the number of runs (seeds 0, 1, ...) or a list of seeds; `seed` runs a single seed.
     evaluate_every: steps between error measurements (default: twenty over the run).
     snapshots:      additional times at which to keep values, variances, visits and behaviour; the end is always kept.
     average_episodes: 0 measures the error of the current estimates; k averages the squared error over the estimates
                     at the end of the last k episodes (what the authors' code reports, with k = 500).
     until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05), or gvfx.decided() when it is sure
-                    which policy is better; measurements scheduled after the end repeat the last one.  Needs
-                    CertaintyEquivalence.
+                    which policy is better; measurements scheduled after the end repeat the last one.  On tables and
+                    linear features; networks and Box actions with where="start", by audits.
     calibrate:      divide each question's weight by its mean square value, so that errors count relative to its scale;
                     behaviours that plan (OptimalDesign) and those that read the variance (GVFExplorer) estimate the scales
                     from the data so far.  Not for Box actions.

@@ -179,13 +179,15 @@ class Result:
         *,
         level: float = 0.95,
         simultaneous: bool = False,
+        lower_is_better: bool = False,
     ) -> Comparison:
         """Which policy is better by its value at the start: all pairs of policies per signal, and a ranking.
 
         policies, signal: names of policies and of one signal, or of their questions; by default all (docs/which-policy.md).
         simultaneous:     widen the intervals so that all of them hold together with probability `level`, not each.
+        lower_is_better:  the policy with the smallest value comes first, as for costs, falls or waiting times.
         """
-        return compared(self, policies, signal, level, simultaneous)
+        return compared(self, policies, signal, level, simultaneous, lower_is_better)
 
     def rows(self) -> list[Described]:
         """One row per question and state (or point): prediction, its standard error over seeds, interval, truth, visits.

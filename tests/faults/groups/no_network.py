@@ -27,7 +27,7 @@ COMMANDS: list[list[str]] = [
     ["reproduce", "forty-goals", "cumulants", "--results", "results"],
     ["report", "results"],
     ["run", "same", "--steps", "200", "--seeds", "2", "--workers", "2"],
-    ["demo", "--steps", "200", "--seeds", "1", "--workers", "1"],
+    ["demo", "--steps", "200", "--seeds", "1", "--workers", "1", "--no-picture"],
     ["check", "pond.py:make", "--steps", "50"],
     ["truth", "pond.py:make", "--max-episodes", "20"],
     ["evaluate", "FrozenLake-v1", "--questions", "questions.toml", "--steps", "200", "--until", "decided"],
