@@ -35,6 +35,7 @@ def test_runs_stand_beside_the_stored_errors_at_the_same_times():
     assert ours.name == figure.highlight and "just now" in ours.name
     np.testing.assert_allclose([ours.mean, ours.low, ours.high], [RUNS.mean(axis=0), RUNS.min(axis=0), RUNS.max(axis=0)])
     np.testing.assert_allclose(limit.mean, demo_picture.stored_errors().limit[at])
+    assert demo_picture.rows(RUNS)[3] == [ours.name, "0.4 [0.3, 0.5]", "0.03 [0.02, 0.04]", "0.007 [0.006, 0.008]"]
     assert "2 runs of this demo" in figure.note and "gvfx reproduce headline" in figure.note
 
 

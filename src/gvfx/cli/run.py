@@ -179,9 +179,10 @@ def _picture(console: Terminal, out: Path, seeds: int, workers: int) -> None:
     with progress_bars({name: last * seeds}) as report:
         runs = demo_picture.run_now(seeds, workers, lambda seed, done, error: report(name, seed, done, error))
     table = make_table("method", *map(steps_label, demo_picture.NOW))
-    for row in demo_picture.beside_stored(runs).rows():
+    for row in demo_picture.rows(runs):
         table.add_row(*row)
     console.print(table)
+    console.say("Mean squared errors. In brackets: of gvfx the range of its runs, of the others 95 % intervals over stored runs.")
     console.say(demo_picture.verdict(runs))
     out.mkdir(parents=True, exist_ok=True)
     save(draw(demo_picture.picture(runs)), out / "headline.png")

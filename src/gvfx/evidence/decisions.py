@@ -1,8 +1,8 @@
 r"""A rule that ends a run when it is decided which policy is better.
 
 Policies are compared by their values at the start (or minus them, where lower is better).  With the leader l, the policy with the
-largest value so far, rival j is beaten if the upper confidence bound of $V_j - V_l$ is below 0, and does not matter if it is below the margin; the run may end
-when this holds for every rival.  Against a threshold each policy's own interval counts.
+largest value so far, rival j is beaten if the upper confidence bound of $V_j - V_l$ is below 0, and does not matter if it is
+below the margin; the run may end when this holds for every rival.  Against a threshold each policy's own interval counts.
 
 **Errors under repeated looks.**  Look k (from 0) may be wrong with probability $(1 - confidence)/((k+1)(k+2))$, which adds up to
 $1 - confidence$ over any number of looks; all looks at which every answer is known count.  A look makes several comparisons and

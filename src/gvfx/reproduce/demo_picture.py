@@ -16,6 +16,7 @@ import numpy as np
 from gvfx.experiments.settings.limit_continuous import LinearCurve
 from gvfx.files import write_whole
 from gvfx.report.page import UNKNOWN, Curves
+from gvfx.report.statistics import short
 from gvfx.reproduce.grid import outside_goals
 from gvfx.reproduce.headline import COMPUTED, GVFX, MEASURE, TIMES, TITLE, Errors
 from gvfx.running.evaluate import evaluate
@@ -66,6 +67,14 @@ def beside_stored(runs: np.ndarray) -> Errors:
     """The runs [seed, time] in the place of gvfx's stored ones, all at the times NOW."""
     at = np.searchsorted(TIMES, NOW)
     return Errors(*(found[..., at] for found in stored_errors()))._replace(gvfx=runs)
+
+
+def rows(runs: np.ndarray) -> list[list[str]]:
+    """The errors as a table, one row per method; of gvfx the mean and the range of its runs."""
+    out = beside_stored(runs).rows()
+    found = zip(runs.mean(axis=0), runs.min(axis=0), runs.max(axis=0), strict=True)
+    out[3] = [f"{GVFX}, just now", *(f"{short(mean)} [{short(low)}, {short(high)}]" for mean, low, high in found)]
+    return out
 
 
 def picture(runs: np.ndarray) -> Curves:
