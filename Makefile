@@ -14,11 +14,9 @@ D3RLPY := $(VENV)-d3rlpy/.installed
 # the newest supported Python on this machine
 NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12; do $$p -c '' 2> /dev/null && echo $$p && exit; done; echo $(PYTHON))
 # what depends most on the versions of other packages: compiled code, networks, environments, files
-VERSIONS := tests/theory tests/evidence tests/questions tests/behaviours tests/learners tests/experiments/test_specification.py \
-	tests/running/test_evaluate.py tests/running/test_evaluate_inputs.py tests/running/test_logs.py \
-	tests/running/test_saved_by_0_1_0.py tests/running/streams/test_network_scanned.py tests/compilation tests/test_rng.py
+VERSIONS := $(shell cat tests/versions.txt)
 
-.PHONY: demo test version-tests test-slow test-faults audit constraints test-sb3 test-demos bench-d3rlpy test-oldest test-newest lint format bench docs test-docs clean
+.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-demos bench-d3rlpy test-oldest test-newest lint format bench docs test-docs clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -47,9 +45,6 @@ test-oldest: $(OLDEST)  ## the oldest supported versions, constraints-oldest.txt
 
 test-newest: $(NEWEST)  ## the newest Python here and the newest versions that pyproject.toml allows
 	OPENBLAS_NUM_THREADS=1 $(VENV)-newest/bin/pytest -n 2 $(VERSIONS)
-
-version-tests:  ## the tests that depend most on the versions of other packages
-	@echo $(VERSIONS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check src tests examples tools docs

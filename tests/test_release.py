@@ -23,8 +23,12 @@ def test_workflows_call_targets_and_files_that_exist(path):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
     for called in re.findall(r"make (?:-s )?([a-z-]+)", "\n".join(commands)):
         assert called in targets
-    for file in re.findall(r"(\.ci/run|tools/\S+\.py)", "\n".join(commands)):
+    for file in re.findall(r"(\.ci/run|tools/\S+\.py|tests/[\w.]+)", "\n".join(commands)):
         assert (ROOT / file).exists()
+
+
+def test_what_is_tested_with_other_versions_is_there():
+    assert all((ROOT / name).exists() for name in (ROOT / "tests" / "versions.txt").read_text().split())
 
 
 def test_every_supported_python_is_tested():
