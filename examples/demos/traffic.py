@@ -98,7 +98,7 @@ def timed(north: int, west: int):
 
 
 def actuated(least: int, most: int):
-    """Green goes on while cars are moving on its road, for at least and at most so many steps, if somebody waits elsewhere."""
+    """Green goes on while cars are moving on its road, for `least` to `most` steps, if somebody waits elsewhere."""
 
     def policy(seen):
         green, steps = int(seen[0]), seen[1]

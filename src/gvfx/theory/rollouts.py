@@ -73,7 +73,7 @@ def _moments(
 
 
 def rollout_error(known: Sequence[Rollouts], steps: float) -> float:
-    """The mean squared error of rollouts with so many steps in all, of the best length; infinite if the steps are too few.
+    """The mean squared error of rollouts with `steps` steps in all, of the best length; infinite if the steps are too few.
 
     Every state gets the same number of rollouts, at least one.  The length is chosen in hindsight, in favour of the rollouts.
     """
