@@ -63,7 +63,9 @@ def rolled_out(env, policy, demo, halves, rng):
 def one_seed(demo, seed):
     """The answers of one gvfx run, and the steps of rollouts for the same widths, [policy, signal]."""
     began = time.process_time()
-    result = gvfx.evaluate(demo.make(), demo.questions(), steps=demo.STEPS, seed=seed, progress=False, **demo.OPTIONS)
+    env = demo.make()
+    result = gvfx.evaluate(env, demo.questions(), steps=demo.STEPS, seed=seed, progress=False, **demo.OPTIONS)
+    env.close()
     seconds = time.process_time() - began
     value, low, high = show.by_policy(result, demo)
     env, rng = demo.make(demo.ROLLOUT), np.random.default_rng(seed)

@@ -7,6 +7,7 @@ with sumo-rl.
 
 import os
 from pathlib import Path
+from weakref import WeakSet
 
 import gymnasium as gym
 import numpy as np
@@ -29,9 +30,18 @@ NET = Path(sumo_rl.__file__).parent / "nets" / "single-intersection" / "single-i
 
 
 class Intersection(sumo_rl.SumoEnvironment):
-    """What sumo-rl's environment does not report: waiting, stops and emissions of every second, summed over a step."""
+    """What sumo-rl's environment does not report: waiting, stops and emissions of every second, summed over a step.
+
+    There is one simulation in a process, so an environment that starts one ends that of any other: it would otherwise do so
+    itself, whenever Python collects it.
+    """
+
+    made = WeakSet()
 
     def _start_simulation(self):
+        for other in self.made - {self}:
+            other.close()
+        self.made.add(self)
         super()._start_simulation()
         self.edges = [edge for edge in self.sumo.edge.getIDList() if not edge.startswith(":")]
         self.halted, self.counted = set(), np.zeros(3)
