@@ -11,12 +11,14 @@ NEWEST := $(VENV)-newest/.installed
 AUDIT := $(VENV)-audit/.installed
 DOCS := $(VENV)-docs/.installed
 D3RLPY := $(VENV)-d3rlpy/.installed
+CLUSTERS := $(VENV)-clusters/.installed
+SLURM := slurm-wlm munge iproute2
 # the newest supported Python on this machine
 NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12; do $$p -c '' 2> /dev/null && echo $$p && exit; done; echo $(PYTHON))
 # what depends most on the versions of other packages: compiled code, networks, environments, files
 VERSIONS := $(shell cat tests/versions.txt)
 
-.PHONY: demo test test-slow test-faults audit constraints test-sb3 test-demos bench-d3rlpy test-oldest test-newest lint format bench docs test-docs clean
+.PHONY: demo test slurm test-slow test-faults audit constraints test-sb3 test-demos test-clusters bench-d3rlpy test-oldest test-newest lint format bench docs test-docs clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
@@ -35,6 +37,18 @@ test-sb3: $(SB3)  ## Stable-Baselines3 models as policies, in an environment of 
 
 test-demos: $(DEMOS)  ## the notebooks of examples/demos, in an environment of their own (SUMO, highway-env, MO-Gymnasium)
 	$(VENV)-demos/bin/pytest -o addopts= tests/test_demos.py
+
+test-clusters: slurm $(CLUSTERS)  ## the recipes of docs/cluster.md: SLURM on this machine, the pods of Kubernetes as processes
+	$(VENV)-clusters/bin/pytest -m 'slow or not slow' -rs tests/experiments/test_slurm_recipe.py tests/experiments/test_kubernetes_recipe.py
+
+slurm:  ## SLURM from Debian's packages, unless it is there
+	@PATH="$$PATH:/usr/sbin:/sbin"; for program in munged slurmctld slurmd sbatch ip; do \
+		command -v $$program > /dev/null && continue; \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $(SLURM) && break; exit 1; \
+		fi; \
+		echo "$$program is not installed; run as root: apt-get install $(SLURM)" >&2; exit 1; \
+	done
 
 bench-d3rlpy: $(D3RLPY)  ## gvfx beside plain rollouts and d3rlpy's FQE, in an environment of its own (a CPU build of PyTorch)
 	$(VENV)-d3rlpy/bin/pytest -o addopts= tests/benchmarks/test_fqe.py
@@ -104,6 +118,12 @@ $(D3RLPY): pyproject.toml constraints.txt
 	$(VENV)-d3rlpy/bin/pip install --quiet --editable '.[deep]' pytest
 	touch $@
 
+$(CLUSTERS): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-clusters
+	$(VENV)-clusters/bin/pip install --quiet --constraint constraints.txt --editable '.[cluster]' pytest \
+		dask-jobqueue==0.9.0 cryptography==50.0.2 kubernetes-validate==1.37.0
+	touch $@
+
 $(AUDIT):
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/pip install --quiet pip-audit
@@ -125,4 +145,4 @@ $(NEWEST): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-demos $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-docs $(VENV)-d3rlpy $(VENV)-pins demo results site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf $(VENV) $(VENV)-sb3 $(VENV)-demos $(VENV)-oldest $(VENV)-newest $(VENV)-audit $(VENV)-docs $(VENV)-d3rlpy $(VENV)-clusters $(VENV)-pins demo results site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache

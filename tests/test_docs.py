@@ -39,6 +39,7 @@ OTHERS = (
     "pre-commit",
     "conda",
 )  # not ours
+KINDS = ("python", "sh", "toml", "yaml", "dockerfile")  # the last: tests/experiments/test_kubernetes_recipe.py
 
 
 @pytest.fixture
@@ -110,13 +111,13 @@ def parsed(arguments: list[str]) -> None:
 
 
 def test_every_block_is_of_a_kind_that_is_tested():
-    """Python, shell, TOML and signatures; an output below a Python block; or a note that says what else it is."""
+    """Python, shell, TOML, YAML, Dockerfiles; an output below a Python block; or a note that says what else it is."""
     outputs = {(b.output.page, b.output.line) for page in pages() for b in blocks(page) if b.output is not None}
     lost = []
     for page in pages():
         for block in blocks(page):
             noted = block.how.startswith(("not code", "in "))
-            known = block.language in ("python", "sh", "toml", "yaml") or (block.page, block.line) in outputs or noted
+            known = block.language in KINDS or (block.page, block.line) in outputs or noted
             if not known and page != EXAMPLES and not page.startswith(REFERENCE):
                 lost.append(str(block))
     assert not lost, f"blocks that no test covers: {lost}"

@@ -44,6 +44,16 @@ def test_errors_of_the_cluster_are_told_from_those_of_runs():
     assert not clusters.is_lost(gvfx.InputError("steps: ...")) and not clusters.is_lost(ValueError())
 
 
+def test_all_workers_are_counted(tmp_path, monkeypatch):
+    """Also where the description of the scheduler leaves some out, as that of Dask 2025.7 does beyond five."""
+    import distributed
+
+    told = distributed.Client.scheduler_info
+    monkeypatch.setattr(distributed.Client, "scheduler_info", lambda self: {**told(self), "workers": {}})
+    with cluster(tmp_path / "dask", workers=2) as found, clusters.connected(found.address) as (_, size):
+        assert size == 2
+
+
 def test_a_scheduler_that_dies_is_one_sentence_and_keeps_what_is_finished(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(clusters, "PATIENCE", "1s")
     with cluster(tmp_path / "dask", workers=1) as found:

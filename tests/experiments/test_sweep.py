@@ -60,6 +60,34 @@ def test_any_executor_will_do(tmp_path, undisturbed):
     assert contents(tmp_path) == undisturbed
 
 
+@pytest.mark.parametrize(("ahead", "most"), [(None, 8), (3, 3), (40, 20)])
+def test_an_executor_is_given_as_many_runs_as_it_has_workers_for(ahead, most, tmp_path):
+    class Waiting(ThreadPoolExecutor):
+        """Its first task begins when none has been added for a while."""
+
+        given, begun, done = 0, 0, False
+
+        def submit(self, fn, /, *args, **kwargs):
+            self.given += 1
+            return super().submit(self.after_the_others, fn, *args, **kwargs)
+
+        def after_the_others(self, fn, *args, **kwargs):
+            while self.begun < self.given and not self.done:
+                self.begun = self.given
+                time.sleep(0.3)
+            self.done = True
+            return fn(*args, **kwargs)
+
+    with Waiting(1) as pool:
+        run_all(Store(tmp_path), [(EXPERIMENTS[0], 20)], executor=pool, ahead=ahead)
+    assert (pool.begun, pool.given) == (most, 20)
+
+
+def test_a_number_of_runs_ahead_is_at_least_one(tmp_path):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(gvfx.InputError, match=r"^ahead: 0 is too few; give at least 1\.$"):
+        run_all(Store(tmp_path), RUNS, executor=pool, ahead=0)
+
+
 def test_the_stored_result_is_the_result(tmp_path, undisturbed):
     store = Store(tmp_path)
     run_all(store, RUNS, workers=1)

@@ -37,6 +37,7 @@ from gvfx.running.result import Result
 from gvfx.tensors import misfit
 
 ATTEMPTS = 4  # to go on with new workers when some die
+AHEAD = 8  # runs that an executor of unknown size is given at once
 LOOK_EVERY = 0.2  # seconds between two looks for a signal
 SETTLED = 1.0  # seconds after which an executor that was stopped has said how its runs ended
 
@@ -66,6 +67,7 @@ def run_all(
     workers: int = 1,
     cluster: str | None = None,
     executor: Executor | None = None,
+    ahead: int | None = None,
     device: str | None = None,
     report: Report | None = None,
     patience: float = 0.2,
@@ -75,6 +77,8 @@ def run_all(
     """Make sure every seed of every (experiment, seeds) pair is in the store.
 
     executor: anything with the concurrent.futures.Executor interface (default: a Dask cluster, or `workers` processes).
+    ahead:  how many runs an executor or a cluster is given at once, each with one open file here: at least as many as it has
+            workers, or some have nothing to do (default: 8, and for a cluster twice the workers that it has at the beginning).
     device: the device of runs on networks ("gpu", "tpu"), which runs all missing seeds of an experiment in one loop.
     A worker that dies is replaced and its runs are repeated; two processes on one store share the work.  A run that diverges
     is recorded in the store, and the others go on; it is made again only if its file seed-....diverged.json is deleted.
@@ -84,6 +88,7 @@ def run_all(
     """
     each = _pairs(runs)
     whole(workers, "workers", least=1)
+    ahead = None if ahead is None else whole(ahead, "ahead", least=1)
     if patience < 0 or not is_finite(patience):
         raise InputError(f"patience: {shown(patience)} is not a number of seconds; give one of at least 0.")
     if report is not None and not callable(report):
@@ -106,10 +111,10 @@ def run_all(
         while broken < ATTEMPTS:
             try:
                 if executor is not None:
-                    work.run(executor, 8, patience)
+                    work.run(executor, ahead or AHEAD, patience)
                 else:
                     with default_executor(workers, cluster) as (pool, window):
-                        work.run(pool, window, patience)
+                        work.run(pool, ahead if ahead and cluster else window, patience)
                 store.warn()
                 break
             except BrokenExecutor:
