@@ -63,6 +63,10 @@ def test_rollouts_go_on_until_their_intervals_are_as_narrow(monkeypatch):
     env.reset(seed=0)
     steps, late, found = compare.rolled_out(env, lambda seen: [1.0], demo, np.array([0.2, 0.2]), rng)
     assert 60 < steps[0] < 150 and not late[0]  # (1.96 / 0.2)^2 = 96
-    assert steps[1] == 0 and late[1] and len(found) == 400  # no interval within the limit, and no width to wait for
+    assert np.isnan(steps[1]) and late[1] and len(found) == 400  # no interval within the limit, and no width to wait for
+    wide = np.array([[0.0, 0.0]])
+    run = {"needed": steps[None], "low": wide, "high": wide + 0.4, "late": late[None]}
+    assert compare.both_have(run).tolist() == [[True, False]]
+    assert [own.tolist() for own in compare.steps_of_rollouts(run)] == [[steps[0]], [steps[0]]]
     steps, late, _ = compare.rolled_out(env, lambda seen: [1.0], demo, np.array([0.05, 0.2]), rng)
     assert 1200 < steps[0] < 1900 and late[0]  # beyond the limit, by the root law: 1,537

@@ -3,7 +3,8 @@
 Rollouts follow one policy at a time from a reset until the discount is below 0.01 (or the episode ends), and Student's interval
 of their mean return is compared with that of gvfx.  A policy's rollouts answer all its signals.  They are looked at after each
 one, from the third on, and go on until every interval is as narrow as gvfx's, or up to a limit, beyond which the width is taken
-to fall with the root of their number; the table says how often.  Returns that are all the same have no interval yet.
+to fall with the root of their number; the table says how often.  Returns that are all the same have no interval: where they
+still are at the limit, as with crashes that never happened, the comparison leaves the question out.
 """
 
 import argparse
@@ -46,7 +47,8 @@ def half_widths(found):
 
 
 def rolled_out(env, policy, demo, halves, rng):
-    """Rollouts of one policy until intervals are as narrow as `halves` [signal]: steps, whether beyond the limit, returns."""
+    """Rollouts of one policy until intervals are as narrow as `halves` [signal]: steps (NaN: there is no interval), whether
+    beyond the limit, and returns."""
     found, steps, needed = [], [], np.full(len(halves), np.nan)
     while np.isnan(needed).any() and sum(steps) < demo.LIMIT:
         total, length = returns(env, policy, demo, rng)
@@ -56,7 +58,8 @@ def rolled_out(env, policy, demo, halves, rng):
             now = half_widths(found)
             needed[np.isnan(needed) & (now <= halves) & (now > 0)] = sum(steps)
     late = np.isnan(needed)
-    needed[late] = (sum(steps) * (half_widths(found) / halves) ** 2)[late]
+    last = half_widths(found)
+    needed[late] = np.where(last > 0, sum(steps) * (last / halves) ** 2, np.nan)[late]
     return needed, late, np.array(found)
 
 
@@ -93,16 +96,21 @@ def held(run, true, error):
     return (run["low"] - 1.96 * error <= true) & (true <= run["high"] + 1.96 * error)
 
 
+def both_have(run):
+    """Whether gvfx and the rollouts have an interval, [policy, signal]."""
+    return np.isfinite(run["high"] - run["low"]) & np.isfinite(run["needed"])
+
+
 def steps_of_rollouts(run):
-    """Steps that rollouts of each policy need, [policy]: for all of its finite intervals, and for the one in the middle."""
-    finite = np.isfinite(run["high"] - run["low"])
-    rows = [row[known] for row, known in zip(run["needed"], finite)]
+    """Steps that rollouts of each policy need, [policy]: for all intervals that both have, and for the one in the middle."""
+    rows = [row[known] for row, known in zip(run["needed"], both_have(run))]
     return np.array([row.max(initial=0.0) for row in rows]), np.array([np.median(row) if len(row) else 0.0 for row in rows])
 
 
 def tables(name, demo, runs):
     """The tables of the page, as Markdown."""
-    value, needed = (np.median([run[key] for run in runs], axis=0) for key in ("value", "needed"))
+    value = np.median([run["value"] for run in runs], axis=0)
+    needed = np.median([np.nan_to_num(run["needed"], nan=np.inf) for run in runs], axis=0)
     half = np.median([(run["high"] - run["low"]) / 2 for run in runs], axis=0)
     true, error = references(demo, runs)
     holds = np.array([held(run, true, error) for run in runs])
@@ -117,27 +125,29 @@ def tables(name, demo, runs):
     for (i, who), (k, what) in itertools.product(enumerate(demo.POLICIES), enumerate(demo.SIGNALS)):
         known = f"{true[i, k]:.3g}" + (f" ± {1.96 * error[i, k]:.2g}" if error.any() else "")
         sure = np.isfinite(half[i, k])
-        answer, steps = (f"± {half[i, k]:.2g}", f"{needed[i, k]:,.0f}") if sure else ("(not sure yet)", "")
+        answer = f"± {half[i, k]:.2g}" if sure else "(not sure yet)"
+        steps = "" if not sure else "no interval" if np.isinf(needed[i, k]) else f"{needed[i, k]:,.0f}"
         lines.append(
             f"| {who}: {what} | {value[i, k]:.3g} {answer} | {known} | {holds[:, i, k].sum()} of {len(runs)} | {steps} |"
         )
     lines += [
         "",
         "| seed | gvfx, steps | rollouts, every interval as narrow | ratio | rollouts, the middle one of each policy | ratio | "
-        "beyond the limit | gvfx, CPU seconds |",
-        "|---|---|---|---|---|---|---|---|",
+        "beyond the limit | no interval | gvfx, CPU seconds |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     ratios = []
     for run in runs:
         every, middle = (steps.sum() for steps in steps_of_rollouts(run))
         ratios.append((demo.STEPS / every, demo.STEPS / middle))
-        beyond = (run["late"] & np.isfinite(run["high"] - run["low"])).mean()
+        beyond = (run["late"] & both_have(run)).mean()
         counts = f"{every:,.0f} | {ratios[-1][0]:.2f} | {middle:,.0f} | {ratios[-1][1]:.2f}"
-        lines.append(f"| {run['seed']} | {demo.STEPS:,} | {counts} | {beyond:.0%} | {run['seconds']:.0f} |")
+        without = (np.isfinite(run["high"] - run["low"]) & np.isnan(run["needed"])).mean()
+        lines.append(f"| {run['seed']} | {demo.STEPS:,} | {counts} | {beyond:.0%} | {without:.0%} | {run['seconds']:.0f} |")
     every, middle = np.median(ratios, axis=0)
     finite = np.isfinite([run["high"] - run["low"] for run in runs])
     lines += [
-        f"| median | | | **{every:.2f}** | | **{middle:.2f}** | | |",
+        f"| median | | | **{every:.2f}** | | **{middle:.2f}** | | | |",
         "",
         f"Intervals that hold: {holds[finite].mean():.0%} of {finite.sum()} finite ones; {(~finite).mean():.0%} are not finite.",
     ]
