@@ -26,6 +26,10 @@ def test_names_of_policies_and_signals_are_what_questions_share():
     assert behind.policies == ("a", "b", "a", "b") and behind.signals == ("goal", "goal", "fall", "fall")
     one = asked((A, gvfx.Reward(), "old"), (B, gvfx.Reward(), "new"))
     assert one.policies == ("old", "new") and one.signals == ("reward", "reward")
+    alone = asked((A, goal, "keeps right: fall"), (B, goal, "reckless: fall"))
+    assert alone.policies == ("keeps right", "reckless") and alone.signals == ("fall", "fall")
+    kept = asked((A, goal, "old-one"), (B, goal, "new-one, later"))
+    assert kept.policies == ("old-one", "new-one, later") and kept.signals == ("measure", "measure")
     plain = asked((A, gvfx.Reward(), ""), (B, gvfx.Reward(), ""), (A, 1.0, ""), (B, 1.0, ""))
     assert plain.policies == ("gvf1", "gvf2") * 2 and plain.signals == ("reward", "reward", "constant", "constant")
 

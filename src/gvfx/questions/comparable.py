@@ -155,23 +155,28 @@ def _called(
     """A name for each question's policy (or signal): the first words, or else the last, of all questions with its number.
 
     kept: the questions that are compared; the others get "".  alone: names to use where no words are shared.
-    without: words that do not count in the name of a question that is the only one with its number.
+    without: words that do not count in the name of a question that is the only one with its number, by question.
     """
     own = {n: [i for i in kept if number[i] == n] for n in dict.fromkeys(number[i] for i in kept)}
     words = {n: [WORD.findall(names[i]) for i in each] for n, each in own.items()}
     tried = [{n: alone[each[0]] for n, each in own.items()}, {n: names[each[0]] for n, each in own.items()}]
-    if any(len(each) > 1 for each in own.values()):
+    rest = {n: _without(words[n][0], without[each[0]]) for n, each in own.items() if len(each) == 1}
+    single = {n: " ".join(each) for n, each in rest.items()}
+    if len(single) < len(own):
         first = {n: " ".join(_shared(each)) for n, each in words.items()}
         last = {n: " ".join(_shared([w[::-1] for w in each])[::-1]) for n, each in words.items()}
-        for n, each in own.items():
-            if len(each) == 1:
-                rest = [word for word in words[n][0] if word not in without[each[0]].split()]
-                first[n] = last[n] = " ".join(rest or words[n][0])
-        tried = [first, last, *tried]
+        tried = [first | single, last | single, *tried]
+    elif any(each != words[n][0] for n, each in rest.items()):
+        tried = [single, *tried]
     for called in tried:
         if all(called.values()) and len(set(called.values())) == len(called):
             break
     return tuple(called[number[i]] if i in kept else "" for i in range(len(names)))
+
+
+def _without(words: Sequence[str], left_out: str) -> list[str]:
+    """Words without some of them, unless nothing would be left."""
+    return [word for word in words if word not in left_out.split()] or [*words]
 
 
 def _shared(each: Sequence[list[str]]) -> list[str]:
