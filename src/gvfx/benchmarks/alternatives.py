@@ -2,7 +2,8 @@
 
 The question is the discounted reward of two policies from the start, on CartPole and on Pendulum (Box actions).  Every method
 gets the same number of environment steps.  FQE and `gvfx.evaluate_log` read the same log: each episode follows one of the
-policies, with three random actions in ten.  Rollouts and `gvfx.evaluate` make steps of their own.  Errors are root mean squared
+policies, with three random actions in ten.  Rollouts and `gvfx.evaluate` make steps of their own, the latter with its default
+behaviour and with RoundRobin, which follows the policies in turn.  Errors are root mean squared
 ones over policies and seeds; the truth is by Monte Carlo.  Seconds are processor time with that of the steps.
 Measurements are kept in `results/bench-alternatives.json`, so that a run that was stopped goes on; the figure beside it shows the
 errors against steps and against seconds.
@@ -41,6 +42,7 @@ SIZES, SEEDS, EPISODES = (2_000, 5_000, 20_000), range(700, 705), 200_000  # ste
 QUICK = (1_000,), range(700, 702), 200
 UPDATES = {"defaults": (2_000, 10_000), "sensible": (1_000, 3_000)}  # of FQE, at which it is asked
 INSTALL = "d3rlpy is not installed, so that its rows are missing: `make bench-d3rlpy` installs it into .venv-d3rlpy."
+IN_TURN = "gvfx, policies in turn"
 Draw = Callable[[np.ndarray, np.random.Generator], np.ndarray]  # actions of observations [n, o]
 
 
@@ -138,8 +140,9 @@ def measured(case: Case, method: str, steps: int, seed: int) -> Described:
     elif method == "gvfx, on the log":
         answers = {n: v.value for n, v in gvfx.evaluate_log(log_of(case, steps, seed), case.questions()).value().items()}
     else:
-        env = gym.make(case.environment)
-        r = gvfx.evaluate(env, case.questions(), steps=steps, evaluate_every=steps, seed=seed, where="start", progress=False)
+        env, behaviour = gym.make(case.environment), gvfx.RoundRobin() if method == IN_TURN else None
+        options: Any = {"evaluate_every": steps, "seed": seed, "where": "start", "progress": False}
+        r = gvfx.evaluate(env, case.questions(), behaviour, steps=steps, **options)
         answers = {n: v.value for n, v in r.value().items()}
     return {"": {"answers": answers, "seconds": time.process_time() - begun}}
 
@@ -165,7 +168,7 @@ def _fqe(case: Case, setting: str, steps: int, seed: int) -> Described:
 
 def methods(case: Case, with_fqe: bool) -> list[str]:
     """What is measured in a case; logs with Box actions cannot be answered by gvfx."""
-    own = ["rollouts", "gvfx, its own steps"] + ["gvfx, on the log"] * (case.name != "Pendulum")
+    own = ["rollouts", "gvfx, its own steps", IN_TURN] + ["gvfx, on the log"] * (case.name != "Pendulum")
     return own + ["FQE, defaults", "FQE, sensible"] * with_fqe
 
 

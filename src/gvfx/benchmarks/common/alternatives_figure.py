@@ -13,6 +13,7 @@ from gvfx.report.style import figure, styled
 HUES = {  # by the beginning of a method's name
     "rollouts": SAFE[2],
     "gvfx, its own steps": SAFE[3],
+    "gvfx, policies in turn": "#009e73",
     "gvfx, on the log": "#56b4e9",
     "FQE, defaults": SAFE[0],
     "FQE, sensible": SAFE[1],
