@@ -90,6 +90,7 @@ def test_noise_that_a_world_draws_for_each_question_is_not_shared():
     np.testing.assert_array_equal(e.sums[:, 0], e.sums[:, 1])
 
 
+@pytest.mark.slow
 def test_intervals_of_differences_cover_the_truth():
     """5 worlds, 40 runs, 3 differences: 600 intervals, of which 95 % cover within three standard errors (2.7 %), and more."""
     covered, ratio = [], []

@@ -66,6 +66,7 @@ def test_the_variance_of_a_mean_by_loops():
         assert error < np.sqrt(d @ standard_errors(model)[i] ** 2)  # errors of different starts cancel in part
 
 
+@pytest.mark.slow
 def test_intervals_of_start_values_cover_the_truth():
     """5 worlds, 40 runs, 2 questions: 400 intervals, of which 95 % cover within three standard errors (3.3 %)."""
     covered = []

@@ -21,7 +21,7 @@ from gvfx.experiments.store import Store
 from gvfx.report.page import write_page
 from gvfx.reproduce import ITEMS, curves_with_seeds
 
-FULL, FAST, SECONDS = 130, 6, 150
+FULL, FAST, SECONDS = 130, 4, 150
 FIRE = "window.fired=1"
 NAMES = [
     f"<script>{FIRE}</script>",

@@ -27,7 +27,7 @@ from gvfx.reproduce import ITEMS
 from gvfx.reproduce.curves import sweep_curves
 from gvfx.tensors import unpack
 
-FULL, FAST, SECONDS = 300, 16, 200
+FULL, FAST, SECONDS = 300, 8, 200
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EMFILE, errno.EDQUOT)
 MADE = """
 import gymnasium as gym
