@@ -23,8 +23,9 @@ VERSIONS := $(shell cat tests/versions.txt)
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
 
+# loadfile: the tests of a file run in one process, so that what they compile is compiled once
 test: lint  ## install, lint, type-check, check the layers, run the fast tests
-	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -n 2
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(INSTALLED)  ## the claims at full size and the long conformance checks: CONTRIBUTING.md
 	$(BIN)/pytest -m slow
