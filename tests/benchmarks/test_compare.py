@@ -38,6 +38,7 @@ def test_the_race_is_won_by_the_best_and_gives_up():
     assert race(case.world, case.questions, 0, 0.95, 500).best is None
 
 
+@pytest.mark.slow
 def test_the_benchmark_prints_its_bars(monkeypatch):
     monkeypatch.setattr(bench, "QUICK", (2, 2, 2, 1))
     monkeypatch.setattr(bench, "TIMES", (8000,))

@@ -185,6 +185,7 @@ def decide(world, questions, until, **options):
         return gvfx.evaluate(world, questions, until=until, **options)
 
 
+@pytest.mark.slow
 def test_runs_end_when_the_best_is_sure():
     """40 runs: at most 5 % may be wrong, and 6 of 40 would be three standard errors more; all are decided, most soon."""
     result = decide(*bandit(1.0, 0.7, 0.0), gvfx.decided(), seeds=40)

@@ -47,7 +47,8 @@ def run(trials: Trials) -> None:
     known = [call for call in calls() if trials.wanted > FAST or not call.compiles]
     chosen = _chosen(known, trials)
     for k in sorted({trial.call for trial in chosen}):  # compiled functions and cached results are shared by all processes
-        known[k].use(_made(known[k], {}, trials.folder))
+        with contextlib.chdir(trials.folder):
+            known[k].use(_made(known[k], {}, trials.folder))
     while chosen and not trials.done:
         batch, chosen = chosen[:BATCH], chosen[BATCH:]
         with trials.scratch() as folder:

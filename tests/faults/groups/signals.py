@@ -16,7 +16,7 @@ from faults.processes import Ended, _in_the_copy, _signal, called, forked, warm_
 from faults.sweeps import ITEM, runs, stored
 from faults.trials import Trials
 
-FULL, FAST, SECONDS = 40, 2, 200
+FULL, FAST, SECONDS = 40, 1, 200
 BOUND = 5.0  # seconds from the signal to the end
 SEEDS = 6
 ENVIRONMENT = """
