@@ -14,6 +14,7 @@ from helpers.results import SEEDS, TUNED, made_up_part
 from helpers.shell_blocks import SHELL, commands, is_short, make_what_is_named
 
 from gvfx.cli import stored
+from gvfx.experiments.settings.tabular import MAIN
 from gvfx.experiments.store import Store
 from gvfx.reproduce import ITEMS, curves_with_seeds
 from gvfx.reproduce.tuning import protocol
@@ -47,7 +48,7 @@ def long_commands() -> list[str]:
 def curves():
     """What every experiment of an item or a sweep belongs to, by its hash."""
     known = [curve for curve, _ in curves_with_seeds(list(ITEMS.values()), TUNED, SEEDS)]
-    for setting in {curve.setting for curve in known} & {"same", "distinct", "semi-greedy", "fourrooms", "forty", "continuous"}:
+    for setting in (*MAIN, "continuous"):
         known += protocol(setting).curves
     return {curve.experiment.hash: curve for curve in known}
 
@@ -56,7 +57,7 @@ def curves():
 def made_up_runs(monkeypatch, curves):
     """Runs are not made but made up; what the commands do with them is real."""
 
-    def run_missing(store: Store, runs, *options) -> None:
+    def run_missing(store: Store, runs, *arguments, **options) -> None:
         for experiment, seeds in runs:
             for seed in store.unfinished(experiment, seeds):
                 arrays = made_up_part(curves[experiment.hash], seed).arrays()

@@ -151,7 +151,7 @@ app.command(
     cls=Command,
     epilog=_examples(
         "gvfx plan distinct --error 0.05",
-        "gvfx plan same --error 0.05 --pilot 20000",
+        "gvfx plan same --error 0.05 --pilot 100000",
         "gvfx plan my_module:make --error 0.01 --pilot 20000",
         "gvfx plan FrozenLake-v1 --questions questions.toml --error 0.001",
     ),
