@@ -18,14 +18,26 @@ NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12; do $$p -c '' 2> /dev/nu
 # what depends most on the versions of other packages: compiled code, networks, environments, files
 VERSIONS := $(shell cat tests/versions.txt)
 
-.PHONY: demo test slurm test-slow test-faults audit constraints test-sb3 test-demos test-clusters bench-d3rlpy test-oldest test-newest lint format bench docs test-docs clean
+.PHONY: demo test test-full test-mutations slurm test-slow test-faults audit constraints test-sb3 test-demos test-clusters bench-d3rlpy test-oldest test-newest lint format bench docs test-docs clean
 
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
 
-# loadfile: the tests of a file run in one process, so that what they compile is compiled once
-test: lint  ## install, lint, type-check, check the layers, run the fast tests
-	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/pytest -n 2 --dist loadfile
+FAST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1
+
+# $(call beside,A,B): runs A while B runs, and shows what A printed after it; fails if one of them does
+beside = @log=$$(mktemp); ($(1)) > $$log 2>&1 & other=$$!; $(2); code=$$?; \
+	wait $$other; others=$$?; cat $$log; rm -f $$log; [ $$code = 0 ] && [ $$others = 0 ]
+
+test: $(INSTALLED)  ## install, lint, type-check, check the layers, run the fast tests: every rule, equation and contract
+	$(call beside,$(MAKE) --no-print-directory lint,$(FAST) $(BIN)/pytest -n 2)
+
+test-full: $(INSTALLED)  ## what is shipped: wheel, browser, docs, examples, kills, sweeps, benchmarks; a tenth of the mutations
+	$(FAST) $(BIN)/pytest -n 2 -m 'full and not slow'
+	$(MAKE) --no-print-directory test-mutations
+
+test-mutations: $(INSTALLED)  ## a random tenth of the mutations, SHARE=1 for all: wrong numbers that the tests must notice
+	$(FAST) $(BIN)/python tools/mutations.py --share $(or $(SHARE),0.1)
 
 test-slow: $(INSTALLED)  ## the claims at full size and the long conformance checks: CONTRIBUTING.md
 	$(BIN)/pytest -m slow
@@ -53,7 +65,7 @@ slurm:  ## SLURM from Debian's packages, unless it is there
 
 bench-d3rlpy: $(D3RLPY)  ## gvfx beside plain rollouts and d3rlpy's FQE, in an environment of its own (a CPU build of PyTorch)
 	$(VENV)-d3rlpy/bin/pytest -o addopts= tests/benchmarks/test_fqe.py
-	$(VENV)-d3rlpy/bin/gvfx bench alternatives
+	$(VENV)-d3rlpy/bin/python -m benchmarks alternatives
 
 test-oldest: $(OLDEST)  ## the oldest supported versions, constraints-oldest.txt
 	OPENBLAS_NUM_THREADS=1 $(VENV)-oldest/bin/pytest -n 2 $(VERSIONS)
@@ -62,14 +74,14 @@ test-newest: $(NEWEST)  ## the newest Python here and the newest versions that p
 	OPENBLAS_NUM_THREADS=1 $(VENV)-newest/bin/pytest -n 2 $(VERSIONS)
 
 lint: $(INSTALLED)
-	$(BIN)/ruff check src tests examples tools docs
-	$(BIN)/ruff format --check src tests examples tools
+	$(BIN)/ruff check src benchmarks tests examples tools docs
+	$(BIN)/ruff format --check src benchmarks tests examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 format: $(INSTALLED)  ## rewrite the sources in the house style
-	$(BIN)/ruff check --fix src tests examples tools
-	$(BIN)/ruff format src tests examples tools
+	$(BIN)/ruff check --fix src benchmarks tests examples tools
+	$(BIN)/ruff format src benchmarks tests examples tools
 
 audit: $(INSTALLED) $(AUDIT)  ## dependencies that do not fit, are not the pinned ones, or have known vulnerabilities (asks an advisory service)
 	$(BIN)/pip check
@@ -89,7 +101,7 @@ test-docs: docs $(INSTALLED)  ## open every page of the site in headless Chromiu
 	$(BIN)/pytest -m slow tests/test_site.py
 
 bench: $(INSTALLED)
-	$(BIN)/gvfx bench tabular
+	$(BIN)/python -m benchmarks tabular
 
 $(CORE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -18,7 +18,9 @@ from typing import Any
 import typer
 
 import gvfx
+import gvfx_paper
 from gvfx.cli import app
+from gvfx.running.schema import ARRAYS
 
 HERE = Path(__file__).parent / "reference"
 BY = "<!-- written by docs/make_reference.py -->\n"
@@ -28,35 +30,46 @@ GROUPS = {  # page: title, and its public names
     "policies": (
         "Policies",
         "uniform_policy constant_policy table_policy deterministic_policy callable_policy softmax_policy mixture_policy "
-        "gaussian_policy own_greedy own_softmax from_sb3 Target Policy",
+        "gaussian_policy own_greedy own_softmax from_sb3 Policy",
     ),
-    "worlds": ("Worlds", "MDP gridworld four_rooms from_gymnasium actions_of ContinuousGrid Domain World paper"),
+    "worlds": ("Worlds", "MDP gridworld four_rooms from_gymnasium actions_of World"),
     "behaviours": (
         "Behaviours",
-        "OptimalDesign GVFExplorer VarianceSoftmax RoundRobin Mixture Uniform RandomPolicies Follow SuccessorRepresentation "
+        "OptimalDesign GVFExplorer RoundRobin Mixture Uniform RandomPolicies Follow SuccessorRepresentation "
         "BehaviourPolicySearch CharacteristicTime SecondMoment RobustSampling Actor MixtureActor Epsilon Floor Blend Hold "
         "Alternate Fixed Linear Geometric Behaviour",
     ),
     "learners": (
         "Learners",
-        "CertaintyEquivalence LinearCertaintyEquivalence ExpectedSarsa ImportanceSampling EpisodicExpectedSarsa Deep TwinCritics "
-        "Learner",
+        "CertaintyEquivalence LinearCertaintyEquivalence ExpectedSarsa ImportanceSampling Deep TwinCritics Learner",
     ),
     "running": (
         "Running",
         "evaluate evaluate_log check plan error_below decided truth_of load Log Finding MonteCarlo Tracker JsonLines TensorBoard "
         "WeightsAndBiases",
     ),
-    "results": ("Results", "Result"),
+    "results": ("Results", "Result Details"),
     "exact-theory": ("Exact theory", "exact design"),
     "errors-api": ("Error classes", "GvfxError InputError RunError EnvironmentFailed StoreError Interrupted"),
     "testing": ("Testing", "testing"),
+    "paper": ("The paper: gvfx_paper", "paper ContinuousGrid Domain Target VarianceSoftmax EpisodicExpectedSarsa"),
 }
 METHODS = {  # of these classes the public methods and properties are listed too
     "Result": None,
+    "Details": None,
     "MDP": ("from_matrix", "states", "actions", "where", "with_features"),
     "Target": ("shipped", "load"),
 }
+
+
+def home_of(name: str) -> str:
+    """The package of a public name."""
+    return "gvfx_paper" if name in gvfx_paper.HOME_OF else "gvfx"
+
+
+def public(name: str) -> Any:
+    """What a public name stands for."""
+    return getattr(gvfx_paper if name in gvfx_paper.HOME_OF else gvfx, name)
 
 
 def examples() -> tuple[str, dict[str, tuple[str, str]]]:
@@ -78,7 +91,7 @@ def purpose(thing: object) -> str:
 
 def documentation(thing: object) -> str:
     if isinstance(thing, type(gvfx.World)):
-        return "What `gvfx.evaluate` accepts as a world of its own: an MDP, the continuous grid or a MuJoCo domain."
+        return "What `gvfx.evaluate` accepts as a world of its own: an MDP, or a `CompiledWorld`."
     if isinstance(thing, property):
         return inspect.getdoc(thing.fget) or ""
     return inspect.getdoc(thing) or ""
@@ -138,6 +151,13 @@ def fields_of(cls: type) -> Iterator[tuple[str, str, str]]:
             yield found[1], found[2].strip(), found[3]
 
 
+def arrays_of() -> Iterator[tuple[str, str, str]]:
+    """The arrays of a result: name, type and what it is."""
+    for row in ARRAYS.values():
+        if not row.extra and row.name != "snapshot_steps":
+            yield row.in_result, row.kind, f"[{', '.join(row.in_file.split()[1:])}] {row.about}"
+
+
 def members_of(name: str, cls: type) -> list[tuple[str, Any]]:
     wanted = METHODS[name]
     return [
@@ -192,13 +212,13 @@ def linked(text: str) -> str:
 def entry(name: str, thing: Any, shown: dict[str, tuple[str, str]], level: int = 2) -> str:
     """The section of one name."""
     parts = [f"{'#' * level} {name}", linked(_plain(purpose(thing)))]
-    called = signature(name if level > 2 else f"gvfx.{name}", thing)
-    if called and name != "Result":  # which gvfx.evaluate makes
+    called = signature(name if level > 2 else f"{home_of(name)}.{name}", thing)
+    if called and name not in ("Result", "Details"):  # which gvfx.evaluate makes
         parts.append(f"```py\n{called}\n```")
     if not isinstance(thing, ModuleType):
         parts.append(body(thing))
     if isinstance(thing, type):
-        rows = list(fields_of(thing))
+        rows = [*fields_of(thing), *(arrays_of() if name == "Details" else ())]
         if rows:
             table = "".join(f"| `{field}` | {_cell(comment)} |\n" for field, _, comment in rows)
             parts.append(f"| field | what it is |\n|---|---|\n{table}".rstrip())
@@ -245,7 +265,7 @@ def group_page(page: str) -> str:
     parts = [f"# {title}\n\n{BY}"]
     needed = first[first.index("env = ") :].strip()
     for name in names.split():
-        thing = getattr(gvfx, name)
+        thing = public(name)
         parts.append(entry(name, thing, shown))
         if name in METHODS or isinstance(thing, ModuleType):
             parts += members(name, thing, shown)
@@ -259,13 +279,14 @@ def _imports(first: str) -> str:
 
 def index_page() -> str:
     parts = [
-        f"# API\n\n{BY}\nEvery public name of `gvfx`, with a line that says what it is for. Each has its signature, its "
+        f"# API\n\n{BY}\nEvery public name of `gvfx` and `gvfx_paper`, with a line that says what it is for. Each has its "
+        "signature, its "
         "shapes where it has arrays, and an example that is run by a test. Arrays are NumPy's; `[seed, t, gvf]` names their "
         "axes, in this order: seeds of the run, times of measurement, questions.\n"
     ]
     for page, (title, names) in GROUPS.items():
         rows = "".join(
-            f"| [`{name}`]({page}.md#{name.lower()}) | {_cell(purpose(getattr(gvfx, name)))} |\n" for name in names.split()
+            f"| [`{name}`]({page}.md#{name.lower()}) | {_cell(purpose(public(name)))} |\n" for name in names.split()
         )
         parts.append(f"## {title}\n\n| name | what it is for |\n|---|---|\n{rows}")
     return "\n".join(parts)
@@ -327,15 +348,14 @@ def _parameter(given: Any) -> str:
         if not given.is_flag:
             name += f" {_metavar(given)}"
     default = given.default() if callable(given.default) else given.default
-    shown = "" if given.required or default in (None, False, (), []) else f"`{default}`"
+    shown = "" if given.required or default is False or default in (None, (), []) else f"`{default}`"
     again = " May be repeated." if getattr(given, "multiple", False) else ""
     name = name.replace("|", "\\|")
     return f"| `{name}` | {_cell(given.help or '')}{again} | {'required' if given.required else shown} |\n"
 
 
 def _metavar(given: Any) -> str:
-    kind = getattr(getattr(given, "type_descriptor", None), "annotation", None)
-    return str(given.metavar or {int: "N", float: "NUMBER", Path: "PATH"}.get(kind, "NAME"))
+    return str(given.metavar or "NAME")
 
 
 def written() -> dict[str, str]:

@@ -99,7 +99,8 @@ def titled(text: str, source: str) -> str:
         return text
     name = Path(source).stem
     if name.startswith("bench-"):
-        return f"# gvfx bench {name.removeprefix('bench-').replace('-', '_')}\n\n{text}"
+        made = re.search(r"^`(python -m benchmarks [\w ]+)`", text, re.M)
+        return f"# {made[1] if made else name}\n\n{text}"
     return re.sub(r"\A#+ ", "# ", text)
 
 

@@ -41,7 +41,7 @@ print(result.summary())
 start, _ = env.reset(seed=1000)
 truth = gvfx.truth_of(env, questions, max_episodes=200, horizon=150)
 low, high = result.intervals(start).T
-print(f"time upright from the start, error bars by {result.error_bars}:")
+print(f"time upright from the start, error bars by {result.details.error_bars}:")
 for i, name in enumerate(result.names):
     answer = f"{result.predict(start)[i]:6.2f}, from {low[i]:6.2f} to {high[i]:6.2f}"
     print(f"{name:>13}: {answer}; Monte Carlo {truth.values[i, 0]:6.2f} +- {truth.standard_errors[i, 0]:.2f}")

@@ -26,4 +26,4 @@ result = gvfx.evaluate(env, questions, steps=200_000, seeds=3)
 low, high = result.intervals(0).T  # 95 %, in state 0
 for i, name in enumerate(result.names):
     answer = f"{result.predict(0)[i]:7.4f}, from {low[i]:7.4f} to {high[i]:7.4f}"
-    print(f"{name:>23}: {answer}; true {result.truth[0, i, 0]:7.4f}")
+    print(f"{name:>23}: {answer}; true {result.details.truth[0, i, 0]:7.4f}")

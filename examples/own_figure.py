@@ -8,10 +8,10 @@ import gvfx
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
-from gvfx.report.colours import colour
-from gvfx.reproduce import Item, Source, build
-from gvfx.reproduce.output import markdown, write_exhibits
-from gvfx.reproduce.sections import ABLATIONS
+from gvfx.report.page import colour
+from gvfx_paper.items import Item, Source, build
+from gvfx_paper.items.exhibits import ABLATIONS
+from gvfx_paper.items.output import markdown, write_exhibits
 
 WORLD = gvfx.gridworld(8, {"left": (0, 0)})
 QUESTION = gvfx.GVF(gvfx.constant_policy([0.4, 0.1, 0.4, 0.1]), gvfx.Distractor(100, 5, at="left"), 0.95)
@@ -44,7 +44,7 @@ def built(b):
     return [b.curves("own-curves", b.item.title, steps, lines), b.table("own", b.item.title, ["behaviour", "MSE"], rows)]
 
 
-# In gvfx itself this record stands in the ITEMS of a module of gvfx.reproduce; nothing else has to be changed.
+# In gvfx itself `@ITEMS.add(...)` above the builder makes this record; nothing else has to be changed.
 ITEM = Item("own", "ours", "Three behaviours in an 8x8 grid", lambda tuned: CURVES, built, ABLATIONS, seeds=5)
 
 if __name__ == "__main__":

@@ -40,6 +40,6 @@ questions = [
 rover = gym.wrappers.TimeLimit(Rover(), 200)
 learner = gvfx.ExpectedSarsa(Fixed(0.05), Fixed(0.05), initial_q=0.0)  # a constant rate follows the drift
 result = gvfx.evaluate(rover, questions, learner=learner, steps=20_000, snapshots=[5_000, 10_000, 15_000])
-for snapshot in result.snapshots:
+for snapshot in result.details.snapshots:
     answers = "   ".join(f"{name} {v:6.2f}" for name, v in zip(result.names, snapshot.values[0, :, CELLS - 1], strict=True))
     print(f"after {snapshot.step:6,} steps: {answers}")

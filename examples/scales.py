@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import gvfx
+import gvfx_paper
 
 
 def compare(world, questions, behaviour, learner, steps, seeds=10):
@@ -13,7 +14,7 @@ def compare(world, questions, behaviour, learner, steps, seeds=10):
         result = gvfx.evaluate(
             world, questions, behaviour, learner, steps=steps, seeds=seeds, evaluate_every=steps, calibrate=calibrate
         )
-        scale = (result.truth[0][:, world.live] ** 2).mean(axis=1)  # mean square value of each question
+        scale = (result.details.truth[0][:, world.live] ** 2).mean(axis=1)  # mean square value of each question
         relative = np.sqrt(result.mse[:, -1].mean(axis=0) / scale)
         print(f"  calibrate={calibrate}")
         for name, share in zip(result.names, relative, strict=True):
@@ -29,7 +30,7 @@ questions = [
 compare(small_world, questions, gvfx.OptimalDesign(), gvfx.CertaintyEquivalence(), 20_000)
 
 print("GVFExplorer in the paper's setting `distinct`, the left cumulant times 100")
-setting = gvfx.paper["distinct"]
+setting = gvfx_paper.paper["distinct"]
 left, right = setting.questions
 left = replace(left, cumulant=gvfx.Distractor(10_000, 500, at="left"))
 compare(setting.world, [left, right], setting.behaviour("GVFExplorer"), setting.learner(), setting.steps)

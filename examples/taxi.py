@@ -38,4 +38,4 @@ start, _ = env.reset(seed=1)
 low, high = result.intervals(start).T
 for i, name in enumerate(result.names):
     answer = f"{result.predict(start)[i]:8.3f}, from {low[i]:8.3f} to {high[i]:8.3f}"
-    print(f"{name:>34}: {answer}; true {result.truth[0, i, start]:8.3f}")
+    print(f"{name:>34}: {answer}; true {result.details.truth[0, i, start]:8.3f}")

@@ -19,6 +19,6 @@ behaviour = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()))
 result = gvfx.evaluate(world, questions, behaviour, gvfx.ExpectedSarsa(rate_q=0.05), steps=500_000, seeds=3)
 
 start = world.where((2, 5))[0]  # the doorway
-for name, predicted, true in zip(result.names, result.predict(start), result.truth[0, :, start], strict=True):
+for name, predicted, true in zip(result.names, result.predict(start), result.details.truth[0, :, start], strict=True):
     print(f"{name:>16}: predicted {predicted:7.4f}   true {true:7.4f}")
 print(f"mean squared error {result.error[:, -1].mean():.5f}")

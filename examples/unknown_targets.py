@@ -21,9 +21,9 @@ questions = [
 ]
 
 result = gvfx.evaluate(env, questions, steps=100_000, evaluate_every=25_000)
-for name, predicted, true in zip(result.names, result.predict(0), result.truth[0, :, 0], strict=True):
+for name, predicted, true in zip(result.names, result.predict(0), result.details.truth[0, :, 0], strict=True):
     print(f"{name:>24}: predicted {predicted:.3f}   true {true:.3f}")
 
-policy = result.policy("goal, at best")
+policy = result.details.policy("goal, at best")
 for row in range(4):
     print("  ".join("H" if s in HOLES else "G" if s == 15 else "<v>^"[policy[s].argmax()] for s in range(4 * row, 4 * row + 4)))

@@ -18,6 +18,6 @@ result = gvfx.evaluate(env, questions, steps=20_000, where="start")
 print(result.compare(), "\n")
 
 soon = gvfx.evaluate(env, questions, steps=200_000, until=gvfx.decided())
-(found,) = soon.experiment["decided"]
+(found,) = soon.details.experiment["decided"]
 print(f"after {soon.stopped[0]:,} steps: {found[0]}")
 assert "careful is the best" in found[0]

@@ -16,9 +16,9 @@ from helpers.worlds import small_world, two_questions
 import gvfx
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all, stored_result
-from gvfx.report.statistics import short
-from gvfx.reproduce.curves import ABLATION_SEEDS, sweep_curve
-from gvfx.reproduce.limit import covered
+from gvfx_paper.items.curves import ABLATION_SEEDS, sweep_curve
+from gvfx_paper.items.limits import covered
+from gvfx_paper.report.statistics import short
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 LIMITS = {"same": 1446.2, "distinct": 502.5, "semi-greedy": 5237.1, "forty": 11968.9}  # the optimum's MSE times steps
@@ -55,7 +55,7 @@ def test_intervals_cover(forty_runs):
 def test_stops_are_neither_early_nor_late(optimum):
     """The rule is 95 % sure over all its checks, which needs about seven times the optimum's steps; a check comes every 15 %."""
     result = small_run(steps=100_000, seeds=8, until=gvfx.error_below(0.03))
-    assert (result.bounds < 0.03).all() and (result.error[:, -1] < 0.03).all()
+    assert (result.details.bounds < 0.03).all() and (result.error[:, -1] < 0.03).all()
     steps = result.stopped * 0.03 / optimum
     assert 5 < steps.mean() < 9.5 and result.error[:, -1].mean() < 0.3 * 0.03
 

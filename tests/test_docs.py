@@ -21,6 +21,7 @@ from helpers.command_line import invoke
 from helpers.shell_blocks import FEWER, SHELL, commands, is_short, make_what_is_named
 
 import gvfx
+import gvfx_paper
 from gvfx.cli import app
 
 EXAMPLES, REFERENCE = "docs/examples.md", "docs/reference/"  # written by docs/make_examples.py and make_reference.py
@@ -237,9 +238,11 @@ def test_the_reference_is_what_make_reference_writes(reference):
 
 def test_every_public_name_has_its_place_a_purpose_and_an_example(reference):
     listed = [name for _, names in reference["GROUPS"].values() for name in names.split()]
-    assert sorted(listed) == sorted(gvfx.__all__), "GROUPS of docs/make_reference.py lists every public name once"
+    assert sorted(listed) == sorted([*gvfx.__all__, *gvfx_paper.__all__]), (
+        "GROUPS of docs/make_reference.py lists every public name once"
+    )
     _, shown = reference["examples"]()
-    bare = [name for name in listed if not reference["purpose"](getattr(gvfx, name)).endswith((".", "?"))]
+    bare = [name for name in listed if not reference["purpose"](reference["public"](name)).endswith((".", "?"))]
     assert not bare, f"names whose docstring does not begin with a sentence: {bare}"
     assert not set(listed) - set(shown), f"names without an example: {sorted(set(listed) - set(shown))}"
     methods = {f"Result.{name}" for name, value in vars(gvfx.Result).items() if inspect.isfunction(value) and name[0] != "_"}

@@ -14,7 +14,7 @@ import pytest
 
 import gvfx
 
-SOURCE = Path(gvfx.__file__).parent
+SOURCE = Path(gvfx.__file__).parents[1]
 
 NUMBERS = {  # of all labelled equations of the paper
     "eq:mse": 1,
@@ -43,7 +43,8 @@ LABELS_OF = {  # the functions of gvfx.theory.equations, and the labels that the
     "squared_error": ("eq:mse",),
 }
 CLOSED_FORMS = ("eq:lagrangian", "eq:behavior_update", "eq:var_s_a", "eq:sarsa-q-update", "eq:sarsa-m-update", "eq:M_exists")
-ALGORITHMS = ("behaviours", "learners", "theory", "truths")
+OWN = re.compile(r"\(([A-Z]\d+)\)\s*(?:#\s*)?\$\$")  # the label of an equation of gvfx's own, at the end of its formula
+ALGORITHMS = ("gvfx/behaviours", "gvfx/learners", "gvfx/theory", "gvfx_paper/truths")
 
 
 @cache
@@ -82,7 +83,7 @@ def test_the_equation_has_an_implementing_line(label):
 
 
 def test_the_closed_forms_carry_their_labels():
-    assert set(CLOSED_FORMS) <= {label for _, label, _ in labels(SOURCE / "theory" / "exact.py")}
+    assert set(CLOSED_FORMS) <= {label for _, label, _ in labels(SOURCE / "gvfx" / "theory" / "exact.py")}
 
 
 def test_labels_are_those_of_the_paper_and_numbers_are_right():
@@ -95,14 +96,24 @@ def test_labels_are_those_of_the_paper_and_numbers_are_right():
 
 @pytest.mark.parametrize("name", LABELS_OF)
 def test_the_function_of_an_equation_carries_its_label(name):
-    path = SOURCE / "theory" / "equations.py"
+    path = SOURCE / "gvfx" / "theory" / "equations.py"
     (function,) = (f for f in ast.parse(path.read_text()).body if isinstance(f, ast.FunctionDef) and f.name == name)
     lines = range(function.lineno, function.end_lineno + 1)
     assert [label for line, label, _ in labels(path) if line in lines] == [LABELS_OF[name][0]]
 
 
-@pytest.mark.parametrize("path", [p for room in ALGORITHMS for p in sorted((SOURCE / room).rglob("*.py"))], ids=lambda p: p.stem)
+ALGORITHM_FILES = [p for room in ALGORITHMS for p in sorted((SOURCE / room).rglob("*.py"))] + [SOURCE / "gvfx_paper/authors.py"]
+
+
+@pytest.mark.parametrize("path", ALGORITHM_FILES, ids=lambda p: p.stem)
 def test_every_use_of_an_equation_carries_its_label(path):
     for (lines, name), count in Counter(calls(path)).items():
         carried = [line for line, label, _ in labels(path) if line in lines and label in LABELS_OF[name]]
         assert len(carried) >= count, f"{path}: {name} in lines {lines.start} to {lines.stop - 1} lacks {LABELS_OF[name][0]}"
+
+
+def test_every_equation_of_gvfx_has_a_label_of_its_own():
+    texts = [path.read_text() for path in SOURCES]
+    defined = [label for text in texts for label in OWN.findall(text)]
+    assert len(defined) > 10 and len(set(defined)) == len(defined)
+    assert {label for text in texts for label in re.findall(r"Eq\. ([A-Z]\d+)", text)} <= {*defined}

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 import time
 
 import pytest
 
 from gvfx import files
+from gvfx import files as processes
 from gvfx.errors import InputError
-from gvfx.files import Irregular, append_line, check_writable, open_lines, read_whole, sweep_up, write_new, write_whole
+from gvfx.files import Irregular, append_line, beside, check_writable, open_lines, read_whole, sweep_up, write_new, write_whole
 
 
 def make_sparse(path):
@@ -72,7 +75,7 @@ def test_a_temporary_name_is_new_and_never_a_link(tmp_path, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
     monkeypatch.setattr(files.secrets, "token_hex", lambda size: "0" * 16)
-    (tmp_path / f".file.{'0' * 16}.tmp").symlink_to("victim")
+    beside(tmp_path / "file").symlink_to("victim")
     with pytest.raises(FileExistsError):
         write_whole(tmp_path / "file", b"theirs")
     assert victim.read_bytes() == b"mine" and not (tmp_path / "file").exists()
@@ -143,6 +146,30 @@ def test_only_abandoned_temporary_files_are_swept_up(tmp_path):
     assert (tmp_path / ".b.4242.tmp").exists() and not (tmp_path / ".a.0123456789abcdef.tmp").exists()
     sweep_up(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {name for name, gone in names.items() if not gone} | {fresh.name}
+
+
+def test_a_temporary_file_goes_with_its_process_where_that_is_known(tmp_path):
+    code = "import sys, pathlib, gvfx.files; p = gvfx.files.beside(pathlib.Path(sys.argv[1])); p.touch(); print(p)"
+    left = subprocess.run([sys.executable, "-c", code, tmp_path / "a"], capture_output=True, text=True, check=True).stdout.strip()
+    own, mark = beside(tmp_path / "a"), processes.own_mark()
+    _, number, started = mark.split("-")
+    again = own.with_name(f".a.{mark}1-{'0' * 16}.tmp")  # a process that had our number before
+    other = own.with_name(f".a.{'0' * 8}-{number}-{started}1-{'0' * 16}.tmp")  # of another system
+    for path in (own, again, other):
+        path.touch()
+    check_writable(tmp_path / "a", "save")
+    assert not os.path.exists(left) and {*tmp_path.iterdir()} == {own, other}
+    os.utime(other, (time.time() - 7200,) * 2)
+    sweep_up(tmp_path)
+    assert {*tmp_path.iterdir()} == {own}
+
+
+def test_the_folder_of_an_output_is_made(tmp_path):
+    path = tmp_path / "new" / "folder" / "file"
+    assert check_writable(path, "save") == path and path.parent.is_dir() and not path.exists()
+    path.write_text("x")
+    with pytest.raises(InputError, match=r"^save: cannot write .* \(Not a directory\); name another file or folder\.$"):
+        check_writable(path / "below", "save")
 
 
 def test_lines_are_whole_also_on_a_full_disk_and_after_a_kill(tmp_path, monkeypatch):

@@ -12,8 +12,9 @@ import os, sys
 before = dict(os.environ)
 import gvfx
 assert dict(os.environ) == before
-import gvfx.theory.design, gvfx.truths.monte_carlo, gvfx.truths.lattice, gvfx.truths.mujoco, gvfx.evidence.uncertainty
-import gvfx.questions.sb3, gvfx.questions.target_policies, gvfx.worlds.mujoco_env, gvfx.worlds.continuous_grid
+import gvfx.theory.design, gvfx.theory.monte_carlo, gvfx_paper.truths.lattice, gvfx_paper.truths.trajectories
+import gvfx.evidence.uncertainty
+import gvfx.questions.written, gvfx_paper.targets, gvfx_paper.worlds.mujoco, gvfx_paper.worlds.continuous_grid
 assert dict(os.environ) == before
 assert not set(sys.modules) & set({EXTRAS!r})
 """

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
-import subprocess
-import sys
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers.command_line import invoke
 from helpers.environments import Sound, Vectors, changed, stepped
 
 import gvfx
+from gvfx.running.plan import Plan
 
 HALF, UNIFORM = [0.5, 0.5], gvfx.uniform_policy()
 QUESTION = [gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="q")]
@@ -70,7 +70,8 @@ MISTAKES = {
     "seed as text": (lambda: run(seed="a"), "seed"),
     "snapshots=5": (lambda: run(snapshots=5), "snapshots"),
     "snapshots=None": (lambda: run(snapshots=None), "snapshots"),
-    "average_episodes as text": (lambda: run(average_episodes="x"), "average_episodes"),
+    "average_episodes as text": (lambda: run(steps=Plan.checked(9, None, (), "x")), "average_episodes"),
+    "a plan and its times": (lambda: run(steps=Plan.checked(9, None, ()), evaluate_every=3), "steps"),
     "workers=0": (lambda: run(workers=0), "workers"),
     "workers as text": (lambda: run(workers="2"), "workers"),
     "calibrate as text": (lambda: run(calibrate="yes"), "calibrate"),
@@ -112,7 +113,7 @@ MISTAKES = {
     "save=3": (lambda: run(save=3), "save"),
     "save=True": (lambda: run(save=True), "save"),
     "an empty path": (lambda: run(save=""), "save"),
-    "save in no folder": (lambda: run(save="/nonexistent/x.gvfx"), "save"),
+    "save in no folder": (lambda: run(save=f"{__file__}/x.gvfx"), "save"),
     "save as a folder": (lambda: run(save="/tmp"), "save"),
     "save in a device": (lambda: run(save="/dev/null"), "save"),
     "a name too long": (lambda: run(save="x" * 5000), "save"),
@@ -169,6 +170,10 @@ MISTAKES = {
     "a signal of two arguments": (lambda: asked(cumulant=lambda s, a: 1), "cumulant"),
     "Measure(3)": (lambda: gvfx.Measure(3), "cumulant"),
     "Constant as text": (lambda: gvfx.Constant("x"), "Constant.value"),
+    "a huge constant": (lambda: gvfx.Constant(1e160), "Constant.value"),
+    "a huge spread": (lambda: gvfx.Distractor(0, 1e160), "Distractor.sd"),
+    "a huge table": (lambda: run(gvfx.GVF(gvfx.uniform_policy(), gvfx.table_cumulant([1e160, 0]))), "TableCumulant.mean"),
+    "a huge reward": (lambda: gvfx.MDP.from_matrix(np.full((2, 2, 2), 0.5), reward=np.full((2, 2, 2), 1e160)), "reward"),
     "size as text": (lambda: gvfx.Info("force", size="2"), "cumulant"),
     # forecasts, checks, true values
     "plan: error as text": (lambda: gvfx.plan("FrozenLake-v1", LAKE, "0.1"), "error"),
@@ -205,7 +210,7 @@ OF_RESULTS = {
     "level as text": (lambda r: r.intervals(0, level="95%"), "level"),
     "value: level=2": (lambda r: r.value(2), "level"),
     "compare: level as text": (lambda r: r.compare(level="95%"), "level"),
-    "save in no folder": (lambda r: r.save("/nonexistent/x.gvfx"), "path"),
+    "save in no folder": (lambda r: r.save(f"{__file__}/x.gvfx"), "path"),
     "save=3": (lambda r: r.save(3), "path"),
     "save without a name": (lambda r: r.save(""), "path"),
 }
@@ -274,7 +279,7 @@ def test_a_policy_that_raises_in_the_middle_of_a_run_keeps_what_was_learned():
     with pytest.raises(gvfx.InputError, match="^q.policy: the function raised RuntimeError: boom") as caught:
         gvfx.evaluate(Vectors(), [question], steps=5000)
     assert isinstance(caught.value, gvfx.RunError) and caught.value.result is not None
-    assert 0 < caught.value.result.snapshots[-1].step < 5000
+    assert 0 < caught.value.result.details.snapshots[-1].step < 5000
 
 
 def test_an_endless_sum_is_warned_of_and_unsure():
@@ -332,13 +337,37 @@ def test_outputs_replace_no_device_and_follow_links(tmp_path, result):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.gvfx", "pipe", "real"]  # nothing is left behind
 
 
-def test_a_full_disk_is_one_sentence_on_the_command_line():
-    code = "from gvfx.cli import main; import gvfx.cli.terminal as t, sys; t.write_whole = None; sys.argv = sys.argv[1:]; "
-    code += "t.write_whole = lambda path, raw: (_ for _ in ()).throw(OSError(28, 'No space left on device', str(path))); main()"
-    arguments = ["gvfx", "check", "FrozenLake-v1", "--steps", "50", "--json", "out.json"]
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd="/tmp")
-    assert done.returncode == 1
-    assert (
-        done.stderr.splitlines()[-1]
-        == "gvfx: out.json: No space left on device; free some space, or name another file or folder."
-    )
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError(28, "No space left on device", "a"),
+            "a: No space left on device; free some space, or name another file or folder.",
+        ),
+        (
+            OSError(30, "Read-only file system", "a"),
+            "a: Read-only file system; make it writable, or name another file or folder.",
+        ),
+        (OSError(36, "File name too long", "x" * 5000), f"{'x' * 200}...{'x' * 59}: File name too long; give a shorter name."),
+        (OSError(22, "Invalid argument"), "the system says: Invalid argument; run it again."),
+        (
+            OSError(24, "Too many open files"),
+            "the system says: Too many open files; close some files, or allow more of them (ulimit -n).",
+        ),
+    ],
+    ids=lambda given: str(given)[:40],
+)
+def test_an_error_of_the_system_is_one_sentence_that_fits_it(error, said, monkeypatch):
+    def fail(*given):
+        raise error
+
+    monkeypatch.setattr("gvfx.running.check.check", fail)
+    done = invoke("check", "FrozenLake-v1", "--steps", "50")
+    assert done.exit_code == 1 and done.stderr == f"gvfx: {said}\n"
+
+
+def test_long_names_are_shortened_in_sentences():
+    with pytest.raises(
+        gvfx.InputError, match=r"^save: cannot write x{200}\.\.\.x{60} \(File name too long\); give a shorter name\.$"
+    ):
+        run(save="x" * 5000)

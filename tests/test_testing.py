@@ -12,11 +12,11 @@ from numba import njit
 import gvfx
 from gvfx.behaviours.fixed import FixedState
 from gvfx.kernel import BehaviourRule, end_nothing, observe_nothing, piece
-from gvfx.learners.certainty import ModelTables
+from gvfx.learners.base import NoValues
 from gvfx.names import public_classes
-from gvfx.plain import in_plain_python
+from gvfx.testing import in_plain_python
 
-NEED = {  # public classes that cannot be built without arguments
+NEED = {  # public classes that cannot be built without arguments, or are too large
     "Alternate": gvfx.Alternate(gvfx.GVFExplorer(), gvfx.Mixture()),
     "Blend": gvfx.Blend(gvfx.SuccessorRepresentation(0.3), gvfx.RoundRobin(), 0.4),
     "Epsilon": gvfx.Epsilon(gvfx.GVFExplorer(), gvfx.Linear(1.0, 0.1, 50)),
@@ -26,22 +26,24 @@ NEED = {  # public classes that cannot be built without arguments
     "OptimalDesign": gvfx.OptimalDesign(first=40),
     "SecondMoment": gvfx.SecondMoment(first=40),
     "CharacteristicTime": gvfx.CharacteristicTime(first=40),
-}
-QUICK = ("BehaviourPolicySearch", "Floor", "OptimalDesign", "CertaintyEquivalence", "ImportanceSampling")  # others: test-slow
-LEARNERS = {
     "Deep": gvfx.Deep(hidden=(8,), batch=16, learning_starts=32, capacity=128),
     "TwinCritics": gvfx.TwinCritics(hidden=(8,), batch=16, learning_starts=32, capacity=128, updates=1),
 }
 BEHAVIOURS = {name: NEED[name] if name in NEED else cls() for name, cls in public_classes(gvfx.Behaviour).items()}
+LEARNERS = {name: NEED[name] if name in NEED else cls() for name, cls in public_classes(gvfx.Learner).items()}
 
 
-def each(parts):
-    return [pytest.param(parts[n], id=n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in parts]
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_every_public_behaviour_keeps_the_contracts(name):
+    gvfx.testing.check_behaviour(BEHAVIOURS[name])
 
 
-@pytest.mark.parametrize("behaviour", each(BEHAVIOURS))
-def test_every_public_behaviour_keeps_the_contracts(behaviour):
-    gvfx.testing.check_behaviour(behaviour, quick=type(behaviour).__name__ in QUICK)
+@pytest.mark.compiled(2)
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_every_public_behaviour_keeps_the_contracts_on_tables(name):
+    """Compiled code does what plain Python does, from the same seed; other fast tests run it in plain Python."""
+    gvfx.testing.check_behaviour(BEHAVIOURS[name], kinds=("tables",))
 
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
@@ -49,9 +51,16 @@ def test_every_rule_in_jax_keeps_the_contracts(name):
     gvfx.testing.check_behaviour(BEHAVIOURS[name], kinds=("networks", "box_actions"), quick=True)
 
 
-@pytest.mark.parametrize("learner", each({n: LEARNERS.get(n) or c() for n, c in public_classes(gvfx.Learner).items()}))
-def test_every_public_learner_keeps_the_contracts(learner):
-    gvfx.testing.check_learner(learner)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_public_learner_keeps_the_contracts(name):
+    gvfx.testing.check_learner(LEARNERS[name])
+
+
+@pytest.mark.compiled(2)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_public_learner_keeps_the_contracts_on_tables(name):
+    gvfx.testing.check_learner(LEARNERS[name], kinds=("tables",))
 
 
 def test_plain_python_calls_no_compiled_function():
@@ -211,7 +220,7 @@ class Flat(gvfx.CertaintyEquivalence):
     """Its m has no place for the actions."""
 
     def begin(self, asked, world):
-        return ModelTables(np.zeros((0, world.actions, 2)), np.zeros((world.rows, 2)))
+        return NoValues(np.zeros((0, world.actions, 2)), np.zeros((world.rows, 2)))
 
 
 @dataclass(frozen=True)

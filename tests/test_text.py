@@ -7,8 +7,7 @@ import pickle
 import pytest
 
 import gvfx
-from gvfx.errors import EnvironmentFailed, UnknownName
-from gvfx.text import printable
+from gvfx.errors import EnvironmentFailed, UnknownName, printable
 
 HOSTILE = "\x1b]52;c;aGk=\x07a\r\nb\u202ec\u200b\ud800"
 

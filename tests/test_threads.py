@@ -12,6 +12,7 @@ from faults.backends import BACKENDS, quiet
 from faults.groups.same_bytes import threads as blas_threads
 
 import gvfx
+import gvfx_paper
 from gvfx import threads
 
 
@@ -53,7 +54,7 @@ def test_results_do_not_depend_on_the_number_of_threads(name):
 
 
 def test_truths_and_plans_do_not_depend_on_the_number_of_threads():
-    setting = gvfx.paper["same"]
+    setting = gvfx_paper.paper["same"]
     world, questions = setting.world, setting.questions
 
     def numbers_of():

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from distributed import LocalCluster
 
-import gvfx
+import gvfx_paper
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 
 
 def main(count: int) -> int:
-    experiment = gvfx.paper["distinct"].experiment("GVFExplorer")
+    experiment = gvfx_paper.paper["distinct"].experiment("GVFExplorer")
     with tempfile.TemporaryDirectory() as scratch:
         local, dask = Path(scratch) / "local", Path(scratch) / "dask"
         run_all(Store(Path(scratch) / "first"), [(experiment, 1)])  # compiles

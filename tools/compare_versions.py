@@ -26,16 +26,16 @@ def case(function: Callable[[], float]) -> Callable[[], float]:
 
 
 def on_paper(setting: str, behaviour: str, steps: int, learner: str | None = None) -> float:
-    import gvfx
+    import gvfx_paper
 
-    e = gvfx.paper[setting].experiment(behaviour, learner=learner, steps=steps)
+    e = gvfx_paper.paper[setting].experiment(behaviour, learner=learner, steps=steps)
     return seconds(e.world, e.questions, e.behaviour, e.learner, steps=steps)
 
 
 def seconds(*arguments: Any, **options: Any) -> float:
     import gvfx
 
-    return float(gvfx.evaluate(*arguments, **options).seconds.sum())
+    return float(gvfx.evaluate(*arguments, **options).details.seconds.sum())
 
 
 @case
@@ -101,7 +101,7 @@ def gym_networks_cartpole() -> float:
 
 @case
 def networks_on_the_grid() -> float:
-    from gvfx.experiments.compare import find_setting
+    from gvfx_paper.settings.runs import find_setting
 
     e = find_setting("continuous").experiment("GVFExplorer", "paper", None, None, None, 40_000, measurements=4)
     return seconds(e.world, e.questions, e.behaviour, e.learner, steps=40_000, evaluate_every=10_000)
@@ -109,7 +109,7 @@ def networks_on_the_grid() -> float:
 
 @case
 def critics_in_mujoco() -> float:
-    from gvfx.experiments.compare import find_setting
+    from gvfx_paper.settings.runs import find_setting
 
     e = find_setting("cheetah").experiment("GVFExplorer", "recommended", None, None, None, 8_000, measurements=2)
     return seconds(e.world, e.questions, e.behaviour, e.learner, steps=8_000, evaluate_every=4_000)

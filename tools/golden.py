@@ -10,6 +10,7 @@ recorded by one version of gvfx and checked by another on the same machine.  `--
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ import gymnasium
 import numpy as np
 
 import gvfx
+import gvfx_paper
 from gvfx.experiments.executors import run_task
 
 FIELDS = ("steps", "mse", "levels", "episodes", "truth", "expected", "mse_outside", "actors", "stopped", "bounds", "points")
@@ -39,10 +41,18 @@ def arrays_of(result: Any) -> dict[str, np.ndarray]:
     """A result's arrays by name."""
     if isinstance(result, dict):
         return result
-    out = {name: np.asarray(getattr(result, name)) for name in FIELDS if getattr(result, name, None) is not None}
+    result = getattr(result, "details", result)
+    out = {name: field(result, name) for name in FIELDS if field(result, name) is not None}
     for k, snapshot in enumerate(result.snapshots):
-        out |= {f"{k}.{n}": np.asarray(getattr(snapshot, n)) for n in TABLES if getattr(snapshot, n) is not None}
+        out |= {f"{k}.{name}": field(snapshot, name) for name in TABLES if field(snapshot, name) is not None}
     return out
+
+
+def field(held: Any, name: str) -> np.ndarray | None:
+    """An array of a result or of one of its snapshots, wherever this version of gvfx has it."""
+    extra = getattr(held, "extra", {})
+    found = extra.get(name, extra.get(name.removesuffix("s"), getattr(held, name, None)))
+    return None if found is None else np.asarray(found)
 
 
 def grid() -> tuple[Any, list[Any]]:
@@ -74,7 +84,12 @@ def table_successor() -> Any:
 @golden
 def table_search_episodic() -> Any:
     behaviour = gvfx.Blend(gvfx.BehaviourPolicySearch(rate=0.3), gvfx.Mixture(), 0.5)
-    return on_grid(behaviour, gvfx.EpisodicExpectedSarsa(0.2), average_episodes=50)
+    options: dict[str, Any] = {"average_episodes": 50}
+    if "average_episodes" not in inspect.signature(gvfx.evaluate).parameters:
+        from gvfx.running.plan import Plan
+
+        options = {"steps": Plan.checked(4000, None, (1000,), 50), "snapshots": ()}
+    return on_grid(behaviour, gvfx_paper.EpisodicExpectedSarsa(0.2), **options)
 
 
 @golden
@@ -157,7 +172,7 @@ def gym_table_own() -> Any:
 
 def on_continuous_grid(behaviour: str, **options: Any) -> dict[str, np.ndarray]:
     """A run of the continuous grid as sweeps make it, stored and packed."""
-    from gvfx.experiments.compare import find_setting
+    from gvfx_paper.settings.runs import find_setting
 
     e = find_setting("continuous").experiment(behaviour, "paper", None, None, None, 4000, measurements=4)
     return packed(e, **options)
@@ -210,7 +225,7 @@ def gym_network_successor_vector() -> Any:
 def on_cheetah(behaviour: Any, learner: Any, **options: Any) -> dict[str, np.ndarray]:
     from dataclasses import replace
 
-    from gvfx.experiments.compare import find_setting
+    from gvfx_paper.settings.runs import find_setting
 
     e = find_setting("cheetah").experiment("GVFExplorer", "recommended", None, None, None, 1600, measurements=2)
     return packed(replace(e, behaviour=behaviour, learner=learner), **options)
@@ -263,9 +278,9 @@ def log_table() -> Any:
 def hashes() -> dict[str, np.ndarray]:
     """The names of all experiments that the paper's and our own items need."""
     try:
-        from gvfx.reproduce import ITEMS
+        from gvfx_paper.items import ITEMS
     except ImportError:
-        from gvfx.reproduce.items import ITEMS  # 0.1.0
+        from gvfx_paper.items.catalogue import ITEMS  # 0.1.0
     tuned = {"same": {"GVFExplorer": (0.1, 0.8), "Mixture": (0.25, 0.8)}}
     return {name: np.array([c.experiment.hash for c in item.needs(tuned)], "S16") for name, item in ITEMS.items()}
 

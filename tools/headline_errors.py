@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 from gvfx.experiments.store import Store
-from gvfx.reproduce import ITEMS, Source
-from gvfx.reproduce.base import Build
-from gvfx.reproduce.curves import load_tuned
-from gvfx.reproduce.demo_picture import STORED, write_errors
-from gvfx.reproduce.headline import errors
+from gvfx_paper.items import ITEMS, Source
+from gvfx_paper.items.curves import load_tuned
+from gvfx_paper.items.exhibits import Build
+from gvfx_paper.items.headline import STORED, errors, write_errors
 
 
 def main(folder: Path) -> int:

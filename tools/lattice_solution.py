@@ -21,8 +21,8 @@ from numba import njit
 from scipy.sparse import coo_array, csr_array
 
 from gvfx.errors import InputError
-from gvfx.truths.lattice import SIDE, checked_policies
-from gvfx.worlds.continuous_grid import MOVES, ContinuousGrid
+from gvfx_paper.truths.lattice import SIDE, checked_policies
+from gvfx_paper.worlds.continuous_grid import MOVES, ContinuousGrid
 
 
 def solve(world: ContinuousGrid, policies: Any, discount: float, nodes: int = 401) -> np.ndarray:

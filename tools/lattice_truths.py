@@ -16,9 +16,18 @@ import numpy as np
 from lattice_solution import solve
 
 from gvfx.errors import UnknownName
-from gvfx.truths.cache import write
-from gvfx.truths.lattice import PAPER_DISCOUNT, PAPER_POLICIES, SHIPPED, as_truth, lattice_points, named, parameters, simulate
-from gvfx.worlds.continuous_grid import authors_grid, paper_grid
+from gvfx_paper.truths.lattice import (
+    PAPER_DISCOUNT,
+    PAPER_POLICIES,
+    SHIPPED,
+    as_truth,
+    lattice_points,
+    named,
+    parameters,
+    simulate,
+    write,
+)
+from gvfx_paper.worlds.continuous_grid import authors_grid, paper_grid
 
 
 def main(arguments: list[str] | None = None, folder: Path = SHIPPED) -> None:

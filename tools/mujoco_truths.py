@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gvfx.questions.target_policies import Target
-from gvfx.truths.mujoco import SHIPPED, mujoco_truth
-from gvfx.worlds.mujoco import DOMAINS
+from gvfx_paper.targets import Target
+from gvfx_paper.truths.trajectories import SHIPPED, mujoco_truth
+from gvfx_paper.worlds.mujoco import DOMAINS
 
 
 def main(folder: Path = SHIPPED) -> None:

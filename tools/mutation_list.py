@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-PRESETS = "tests/experiments/settings/test_presets.py"
-PRINTED = "tests/experiments/settings/test_printed.py"
+PRESETS = "tests/paper/settings/test_presets.py"
+PRINTED = "tests/paper/settings/test_printed.py"
 UPDATES = "tests/learners/networks/test_deep_updates.py"
 COPIES = "tests/learners/networks/test_target_copies.py"
 REPLAY = "tests/learners/networks/test_replay.py"
@@ -16,20 +16,20 @@ NETWORK_GYM = "tests/running/streams/test_network_gym.py"
 UNSEEN_TESTS = "tests/evidence/test_unseen.py"
 COUNTS_TESTS = "tests/evidence/test_counts.py"
 
-TABULAR = "experiments/settings/tabular.py"
-GRID = "experiments/settings/grid.py"
-MUJOCO = "experiments/settings/mujoco.py"
-WORLD = "worlds/continuous_grid.py"
-DEEP = "learners/networks/deep.py"
-DEEP_UPDATES = "learners/networks/deep_updates.py"
-CRITICS = "learners/networks/twin_critics.py"
-ACTOR = "behaviours/actor.py"
-SCALES = "behaviours/calibrated.py"
-UNSEEN = "evidence/unseen.py"
+TABULAR = "gvfx_paper/settings/tabular.py"
+GRID = "gvfx_paper/settings/continuous.py"
+MUJOCO = "gvfx_paper/settings/domains.py"
+WORLD = "gvfx_paper/worlds/continuous_grid.py"
+DEEP = "gvfx/learners/networks/learners.py"
+DEEP_UPDATES = "gvfx/learners/networks/deep_updates.py"
+CRITICS = "gvfx/learners/networks/learners.py"
+ACTOR = "gvfx/behaviours/actor.py"
+SCALES = "gvfx/behaviours/wrappers.py"
+UNSEEN = "gvfx/evidence/unseen.py"
 
 
 class Mutation(NamedTuple):
-    """A text that occurs once in a file of src/gvfx, what it becomes, and the tests that must then fail."""
+    """A text that occurs once in a file of src, what it becomes, and the tests that must then fail."""
 
     file: str
     old: str
@@ -51,66 +51,61 @@ def _replaced(text: str, old: str, new: str) -> str:
 RATES = [  # Table 2 and App. B.3.2: the baselines, GVFExplorer, SR and BPS of every family of settings
     *variants(
         TABULAR,
-        "_rates(0.95, GVFExplorer=0.25, SR=0.25, BPS=0.5)",
+        '"same": (0.5, 0.25, 0.95, 0.25)',
         PRESETS,
+        ("(0.5", "(0.8"),
+        (" 0.25, 0", " 0.5, 0"),
         ("0.95", "0.9"),
-        ("GVFExplorer=0.25", "GVFExplorer=0.5"),
-        ("SR=0.25", "SR=0.5"),
-        ("BPS=0.5", "BPS=0.8"),
+        ("0.25)", "0.5)"),
     ),
     *variants(
         TABULAR,
-        "DISTINCT_RATES = _rates(0.8, GVFExplorer=0.1, SR=0.5, BPS=0.8)",
+        '"distinct": (0.8, 0.5, 0.8, 0.1)',
         PRESETS,
-        ("(0.8", "(0.9"),
-        ("GVFExplorer=0.1", "GVFExplorer=0.25"),
-        ("SR=0.5", "SR=0.25"),
-        ("BPS=0.8", "BPS=0.5"),
+        ("(0.8", "(0.5"),
+        ("0.5", "0.25"),
+        (" 0.8,", " 0.9,"),
+        ("0.1)", "0.25)"),
     ),
     *variants(
         TABULAR,
-        "_rates(0.95, GVFExplorer=0.5, SR=0.8, BPS=0.9)",
+        '"semi-greedy": (0.9, 0.8, 0.95, 0.5)',
         PRESETS,
+        ("(0.9", "(0.8"),
+        (" 0.8", " 0.5"),
         ("0.95", "0.9"),
-        ("GVFExplorer=0.5", "GVFExplorer=0.25"),
-        ("SR=0.8", "SR=0.5"),
-        ("BPS=0.9", "BPS=0.8"),
+        ("0.5)", "0.25)"),
     ),
     *variants(
         TABULAR,
-        "FOUR_ROOMS_RATES = _rates(0.8, GVFExplorer=0.5, SR=0.8, BPS=0.8)",
+        '"fourrooms": (0.8, 0.8, 0.8, 0.5)',
         PRESETS,
-        ("(0.8", "(0.9"),
-        ("GVFExplorer=0.5", "GVFExplorer=0.25"),
-        ("SR=0.8", "SR=0.5"),
-        ("BPS=0.8", "BPS=0.5"),
+        ("(0.8", "(0.5"),
+        ("(0.8, 0.8", "(0.8, 0.5"),
+        ("0.8, 0.5", "0.9, 0.5"),
+        ("0.5)", "0.25)"),
     ),
-    *variants(
-        TABULAR,
-        "_rates(0.8, GVFExplorer=0.5, SR=0.25, BPS=0.8),\n        rate_m=0.95",
-        PRESETS,
-        ("(0.8", "(0.9"),
-        ("GVFExplorer=0.5", "GVFExplorer=0.25"),
-        ("SR=0.25", "SR=0.5"),
-        ("rate_m=0.95", "rate_m=0.8"),
+    *variants(TABULAR, '"forty": (0.8, 0.25, 0.8, 0.5)', PRESETS, ("0.25", "0.5"), (" 0.8", " 0.9"), ("0.5)", "0.25)")),
+    Mutation(TABULAR, '"rate_m": 0.95', '"rate_m": 0.8', PRESETS),
+    Mutation(
+        TABULAR, "(bps, sr, baselines, baselines, baselines, explorer)", "(bps, sr, 0.1, baselines, baselines, explorer)", PRESETS
     ),
-    Mutation(TABULAR, '"Uniform": baselines', '"Uniform": 0.1', PRESETS),
-    Mutation(TABULAR, '"Mixture": baselines', '"Mixture": 0.1', PRESETS),
-    Mutation(TABULAR, '"RoundRobin": baselines', '"RoundRobin": 0.1', PRESETS),
+    Mutation(TABULAR, "sr, baselines, baselines, baselines, ex", "sr, baselines, 0.1, baselines, ex", PRESETS),
+    Mutation(TABULAR, "baselines, baselines, baselines, explorer)", "baselines, baselines, 0.1, explorer)", PRESETS),
     Mutation(TABULAR, "rate_m: float = 0.8", "rate_m: float = 0.9", PRESETS),
     Mutation(TABULAR, "RATES = (0.1, 0.25, 0.5", "RATES = (0.1, 0.2, 0.5", PRESETS),
-    Mutation("schedules.py", "Linear(1.0, float(rate), 500_000)", "Linear(1.0, float(rate), 50_000)", PRESETS),
-    Mutation("schedules.py", "Linear(1.0, float(rate), 500_000)", "Linear(0.5, float(rate), 500_000)", PRESETS),
+    Mutation("gvfx/schedules.py", "Linear(1.0, float(rate), 500_000)", "Linear(1.0, float(rate), 50_000)", PRESETS),
+    Mutation("gvfx/schedules.py", "Linear(1.0, float(rate), 500_000)", "Linear(0.5, float(rate), 500_000)", PRESETS),
 ]
 TEXT = [  # exploration, first values, clips, worlds, questions and lengths of the tabular settings
     *variants(TABULAR, "Linear(1.0, last, 500)", PRESETS, ("500", "5_000"), ("1.0", "0.5")),
-    Mutation("behaviours/wrappers.py", "floor: float = 1e-3", "floor: float = 1e-2", PRESETS),
+    Mutation("gvfx/behaviours/wrappers.py", "floor: float = 1e-3", "floor: float = 1e-2", PRESETS),
     Mutation(TABULAR, "initial_q: float = 1.0\n    explorer_q", "initial_q: float = 0.0\n    explorer_q", PRESETS),
     Mutation(TABULAR, "explorer_q: float = 1.0", "explorer_q: float = 2.0", PRESETS),
     Mutation(TABULAR, "initial_m: float = 5.0", "initial_m: float = 1.0", PRESETS),
-    Mutation(TABULAR, "explorer_q=2.0", "explorer_q=1.0", PRESETS),
-    Mutation(TABULAR, "initial_m=0.5", "initial_m=5.0", PRESETS),
-    Mutation("learners/tabular.py", "ratio_high: float = 10.0", "ratio_high: float = 1.0", PRESETS),
+    Mutation(TABULAR, '"explorer_q": 2.0', '"explorer_q": 1.0', PRESETS),
+    Mutation(TABULAR, '"initial_m": 0.5', '"initial_m": 5.0', PRESETS),
+    Mutation("gvfx/learners/tabular.py", "ratio_high: float = 10.0", "ratio_high: float = 1.0", PRESETS),
     *variants(
         TABULAR,
         '{"ratio_low": 1e-3, "ratio_high": 1.0}',
@@ -122,8 +117,8 @@ TEXT = [  # exploration, first values, clips, worlds, questions and lengths of t
     Mutation(TABULAR, "DISCOUNT = 0.99", "DISCOUNT = 0.9", PRINTED),
     Mutation(TABULAR, "[0.175, 0.175, 0.25, 0.4]", "[0.175, 0.175, 0.4, 0.25]", PRINTED),
     Mutation(TABULAR, "[0.25, 0.15, 0.25, 0.35]", "[0.15, 0.25, 0.25, 0.35]", PRINTED),
-    Mutation(TABULAR, "GREEDY_LEFT = constant_policy([0.4, 0.1", "GREEDY_LEFT = constant_policy([0.1, 0.4", PRINTED),
-    Mutation(TABULAR, "GREEDY_RIGHT = constant_policy([0.1, 0.4", "GREEDY_RIGHT = constant_policy([0.4, 0.1", PRINTED),
+    Mutation(TABULAR, "GREEDY_LEFT = gvfx.constant_policy([0.4, 0.1", "GREEDY_LEFT = gvfx.constant_policy([0.1, 0.4", PRINTED),
+    Mutation(TABULAR, "GREEDY_RIGHT = gvfx.constant_policy([0.1, 0.4", "GREEDY_RIGHT = gvfx.constant_policy([0.4, 0.1", PRINTED),
     Mutation(TABULAR, "[0.1, 0.1, 0.7, 0.1]", "[0.1, 0.2, 0.6, 0.1]", PRINTED),
     Mutation(TABULAR, "[0.1, 0.7, 0.1, 0.1]", "[0.1, 0.6, 0.2, 0.1]", PRINTED),
     Mutation(TABULAR, "[0.1, 0.1, 0.1, 0.7]", "[0.1, 0.1, 0.2, 0.6]", PRINTED),
@@ -132,52 +127,54 @@ TEXT = [  # exploration, first values, clips, worlds, questions and lengths of t
     Mutation(TABULAR, "LEFT, RIGHT = (0, 0), (0, 19)", "LEFT, RIGHT = (0, 0), (0, 18)", PRINTED),
     *variants(
         TABULAR,
-        'GVF(pi, Distractor(100, 5, at="left")',
+        'GVF(pi, gvfx.Distractor(100, 5, at="left")',
         PRINTED,
         ("100", "90"),
         (" 5", " 2"),
     ),
     *variants(
         TABULAR,
-        'GVF(second, Distractor(50, 5, at="right")',
+        'GVF(second, gvfx.Distractor(50, 5, at="right")',
         PRINTED,
         ("50", "60"),
         (" 5,", " 10,"),
     ),
-    Mutation(TABULAR, 'GVF(first, Distractor(100, 5, at="left")', 'GVF(first, Distractor(100, 10, at="left")', PRINTED),
+    Mutation(TABULAR, 'GVF(first, gvfx.Distractor(100, 5, at="left")', 'GVF(first, gvfx.Distractor(100, 10, at="left")', PRINTED),
     Mutation(TABULAR, 'Distractor(100, 2, at="left")', 'Distractor(100, 5, at="left")', PRINTED),
     Mutation(TABULAR, "_four_rooms(sd: float = 0.5", "_four_rooms(sd: float = 1.0", PRINTED),
     Mutation(TABULAR, "Drifter(sd, 100,", "Drifter(sd, 0,", PRINTED),
     Mutation(TABULAR, 'partial(_four_rooms, advance="visit")', "_four_rooms", PRINTED),
     Mutation(TABULAR, "DRIFTS = (0.1, 0.5, 1.0, 2.0)", "DRIFTS = (0.1, 0.5, 1.0, 3.0)", PRINTED),
     Mutation(TABULAR, "GROUPINGS = (1, 2, 4)", "GROUPINGS = (1, 2, 5)", PRINTED),
-    Mutation(TABULAR, "_same,\n        2_000_000", "_same,\n        1_000_000", PRINTED),
-    Mutation(TABULAR, "_distinct,\n        2_000_000", "_distinct,\n        1_000_000", PRINTED),
-    Mutation(TABULAR, "_semi_greedy,\n        2_000_000", "_semi_greedy,\n        1_000_000", PRINTED),
-    Mutation(TABULAR, "        _four_rooms,\n        4_000_000", "        _four_rooms,\n        2_000_000", PRINTED),
-    Mutation(TABULAR, "_forty,\n        2_000_000", "_forty,\n        1_000_000", PRINTED),
-    Mutation(TABULAR, "published_lead=91", "published_lead=90", PRINTED),
+    Mutation(TABULAR, "_same, 2_000_000", "_same, 1_000_000", PRINTED),
+    Mutation(TABULAR, "_distinct, 2_000_000", "_distinct, 1_000_000", PRINTED),
+    Mutation(TABULAR, "_semi_greedy, 2_000_000", "_semi_greedy, 1_000_000", PRINTED),
+    Mutation(TABULAR, " _four_rooms, 4_000_000", " _four_rooms, 2_000_000", PRINTED),
+    Mutation(TABULAR, "_forty, 2_000_000", "_forty, 1_000_000", PRINTED),
+    Mutation(TABULAR, "0.04, 91)", "0.04, 90)", PRINTED),
     Mutation(GRID, '"prioritised": 66.0}', '"prioritised": 67.0}', PRINTED),
-    Mutation("worlds/gridworld.py", "slip: float = 0.1,\n    horizon", "slip: float = 0.2,\n    horizon", PRINTED),
-    Mutation("worlds/gridworld.py", "500,\n    grouping", "1000,\n    grouping", PRINTED),
-    Mutation("worlds/gridworld.py", "doors = (4, 15)", "doors = (5, 15)", PRINTED),
-    Mutation("reproduce/curves.py", "\nSEEDS = 25", "\nSEEDS = 10", PRINTED),
-    Mutation("reproduce/curves.py", "TUNING_STEPS = 800_000", "TUNING_STEPS = 400_000", PRINTED),
+    Mutation("gvfx/worlds/gridworld.py", "slip: float = 0.1,\n    horizon", "slip: float = 0.2,\n    horizon", PRINTED),
+    Mutation("gvfx/worlds/gridworld.py", "500,\n    grouping", "1000,\n    grouping", PRINTED),
+    Mutation("gvfx/worlds/gridworld.py", "doors, default = (4, 15)", "doors, default = (5, 15)", PRINTED),
+    Mutation("gvfx_paper/items/curves.py", "\nSEEDS = 25", "\nSEEDS = 10", PRINTED),
+    Mutation("gvfx_paper/items/curves.py", "TUNING_STEPS = 800_000", "TUNING_STEPS = 400_000", PRINTED),
 ]
 METHODS = [  # SR, BPS and GVFExplorer in both presets
-    Mutation("behaviours/successor.py", "temperature: float = 100.0", "temperature: float = 1.0", PRESETS),
-    Mutation("behaviours/successor.py", '"entries"] = "rows"', '"entries"] = "entries"', PRESETS),
-    Mutation("behaviours/successor.py", "discount: float = 0.99", "discount: float = 0.9", PRESETS),
-    Mutation("behaviours/search.py", "    scale: float = 100.0", "    scale: float = 10.0", PRESETS),
-    Mutation("behaviours/search.py", "largest_step: float = 1.0", "largest_step: float = 10.0", PRESETS),
-    Mutation("behaviours/search.py", "ratio_low: float = 1e-3", "ratio_low: float = 1e-2", PRESETS),
-    Mutation("behaviours/search.py", "ratio_high: float = 10.0", "ratio_high: float = 2.0", PRESETS),
-    Mutation(TABULAR, '"Uniform": lambda rate: RandomPolicies()', '"Uniform": lambda rate: BEHAVIOURS["Uniform"](rate)', PRESETS),
+    Mutation("gvfx/behaviours/successor.py", "temperature: float = 100.0", "temperature: float = 1.0", PRESETS),
+    Mutation("gvfx/behaviours/successor.py", '"entries"] = "rows"', '"entries"] = "entries"', PRESETS),
+    Mutation("gvfx/behaviours/successor.py", "discount: float = 0.99", "discount: float = 0.9", PRESETS),
+    Mutation("gvfx/behaviours/policy_search.py", "    scale: float = 100.0", "    scale: float = 10.0", PRESETS),
+    Mutation("gvfx/behaviours/policy_search.py", "largest_step: float = 1.0", "largest_step: float = 10.0", PRESETS),
+    Mutation("gvfx/behaviours/policy_search.py", "ratio_low: float = 1e-3", "ratio_low: float = 1e-2", PRESETS),
+    Mutation("gvfx/behaviours/policy_search.py", "ratio_high: float = 10.0", "ratio_high: float = 2.0", PRESETS),
+    Mutation(
+        TABULAR, '"Uniform": lambda rate: gvfx.RandomPolicies()', '"Uniform": lambda rate: BEHAVIOURS["Uniform"](rate)', PRESETS
+    ),
     Mutation(TABULAR, '{"smallest_m": 0.0}', '{"smallest_m": 1e-4}', PRESETS),
     Mutation(TABULAR, "GVFExplorer(smallest_m=1e-4)", "GVFExplorer()", PRESETS),
     *variants(
         TABULAR,
-        '_greedy = partial(SuccessorRepresentation, choice="first", update="entries", when="episode", floor=1e-3)',
+        '_greedy = partial(gvfx.SuccessorRepresentation, choice="first", update="entries", when="episode", floor=1e-3)',
         PRESETS,
         ('"first"', '"boltzmann"'),
         ('"entries"', '"rows"'),
@@ -216,12 +213,12 @@ NETWORKS = [  # the continuous grid: Table 2, Table 3, Algorithm 1, App. B.4
         ('SR": 1e-3', 'SR": 5e-3'),
     ),
     Mutation(GRID, "STEPS = 1_000_000  #", "STEPS = 2_000_000  #", PRESETS),
-    *variants(GRID, "EPSILON = Linear(1.0, 0.0, 4000)", PRESETS, ("4000", "40"), ("0.0,", "0.1,"), ("1.0", "0.9")),
+    *variants(GRID, "EPSILON = gvfx.Linear(1.0, 0.0, 4000)", PRESETS, ("4000", "40"), ("0.0,", "0.1,"), ("1.0", "0.9")),
     Mutation(GRID, "SuccessorRepresentation(temperature=10.0)", "SuccessorRepresentation(temperature=1.0)", PRESETS),
     Mutation(GRID, "m_every=4, alpha", "m_every=8, alpha", PRINTED),
     Mutation(GRID, "AUTHORS_PER = (0.6, 0.2)", "AUTHORS_PER = (0.6, 1.0)", PRINTED),
     Mutation(GRID, "AUTHORS_EXPLORER_PER = (0.8, 0.6)", "AUTHORS_EXPLORER_PER = (0.6, 0.6)", PRINTED),
-    Mutation("behaviours/variance_softmax.py", "Linear(1.0, 0.1, 50_000)", "Linear(1.0, 0.1, 5_000)", PRINTED),
+    Mutation("gvfx_paper/authors.py", "Linear(1.0, 0.1, 50_000)", "Linear(1.0, 0.1, 5_000)", PRINTED),
     Mutation(GRID, "final_rate=0.03", "final_rate=0.3", PRINTED),
     Mutation(GRID, '"GVFExplorer": 5.19', '"GVFExplorer": 5.91', PRESETS),
     Mutation(GRID, '"GVFExplorer": 3.87', '"GVFExplorer": 3.78', PRESETS),
@@ -233,7 +230,12 @@ NETWORKS = [  # the continuous grid: Table 2, Table 3, Algorithm 1, App. B.4
     Mutation(DEEP, "target_every: int = 100", "target_every: int = 1_000", PRESETS),
     Mutation(DEEP, "alpha: float = 0.6", "alpha: float = 0.7", PRESETS),
     Mutation(DEEP, "beta: float = 0.4", "beta: float = 0.5", PRESETS),
-    Mutation(DEEP, "hidden: tuple[int, ...] = (64, 64)", "hidden: tuple[int, ...] = (128, 128)", PRESETS),
+    Mutation(
+        DEEP,
+        "rate_m: float = 5e-3\n    hidden: tuple[int, ...] = (64, 64)",
+        "rate_m: float = 5e-3\n    hidden: tuple[int, ...] = (128, 128)",
+        PRESETS,
+    ),
     Mutation(WORLD, "step: float = 0.025", "step: float = 0.05", PRINTED),
     Mutation(WORLD, "noise: float = 0.01", "noise: float = 0.02", PRINTED),
     Mutation(WORLD, "radius: float = 0.05", "radius: float = 0.1", PRINTED),
@@ -248,7 +250,7 @@ ALGORITHM_2 = [  # Walker and Cheetah
     Mutation(MUJOCO, "\nSEEDS = 5", "\nSEEDS = 3", PRINTED),
     *variants(
         CRITICS,
-        'aggregate="min", entropy_in_target=True, target_every=50, tau=1.0, rate_q=3e-4, rate_m=3e-4, final_rate=1.0',
+        'aggregate="min",\n    entropy_in_target=True,\n    target_every=50,\n    tau=1.0,\n    rate_q=3e-4,\n    rate_m=3e-4,',
         PRESETS,
         ('"min"', '"mean"'),
         ("True", "False"),
@@ -272,7 +274,7 @@ LEARNING = [  # SR on networks, prioritised replay, the targets of Q and M
     Mutation(DEEP_UPDATES, f"reward = {PSI} + {REWARD}", f"reward = {PSI}", UPDATES),
     Mutation(DEEP_UPDATES, f"reward = {PSI} + {REWARD}", f"reward = {REWARD}", UPDATES),
     Mutation(DEEP_UPDATES, "discounts.max(axis=1) * value_next", "0.0 * value_next", UPDATES),
-    Mutation(DEEP_UPDATES, "discounts[:, :, None] * onward", "0.0 * onward", UPDATES),
+    Mutation(DEEP_UPDATES, "discounts[:, :, None] * psi_next", "0.0 * psi_next", UPDATES),
     Mutation(DEEP_UPDATES, "else jnp.abs(delta).sum(axis=1)", "else jnp.abs(delta)[:, 0]", UPDATES),
     Mutation(DEEP_UPDATES, "errors.append(jnp.abs(error).sum(axis=1))", "errors.append(jnp.abs(error)[:, 0])", UPDATES),
     Mutation(DEEP_UPDATES, 'self.learner.priority == "sr" and', "False and", UPDATES),
@@ -288,17 +290,17 @@ LEARNING = [  # SR on networks, prioritised replay, the targets of Q and M
     Mutation(
         DEEP_UPDATES, "copied = (t // self.learner.target_every) >", "copied = 1 + (t // self.learner.target_every) >", COPIES
     ),
-    Mutation("theory/equations.py", "discount * discount * variance_next", "discount * variance_next", UPDATES),
-    Mutation("theory/equations.py", "delta * delta + discount * discount * variance_next", "delta + variance_next", UPDATES),
-    Mutation("learners/networks/replay.py", "SMALLEST = 1e-6", "SMALLEST = 1e-1", REPLAY),
-    Mutation("learners/networks/replay.py", "(stored * probability) ** (-beta)", "(stored * probability) ** (-1.0)", REPLAY),
-    Mutation("learners/networks/replay.py", "return index, weight / weight.max()", "return index, weight", REPLAY),
-    Mutation("learners/networks/replay.py", "jnp.full(steps, replay.largest)", "jnp.full(steps, 1.0)", REPLAY),
+    Mutation("gvfx/theory/equations.py", "discount * discount * variance_next", "discount * variance_next", UPDATES),
+    Mutation("gvfx/theory/equations.py", "delta * delta + discount * discount * variance_next", "delta + variance_next", UPDATES),
+    Mutation(DEEP_UPDATES, "SMALLEST = 1e-6", "SMALLEST = 1e-1", REPLAY),
+    Mutation(DEEP_UPDATES, "(stored * probability) ** (-beta)", "(stored * probability) ** (-1.0)", REPLAY),
+    Mutation(DEEP_UPDATES, "return index, weight / weight.max()", "return index, weight", REPLAY),
+    Mutation(DEEP_UPDATES, "jnp.full(steps, replay.largest)", "jnp.full(steps, 1.0)", REPLAY),
 ]
 LOG_SPACE = [  # M in log space, the preset `stabilised` of the continuous grid
     Mutation(DEEP_UPDATES, "LARGEST_RATIO = 10.0", "LARGEST_RATIO = 1e9", LOG_M),
     Mutation(DEEP_UPDATES, "return (1 - jax.lax.stop_gradient(ratio)) * jnp.log(m)", "return error**2", LOG_M),
-    Mutation(DEEP_UPDATES, 'exponential=learner.m_output == "exp"', "exponential=False", LOG_M),
+    Mutation(DEEP_UPDATES, 'True, learner.waves, learner.m_output == "exp")', "True, learner.waves, False)", LOG_M),
     Mutation(GRID, 'STABILISED: dict[str, Any] = {"m_output": "exp"}', "STABILISED: dict[str, Any] = {}", PRINTED),
     *variants(GRID, "FIRST_TUNING_SEED = 400_000, 4, 100", PRINTED, ("400_000", "4_000"), (" 100", " 1")),
 ]
@@ -317,8 +319,8 @@ CALIBRATION = [  # the scales of calibrate=True, compiled and over arrays, and t
     Mutation(SCALES, "xp.maximum(steps / total, min(steps * rate, 1.0))", "steps / total", CALIBRATED),
     Mutation(SCALES, "1 / xp.where(known, square, smallest), 1.0)", "1 / xp.where(known, square, smallest), 0.0)", CALIBRATED),
     Mutation(SCALES, "rate: float = 1e-4", "rate: float = 1e-3", CALIBRATED),
-    Mutation("running/drive.py", "or not self.calibrated else answered", "or self.calibrated else answered", CALIBRATE),
-    Mutation("running/streams/network_gym.py", "rows)) * self.scales.unit**2", "rows)) * self.scales.unit", NETWORK_GYM),
+    Mutation("gvfx/running/drive.py", "or not self.calibrated else answered", "or self.calibrated else answered", CALIBRATE),
+    Mutation("gvfx/running/streams/network_gym.py", "rows)) * self.scales.unit**2", "rows)) * self.scales.unit", NETWORK_GYM),
 ]
 NEVER_SEEN = [  # the chance of the unseen, and what is known of it
     Mutation(UNSEEN, "np.minimum.accumulate(h)", "h", UNSEEN_TESTS),
@@ -328,7 +330,7 @@ NEVER_SEEN = [  # the chance of the unseen, and what is known of it
     Mutation(UNSEEN, "AT_STAKE = 0.3", "AT_STAKE = 0.6", UNSEEN_TESTS),
     Mutation(UNSEEN, "bool(2 * self.data.evidence.found.max()", "bool(self.data.evidence.found.max()", UNSEEN_TESTS),
     Mutation(UNSEEN, "return self.data.closed and bool(", "return bool(", UNSEEN_TESTS),
-    Mutation("evidence/counts.py", "LEAST_TRIED = 0.5", "LEAST_TRIED = 0.0", COUNTS_TESTS),
+    Mutation("gvfx/evidence/counts.py", "LEAST_TRIED = 0.5", "LEAST_TRIED = 0.0", COUNTS_TESTS),
 ]
 MUTATIONS = [
     *RATES,

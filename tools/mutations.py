@@ -2,6 +2,7 @@
 
     python tools/mutations.py                    # all; exits with 1 if a change is not noticed, with 2 if a text is not found
     python tools/mutations.py --only tabular     # by a part of the file's name or of the new text
+    python tools/mutations.py --share 0.1        # a random tenth, as `make test-mutations` does; another one when sources change
     python tools/mutations.py --list             # what would be changed
 
 The sources are copied to a temporary folder and changed there, one mutation at a time.
@@ -11,8 +12,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import importlib
+import math
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -36,6 +40,11 @@ def changed(source: str, mutation: Mutation) -> str:
     return source.replace(mutation.old, mutation.new)
 
 
+def of_sources() -> str:
+    """A seed that is the same for the same sources, so that a share in which one is not noticed can be run again."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py")))).hexdigest()
+
+
 def outcome(tests: str, copy: Path, log: str = os.devnull) -> int:
     """Pytest's exit code for tests of the sources in `copy`, in a process of its own that has the other packages already.
 
@@ -52,7 +61,7 @@ def outcome(tests: str, copy: Path, log: str = os.devnull) -> int:
         os.dup2(said, 2)
         os.chdir(ROOT)
         sys.path.insert(0, str(copy))
-        plain = ("-x", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        plain = ("-x", "-m", "not slow", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
         code = int(pytest.main([*plain, tests]))
     except BaseException:
         traceback.print_exc()
@@ -64,7 +73,7 @@ def outcome(tests: str, copy: Path, log: str = os.devnull) -> int:
 
 def is_noticed(mutation: Mutation, copy: Path) -> bool:
     """Whether the tests fail with the mutation in a copy of the sources, which is as before afterwards."""
-    path = copy / "gvfx" / mutation.file
+    path = copy / mutation.file
     source = path.read_text()
     try:
         path.write_text(changed(source, mutation))
@@ -76,10 +85,12 @@ def is_noticed(mutation: Mutation, copy: Path) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="mutations whose file or new text contains this")
+    parser.add_argument("--share", type=float, default=1.0, help="a random share of them, such as 0.1")
     parser.add_argument("--list", action="store_true", help="only list them")
     options = parser.parse_args()
     chosen = [m for m in MUTATIONS if options.only in m.file or options.only in m.new]
-    missing = [m for m in chosen if (ROOT / "src/gvfx" / m.file).read_text().count(m.old) != 1]
+    chosen = random.Random(of_sources()).sample(chosen, math.ceil(options.share * len(chosen)))
+    missing = [m for m in chosen if (ROOT / "src" / m.file).read_text().count(m.old) != 1]
     found = [m for m in chosen if m not in missing]
     for m in missing:
         print(f"not found once: {m.file}: {m.old!r}")

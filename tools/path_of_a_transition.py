@@ -19,7 +19,7 @@ import numpy as np
 
 import gvfx
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
+from gvfx.running.plan import Options, Plan
 
 SOURCE = str(Path(gvfx.__file__).parent)
 STEPS = 2_000
@@ -32,7 +32,7 @@ def leaning(o: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     questions = [gvfx.GVF(leaning, gvfx.Reward(), 0.95, name="lean")]
-    run = open_backend(gymnasium.make("CartPole-v1"), questions, plan=Plan.checked(10_000, None, ()))
+    run = open_backend(gymnasium.make("CartPole-v1"), questions, options=Options(Plan.checked(10_000, None, ())))
     stream = run.begin(0)
     stream.start()
     stream.advance(3_000)

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 import gvfx
+import gvfx_paper
 
 env = gym.make("FrozenLake-v1")  # 16 states, 4 actions
 careful, eager = gvfx.uniform_policy(), gvfx.constant_policy([0.05, 0.45, 0.45, 0.05])
@@ -47,9 +48,9 @@ gvfx.GVF(careful, gvfx.Constant(5.0, at="goal"), 0.95)
 gvfx.exact.values(world, [gvfx.GVF(careful, gvfx.Distractor(100, 5, at="goal"), 0.9)]).shape  # (1, 26)
 # %% Drifter
 drifting = gvfx.GVF(careful, gvfx.Drifter(sd=0.5, start=100, at="goal"), 0.9)
-gvfx.evaluate(world, [drifting], steps=2_000).levels.shape  # (1, 20, 1)
+gvfx.evaluate(world, [drifting], steps=2_000).details.extra["levels"].shape  # (1, 20, 1)
 # %% Signal
-gvfx.GVF(gvfx.Target.shipped("cheetah", "run"), gvfx.Signal("run"), 0.99, name="run")  # a task of Cheetah
+gvfx.GVF(gvfx_paper.Target.shipped("cheetah", "run"), gvfx.Signal("run"), 0.99, name="run")  # a task of Cheetah
 # %% table_cumulant
 paid = gvfx.table_cumulant(np.ones((26, 4)))  # [state] or [state, action]
 gvfx.exact.values(world, [gvfx.GVF(careful, paid, 0.9)]).shape  # (1, 26)
@@ -79,7 +80,7 @@ gvfx.mixture_policy([careful, eager], weights=[0.3, 0.7])
 brake = gvfx.gaussian_policy(lambda observation: [-0.25 * observation[2]], sigma=0.5)  # for Pendulum-v1
 # %% own_greedy
 best = gvfx.GVF(gvfx.own_greedy(0.1), gvfx.Reward(), 0.95, name="best")
-gvfx.evaluate(env, [best], steps=2_000).policy("best").shape  # (16, 4)
+gvfx.evaluate(env, [best], steps=2_000).details.policy("best").shape  # (16, 4)
 # %% own_softmax
 gvfx.GVF(gvfx.own_softmax(temperature=0.05), gvfx.Reward(), 0.95, name="soft")
 # %% from_sb3  needs stable_baselines3
@@ -87,7 +88,7 @@ from stable_baselines3 import PPO
 
 policy = gvfx.from_sb3(PPO("MlpPolicy", "CartPole-v1"))
 # %% Target
-gvfx.Target.shipped("cheetah", "walk", sigma=0.3)
+gvfx_paper.Target.shipped("cheetah", "walk", sigma=0.3)
 # %% Audit
 audited = gvfx.evaluate(env, questions, steps=5_000, audit=gvfx.Audit(0.3, ranges={"careful": (0, 1)}))
 sorted(audited.audit())  # ['careful', 'eager']
@@ -102,13 +103,13 @@ gvfx.gridworld("A..\n.#.\n..B").places["A"]  # array([0])
 # %% four_rooms
 gvfx.four_rooms(goals={"corner": (0, 0)}).actions  # 4
 # %% ContinuousGrid
-from gvfx.worlds.continuous_grid import Goal
+from gvfx_paper.worlds.continuous_grid import Goal
 
-grid = gvfx.ContinuousGrid((Goal("left", (0.1, 0.9), 100.0, 5.0),), step=0.05)
+grid = gvfx_paper.ContinuousGrid((Goal("left", (0.1, 0.9), 100.0, 5.0),), step=0.05)
 questions = [gvfx.GVF(gvfx.constant_policy([0.25] * 4), gvfx.Signal("left"), 0.95)]
 grid.centres.shape  # (1, 2)
 # %% Domain
-from gvfx.worlds.mujoco import CHEETAH
+from gvfx_paper.worlds.mujoco import CHEETAH
 
 CHEETAH.observation_size, CHEETAH.action_size  # (17, 6)
 # %% from_gymnasium
@@ -124,7 +125,7 @@ error_of(gvfx.OptimalDesign(growth=1.5))
 # %% GVFExplorer
 error_of(gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer())), gvfx.ExpectedSarsa())
 # %% VarianceSoftmax
-error_of(gvfx.VarianceSoftmax(temperature=gvfx.Fixed(0.5)))
+error_of(gvfx_paper.VarianceSoftmax(temperature=gvfx.Fixed(0.5)))
 # %% RoundRobin
 error_of(gvfx.RoundRobin())
 # %% Mixture
@@ -177,7 +178,7 @@ error_of(gvfx.Mixture(), gvfx.ExpectedSarsa(rate_q=0.2))
 # %% ImportanceSampling
 error_of(gvfx.Mixture(), gvfx.ImportanceSampling(ratio_high=5.0))
 # %% EpisodicExpectedSarsa
-error_of(gvfx.Mixture(), gvfx.EpisodicExpectedSarsa())
+error_of(gvfx.Mixture(), gvfx_paper.EpisodicExpectedSarsa())
 # %% Deep
 gvfx.Deep(hidden=(64, 64), heads=5)  # gvfx.evaluate(env, questions, learner=gvfx.Deep()); needs the extra [deep]
 # %% TwinCritics
@@ -235,7 +236,7 @@ gvfx.evaluate(env, questions, steps=2_000, track=gvfx.TensorBoard("runs"))
 # %% WeightsAndBiases  needs wandb
 gvfx.evaluate(env, questions, steps=2_000, track=gvfx.WeightsAndBiases("project"))  # stored locally: mode="offline"
 # %% paper
-setting = gvfx.paper["distinct"]
+setting = gvfx_paper.paper["distinct"]
 setting.world.states, len(setting.questions)  # (401, 2)
 setting.behaviour("RoundRobin"), setting.learner()
 # %% Result
@@ -263,13 +264,15 @@ print(result.summary())
 result.plot().savefig("answers.png")
 # %% Result.save
 result.save("answers.gvfx")
-# %% Result.to_json
-sorted(result.to_json())[:3]  # ['episodes', 'experiment', 'final']
-# %% Result.policy
+# %% Details
+result.details.truth.shape, result.details.error_bars  # ((1, 2, 16), 'asymptotic')
+# %% Details.to_json
+sorted(result.details.to_json())[:3]  # ['episodes', 'experiment', 'final']
+# %% Details.policy
 found = gvfx.evaluate(env, [gvfx.GVF(gvfx.own_greedy(), gvfx.Reward(), 0.95, name="best")], steps=2_000)
-found.policy("best").shape  # (16, 4)
-# %% Result.spread
-result.error_bars  # 'asymptotic'
+found.details.policy("best").shape  # (16, 4)
+# %% Details.spread
+result.details.error_bars  # 'asymptotic'
 # %% exact
 gvfx.exact.values(world, asked).shape  # (1, 26)
 gvfx.exact.action_values(world, asked).shape  # (26, 4, 1)

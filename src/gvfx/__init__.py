@@ -8,24 +8,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import gymnasium
-
 from gvfx.names import HOME_OF
 
 __version__ = "0.2.0"  # the only place that says it; pyproject.toml reads it here
 
 __all__ = sorted(HOME_OF)
 
-for _name, _entry_point, _kwargs in (
-    ("gvfx/ContinuousGrid-v0", "gvfx.worlds.continuous_grid:ContinuousGridEnv", {}),
-    ("gvfx/Walker-v0", "gvfx.worlds.mujoco_env:MujocoEnv", {"domain": "walker"}),
-    ("gvfx/Cheetah-v0", "gvfx.worlds.mujoco_env:MujocoEnv", {"domain": "cheetah"}),
-):
-    if _name not in gymnasium.registry:
-        gymnasium.register(_name, entry_point=_entry_point, kwargs=_kwargs)
+MOVED = dict.fromkeys(("ContinuousGrid", "Domain", "EpisodicExpectedSarsa", "Target", "VarianceSoftmax", "paper"), "gvfx_paper")
 
 
 def __getattr__(name: str) -> Any:
+    if name in MOVED:  # until 0.4
+        raise AttributeError(f"gvfx.{name} is now {MOVED[name]}.{name}; write `from {MOVED[name]} import {name}`.")
     if name not in HOME_OF:
         raise AttributeError(f"module 'gvfx' has no attribute {name!r}")
     home = HOME_OF[name]

@@ -3,22 +3,54 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-
-from gvfx.text import printable
 
 if TYPE_CHECKING:
     from gvfx.running.record import Part
     from gvfx.running.result import Result
 
 
+# --- Text that a terminal may show ----------------------------------------------------------------------------------
+
+
+LONG, HEAD, TAIL = 300, 200, 60  # letters of a word: from which it is shortened, and what is kept of it
+
+
+def printable(text: object) -> str:
+    """A text on one line, without characters that a terminal obeys or that cannot be seen: those are written as \\x1b or \\u202e.
+
+    These are control characters, line breaks, marks that turn the direction of writing, spaces without width, and halves of
+    characters.  Everything else stays, so a text that was made printable does not change again.
+    """
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in plain)
+
+
+def shortened(text: str) -> str:
+    """A text in which words of more than `LONG` letters, such as senseless names of files, lack their middle."""
+    return re.sub(rf"\S{{{LONG + 1},}}", lambda word: f"{word[0][:HEAD]}...{word[0][-TAIL:]}", text)
+
+
+ANOTHER = "name another file or folder"
+REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), f"free some space, or {ANOTHER}"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), f"make it writable, or {ANOTHER}"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "close some files, or allow more of them (ulimit -n)"),
+    errno.ENAMETOOLONG: "give a shorter name",
+}
+
+
 class GvfxError(Exception):
     """The root of all errors that gvfx raises on purpose; whatever names they tell, their text is safe to print."""
 
-    def __init__(self, *said: object) -> None:
-        super().__init__(*(printable(each) if isinstance(each, str) else each for each in said))
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(shortened(printable(each)) if isinstance(each, str) else each for each in arguments))
 
 
 class InputError(GvfxError, ValueError):
@@ -48,8 +80,8 @@ class Diverged(RunError):
         self.what, self.value, self.step, self.seed, self.gvf, self.when = what, value, step, seed, gvf, when
 
     def __reduce__(self) -> tuple[Any, ...]:
-        said = (self.what, self.value, self.step, self.seed, self.gvf, self.when)
-        return type(self), said, {"checkpoint": self.checkpoint}
+        arguments = (self.what, self.value, self.step, self.seed, self.gvf, self.when)
+        return type(self), arguments, {"checkpoint": self.checkpoint}
 
     def __str__(self) -> str:
         kept = "" if self.checkpoint is None else f" The checkpoint of step {self.checkpoint:,} is kept."
@@ -106,6 +138,16 @@ def said_by(error: BaseException) -> str:
     except Exception:  # its own __str__ fails
         text = ""
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+def remedy(error: OSError) -> str:
+    """What to do about an error of the system."""
+    return REMEDIES.get(error.errno or 0, ANOTHER if error.filename else "run it again")
+
+
+def unwritten(path: object, error: OSError) -> str:
+    """The sentence about a file or folder that cannot be written, without its field."""
+    return f"cannot write {path} ({error.strerror or error}); {REMEDIES.get(error.errno or 0, ANOTHER)}."
 
 
 def install(extra: str) -> str:

@@ -4,23 +4,66 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import secrets
+import socket
 import stat
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from gvfx.errors import InputError
+from gvfx.errors import GvfxError, InputError, StoreError, unwritten
 from gvfx.inputs import as_path
+
+# --- Processes by number and start: whether one that left something behind has ended, known within one system that has /proc
+
+
+def started(process: int) -> str:
+    """When a process started, in ticks since the start of the system; empty where that cannot be known, or if it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+@cache
+def namespace() -> str:
+    """In which system, and which container of it, the numbers of processes are meant; empty where that cannot be known."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def own_mark() -> str:
+    """A word for this process that no other has, SYSTEM-NUMBER-START; empty where that cannot be known."""
+    process = os.getpid()
+    since = started(process)
+    return f"{_system()}-{process}-{since}" if since and namespace() else ""
+
+
+def has_ended(mark: str) -> bool:
+    """Whether the process of a mark is known to have ended; one of another system never is."""
+    system, process, since = mark.split("-")
+    return bool(namespace()) and system == _system() and started(int(process)) != since
+
+
+@cache
+def _system() -> str:
+    return hashlib.sha256(f"{socket.gethostname()} {namespace()}".encode()).hexdigest()[:8]
+
 
 NO_FILE = "is a device, a pipe or a folder"
 LARGEST = 16 * 2**30  # bytes; a larger file is not read
-ABANDONED = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+ABANDONED = 3600.0  # seconds after which a temporary file counts as left by a killed process, if its process is not known
 SHOWN = 50  # letters of a file's name in that of its temporary file
-SCRATCH = re.compile(r"\.(?P<name>.+)\.[0-9a-f]+\.tmp")
+SCRATCH = re.compile(r"\.(?P<name>.+)\.(?:(?P<mark>[0-9a-f]{8}-\d+-\d+)-)?[0-9a-f]+\.tmp")
 UNABLE_TO_LINK = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 UNABLE_TO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)  # folders, on some file systems
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -133,7 +176,7 @@ def _write_over(path: Path, raw: bytes, before: os.stat_result | None, sync: boo
 @contextlib.contextmanager
 def _scratch_file(path: Path) -> Iterator[Path]:
     """A name for a temporary file beside another, which is removed if it is still there at the end."""
-    scratch = _scratch(path)
+    scratch = beside(path)
     try:
         yield scratch
     finally:
@@ -204,29 +247,54 @@ def append_line(handle: int, line: str) -> None:
         raise
 
 
+def write_or_copy(path: Path, write: Callable[[Path], None], field: str) -> None:
+    """Let a function write a file or, if that fails, a copy in the temporary folder: a StoreError says why and where it is."""
+    try:
+        write(path)
+    except (OSError, GvfxError) as error:
+        raise StoreError(f"{field}: {_why(path, error)} {_copied(path.name, write)}") from None
+
+
+def _copied(name: str, write: Callable[[Path], None]) -> str:
+    """Write a copy in a new folder of the temporary folder; returns the sentence about it."""
+    try:
+        copy = Path(tempfile.mkdtemp(prefix="gvfx-"), name[-SHOWN:])
+    except OSError as error:
+        return f"There is no copy either: the temporary folder cannot be used ({error.strerror})."
+    try:
+        write(copy)
+    except (OSError, GvfxError) as error:
+        with contextlib.suppress(OSError):
+            copy.parent.rmdir()
+        return f"There is no copy either: {_why(copy, error)}"
+    return f"A copy is in {copy}."
+
+
+def _why(path: Path, error: OSError | GvfxError) -> str:
+    """Why a file was not written: a sentence without its field."""
+    return unwritten(path, error) if isinstance(error, OSError) else str(error).partition(": ")[2]
+
+
 # --- before and after --------------------------------------------------------------------------------------------------
 
 
 def check_writable(path: str | Path, field: str) -> Path:
-    """The path, proven writable before any work is done; the file itself is not touched."""
+    """The path, proven writable before any work is done; its folder is made, and the file itself is not touched."""
     path = as_path(path, field)
     try:
         if path.is_dir():
             raise InputError(f"{field}: {path} is a folder; name a file.")
         if path.exists() and not path.is_file():
             raise InputError(f"{field}: {path} {NO_FILE}; name a file.")
-        if not path.parent.is_dir():
-            raise InputError(
-                f"{field}: cannot write {path}, because there is no folder {path.parent}; make it, or name another file."
-            )
         place, _ = _place(path)
-        scratch = _scratch(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        scratch = beside(place)
         scratch.touch(exist_ok=False)
         scratch.unlink()
         if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(13, "Permission denied")
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        raise InputError(f"{field}: cannot write {path!s:.200} ({error.strerror}); name another file.") from None
+        raise InputError(f"{field}: {unwritten(path, error)}") from None
     sweep_up(place.parent, place.name)
     return path
 
@@ -234,8 +302,8 @@ def check_writable(path: str | Path, field: str) -> Path:
 def sweep_up(folder: Path, name: str | None = None) -> None:
     """Remove temporary files that killed processes left in a folder, of one file or of all; others' files are left alone.
 
-    A temporary file belongs to nobody once it has not been written for an hour; a process that was stopped that long writes it
-    anew.
+    A temporary file belongs to nobody once its process has ended or, if that is one of another system, once it has not been
+    written for an hour; a process that was stopped that long writes it anew.
     """
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
@@ -244,10 +312,13 @@ def sweep_up(folder: Path, name: str | None = None) -> None:
                 continue
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and status.st_mtime < time.time() - ABANDONED:
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                if status.st_mtime < time.time() - ABANDONED or (found["mark"] and has_ended(found["mark"])):
                     os.unlink(entry.path)
 
 
-def _scratch(path: Path) -> Path:
-    """A name beside a file that nobody can guess and no other process uses."""
-    return path.with_name(f".{path.name[:SHOWN]}.{secrets.token_hex(8)}.tmp")
+def beside(path: Path) -> Path:
+    """A name for a temporary file beside a file that nobody can guess and no other process uses; it tells its process."""
+    mark = own_mark()
+    return path.with_name(f".{path.name[:SHOWN]}.{mark}{'-' * bool(mark)}{secrets.token_hex(8)}.tmp")

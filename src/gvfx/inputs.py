@@ -20,6 +20,8 @@ from gvfx.errors import InputError
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 LARGEST = 2**63  # what a count may not reach
+LARGE = 1e50  # the largest size of a signal; intervals need fourth powers of its sums
+LARGE_IN_SINGLE = 1e15  # likewise of networks, which compute squares in single precision
 
 
 def whole(value: Any, field: str, least: int | None = None, most: int | None = None) -> int:
@@ -56,10 +58,27 @@ def is_real(value: Any) -> bool:
     return is_finite(value) and not isinstance(value, bool | np.bool_)
 
 
-def check_level(level: Any) -> None:
+def check_signal(values: Any, field: str) -> None:
+    """Refuse finite numbers of a signal that are too large to be computed with."""
+    size = np.max(np.abs(values), initial=0.0)
+    if size > LARGE:
+        raise InputError(f"{field}: {size:g} is too large; divide the signal, so that it stays below {LARGE:g}.")
+
+
+def check_level(level: Any, field: str = "level") -> None:
     """Refuse a level of intervals that is not a probability."""
     if not (is_real(level) and 0 < level < 1):
-        raise InputError(f"level: {shown(level)} lies outside (0, 1); give a number such as 0.95.")
+        raise InputError(f"{field}: {shown(level)} lies outside (0, 1); give a number such as 0.95.")
+
+
+def check_numbers(part: Any, least: float | None, *names: str) -> None:
+    """Refuse numbers among a part's fields that are below `least`; None: that are not finite and above 0."""
+    for name in names:
+        value = getattr(part, name)
+        if least is not None and value < least:
+            raise InputError(f"{name}: {value!r} must be at least {least}.")
+        if least is None and not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name}: {value!r} must be a positive number.")
 
 
 # --- values by their declared types --------------------------------------------------------------------------------
@@ -103,20 +122,18 @@ def unfit(value: Any, declared: str) -> str:
 
     Types that are not listed in `FITS` accept anything here.
     """
-    kinds = _kinds(declared)
-    tests = [_test(kind) for kind in kinds]
+    tests = _tests(declared)
     if any(test is None or test[0](value) for test in tests):
         return ""
     return " or ".join(dict.fromkeys(test[1] for test in tests if test is not None and test[1]))
 
 
 @functools.cache
-def _kinds(declared: str) -> tuple[str, ...]:
-    """The alternatives of a declared type."""
-    return tuple(part.strip() for part in re.split(r"\|(?![^\[]*\])", declared))
+def _tests(declared: str) -> list[tuple[Callable[[Any], bool], str] | None]:
+    """`_test` of each alternative of a declared type."""
+    return [_test(part.strip()) for part in re.split(r"\|(?![^\[]*\])", declared)]
 
 
-@functools.cache
 def _test(kind: str) -> tuple[Callable[[Any], bool], str] | None:
     """Whether a value is of a kind, and the kind in words; None: unknown."""
     if kind.startswith("Literal["):

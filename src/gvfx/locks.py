@@ -11,16 +11,14 @@ import contextlib
 import errno
 import json
 import os
-import secrets
 import socket
 import threading
 import time
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from gvfx.files import read_whole
+from gvfx.files import beside, namespace, read_whole, started
 
 fcntl: ModuleType | None
 msvcrt: ModuleType | None
@@ -113,7 +111,7 @@ def lock(path: Path) -> Lock | None:
         return _made(_held(path))
     with contextlib.suppress(OSError):  # who holds it is good to know, no more
         os.ftruncate(handle, 0)
-        os.write(handle, _told(_myself()))
+        os.write(handle, _as_json(_myself()))
     return Lock(path, handle)
 
 
@@ -163,7 +161,7 @@ def _made(path: Path) -> Lock | None:
                 return None
             continue
         with contextlib.suppress(OSError):  # a full disk: then only its age tells whether it is abandoned
-            os.write(handle, _told(_myself()))
+            os.write(handle, _as_json(_myself()))
         mine = _Beating(path, handle)
         with _beating:
             if _beater != [os.getpid()]:
@@ -193,7 +191,7 @@ def _remove_abandoned(path: Path) -> bool:
         found = path.stat()
         if not _is_dead(_owner(path)) and _now(path.parent) - found.st_mtime < GRACE:
             return False
-        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        aside = beside(path)
         path.rename(aside)  # only one process succeeds
         if not os.path.samestat(aside.stat(), found):  # another one was faster, and has made it anew
             with contextlib.suppress(OSError):
@@ -208,7 +206,7 @@ def _remove_abandoned(path: Path) -> bool:
 
 def _now(folder: Path) -> float:
     """The time by the clock that stamps files in a folder, which may be a server's."""
-    probe = folder / f".now.{secrets.token_hex(8)}.tmp"
+    probe = beside(folder / "now")
     try:
         probe.touch(exist_ok=False)
         return probe.stat().st_mtime
@@ -226,34 +224,16 @@ def _owner(path: Path) -> Owner | None:
         return None
 
 
-def _told(who: Owner) -> bytes:
+def _as_json(who: Owner) -> bytes:
     return (json.dumps(asdict(who)) + "\n").encode()
 
 
 def _myself() -> Owner:
-    return Owner(socket.gethostname(), os.getpid(), round(time.time(), 3), _started(os.getpid()), _namespace())
+    return Owner(socket.gethostname(), os.getpid(), round(time.time(), 3), started(os.getpid()), namespace())
 
 
 def _is_dead(who: Owner | None) -> bool:
     """Whether a process is known to have ended: one of this system that is not there, or another one with its number."""
-    if who is None or not who.started or not who.namespace or (who.host, who.namespace) != (socket.gethostname(), _namespace()):
+    if who is None or not who.started or not who.namespace or (who.host, who.namespace) != (socket.gethostname(), namespace()):
         return False
-    return _started(who.process) != who.started
-
-
-def _started(process: int) -> str:
-    """When a process started, in ticks since the start of the system; empty where that cannot be known, or if it has ended."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-@cache
-def _namespace() -> str:
-    """In which system, and which container of it, the numbers of processes are meant; empty where that cannot be known."""
-    try:
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
+    return started(who.process) != who.started

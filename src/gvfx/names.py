@@ -25,11 +25,8 @@ def public_classes(base: type[Any]) -> dict[str, type[Any]]:
     package = base.__module__.rpartition(".")[0]
     homes = {name: home for name, home in HOME_OF.items() if home.startswith(f"{package}.")}
     found = {name: getattr(import_module(home), name) for name, home in homes.items()}
-    return {name: kind for name, kind in found.items() if isinstance(kind, type) and _built_from(kind, base)}
-
-
-def _built_from(kind: type, base: type) -> bool:
-    return issubclass(kind, base) and kind is not base and not inspect.isabstract(kind)
+    derived = {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, base)}
+    return {name: kind for name, kind in derived.items() if kind is not base and not inspect.isabstract(kind)}
 
 
 def kinds_of(kind: type) -> frozenset[str]:

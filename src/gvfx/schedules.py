@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,16 +20,24 @@ class ScheduleState(NamedTuple):
     decay: float
 
 
+class Schedule(ABC):
+    """A number that changes with the step count: a frozen dataclass."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "schedule")
+
+    @abstractmethod
+    def state(self) -> ScheduleState:
+        """It as compiled functions read it; raises InputError for numbers that make no sense."""
+
+
 @dataclass(frozen=True)
-class Linear:
+class Linear(Schedule):
     """Falls linearly from `start` to `end` over `steps`, then stays constant."""
 
     start: float
     end: float
     steps: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, "schedule")
 
     def state(self) -> ScheduleState:
         numbers = all(map(is_real, (self.start, self.end, self.steps)))
@@ -40,15 +49,12 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Schedule):
     """start * decay^t, never below `minimum` (the paper's Algorithm 1, epsilon)."""
 
     start: float = 1.0
     decay: float = 0.99
     minimum: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, "schedule")
 
     def state(self) -> ScheduleState:
         if not (is_real(self.decay) and 0 < self.decay <= 1):
@@ -57,21 +63,15 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Schedule):
     """The same value at every step."""
 
     value: float
-
-    def __post_init__(self) -> None:
-        check_fields(self, "schedule")
 
     def state(self) -> ScheduleState:
         if not is_real(self.value):
             raise InputError(f"schedule: {self.value!r:.40} is not a number; give one, or a schedule.")
         return ScheduleState(self.value, self.value, 0.0, 1.0)
-
-
-Schedule = Linear | Geometric | Fixed
 
 
 def as_falling(rate: float | Schedule, field: str = "rate") -> Schedule:

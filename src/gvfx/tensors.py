@@ -47,11 +47,7 @@ def pack(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
         raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        header[name] = {
-            "dtype": NAMES[array.dtype],
-            "shape": list(array.shape),
-            "data_offsets": [offset, offset + len(raw)],
-        }
+        header[name] = {"dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + len(raw)]}
         chunks.append(raw)
         offset += len(raw)
     data = b"".join(chunks)

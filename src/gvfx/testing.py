@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import gymnasium
@@ -30,27 +31,54 @@ from gvfx.behaviours.wrappers import Epsilon
 from gvfx.compilation.loops import from_python
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, no_evidence
-from gvfx.experiments.own_parts import imported, is_frozen
-from gvfx.experiments.specification import Experiment
+from gvfx.experiments.specification import Experiment, imported, is_frozen
 from gvfx.kernel import KINDS, Sizes
 from gvfx.learners.base import Learner
 from gvfx.learners.linear import LinearCertaintyEquivalence
-from gvfx.learners.networks.deep import Deep
-from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.learners.networks.learners import Deep, TwinCritics
 from gvfx.learners.tabular import ExpectedSarsa
-from gvfx.plain import in_plain_python
-from gvfx.questions.cumulants import Distractor
 from gvfx.questions.gaussian import gaussian_policy
 from gvfx.questions.gvf import GVF, stack
 from gvfx.questions.policies import constant_policy
-from gvfx.questions.signals import Reward
+from gvfx.questions.signals import Distractor, Reward
 from gvfx.rng import seed_streams
+from gvfx.running.backends import RUNS, choose_method
 from gvfx.running.evaluate import evaluate
-from gvfx.running.method import RUNS, choose_method
-from gvfx.running.streams.compiled_loop import Monitor, cursor, dynamics, make_loop, make_table
+from gvfx.running.streams.table_compiled import Monitor, cursor, dynamics, make_loop, make_table
 from gvfx.schedules import Fixed
 from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
+
+# --- Functions compiled by numba in plain Python, for comparing the two ---------------------------------------------
+
+
+def in_plain_python(function: Any, made: dict[int, Any] | None = None) -> Any:
+    """A function compiled by numba as the Python it was written in, with every compiled function that it calls."""
+    made = {} if made is None else made
+    if isinstance(function, ModuleType):
+        return _PlainModule(function, made)
+    source = getattr(function, "py_func", None)
+    if not isinstance(source, FunctionType):
+        return function
+    if id(source) not in made:
+        cells = tuple(CellType() for _ in source.__closure__ or ())
+        scope = dict(source.__globals__)
+        made[id(source)] = FunctionType(source.__code__, scope, source.__name__, source.__defaults__, cells)
+        scope |= {n: in_plain_python(scope[n], made) for n in source.__code__.co_names if n in scope}
+        for cell, old in zip(cells, source.__closure__ or (), strict=True):
+            cell.cell_contents = in_plain_python(old.cell_contents, made)
+    return made[id(source)]
+
+
+class _PlainModule:
+    """A module whose compiled functions are plain."""
+
+    def __init__(self, module: ModuleType, made: dict[int, Any]) -> None:
+        self._module, self._made = module, made
+
+    def __getattr__(self, name: str) -> Any:
+        return in_plain_python(getattr(self._module, name), self._made)
+
 
 ENVIRONMENTS: dict[str, Learner] = {  # the kinds of learning that need an environment, with small networks that compile quickly
     "linear": LinearCertaintyEquivalence(),
@@ -278,7 +306,7 @@ def _check_state(state: Any, what: str) -> None:
 def _arrays(path: str, state: Any) -> dict[str, np.ndarray]:
     """All arrays in nested named tuples, by their path."""
     if isinstance(state, np.ndarray):
-        return {path: state}
+        return {f"{path}.{field}": state[field] for field in state.dtype.names} if state.dtype.names else {path: state}
     inner = [_arrays(f"{path}.{field}", getattr(state, field)) for field in getattr(state, "_fields", ())]
     return {name: array for part in inner for name, array in part.items()}
 
@@ -378,3 +406,6 @@ def _check_box_action_rule(behaviour: Behaviour, name: str) -> None:
             assert fits, f"{name}: box_action_rule chose {which}; give one whole number from 0 to the {gvfs} GVFs per world."
             assert (jitted == which).all(), f"{name}: box_action_rule chooses otherwise inside jax.jit; use jax.numpy alone."
             state = rule.episode_end(state, rng.random(worlds) < 0.5)
+
+
+__all__ = ["check_behaviour", "check_learner"]

@@ -10,7 +10,7 @@ from helpers.runs import compiled_run
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.behaviours.calibrated import Calibrated, Scales, calibrated, factors, no_scales, noted, watching
+from gvfx.behaviours.wrappers import Calibrated, Scales, calibrated, factors, no_scales, noted, watching
 from gvfx.compilation.loops import from_python
 from gvfx.kernel import Sizes, Transition
 from gvfx.questions.gvf import stack
@@ -61,6 +61,7 @@ def test_compiled_numpy_and_jax_forms_agree():
     np.testing.assert_allclose(by_jax, mu, rtol=1e-4)
 
 
+@pytest.mark.compiled(2)
 def test_the_contracts_hold():
     gvfx.testing.check_behaviour(Calibrated(gvfx.GVFExplorer()), kinds=("tables",))
 
@@ -88,6 +89,7 @@ def shares(behaviour, factor, initial, steps=20_000):
     return at.visits / steps, learning
 
 
+@pytest.mark.compiled(4)
 def test_units_do_not_matter_to_the_last_bit():
     """Tables of 0 are the same in all units, and a power of 2 does not round."""
     plain = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()))
@@ -99,6 +101,7 @@ def test_units_do_not_matter_to_the_last_bit():
     assert not np.array_equal(once, other)
 
 
+@pytest.mark.compiled(4)
 def test_units_hardly_matter_from_other_tables():
     """Tables of 1 are forgotten.  In total variation, runs with other draws differ by 0.04."""
     plain = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()))

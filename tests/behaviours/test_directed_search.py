@@ -10,13 +10,13 @@ from helpers.streams import edges, stopped_stream
 from helpers.worlds import random_case, small_world, two_questions
 
 import gvfx
-from gvfx.behaviours import search_state as ds
-from gvfx.benchmarks.common.hard_worlds import current, lock
+from benchmarks.common.worlds import current, lock
+from gvfx.behaviours import directed_search as ds
 from gvfx.evidence.counts import Empirical
 from gvfx.questions.gvf import stack
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
-from gvfx.worlds.stepped import SteppedMDP
+from gvfx.running.plan import Options, Plan
+from gvfx.worlds.conversion import SteppedMDP
 
 DESIGN = gvfx.OptimalDesign()
 SURE = gvfx.CertaintyEquivalence()
@@ -28,19 +28,25 @@ def acted(world, behaviour, steps, seeds=3):
     return (gvfx.evaluate(world, questions, behaviour, SURE, steps=steps, seeds=seeds).visits.sum(axis=2) > 0).sum(axis=1).mean()
 
 
-@pytest.mark.parametrize(("world", "steps", "ratio"), [(current(40), 4000, 2), (lock(16, 4), 2000, 1.4)], ids=["current", "lock"])
+@pytest.mark.compiled(4)
+@pytest.mark.parametrize(
+    ("world", "steps", "ratio"),
+    [pytest.param(current(40), 4000, 2, id="current"), pytest.param(lock(16, 4), 2000, 1.4, id="lock", marks=pytest.mark.full)],
+)
 def test_far_states_are_found_sooner(world, steps, ratio):
     """A chain of 40 states against a current, and a lock of 16 digits."""
     found = acted(world, DESIGN, steps)
     assert found > 0.7 * world[0].live.sum() and found > ratio * acted(world, gvfx.OptimalDesign(search=0.0), steps)
 
 
-@pytest.mark.parametrize("behaviour", [gvfx.CharacteristicTime, gvfx.SecondMoment])
+@pytest.mark.compiled(4)
+@pytest.mark.parametrize("behaviour", [gvfx.CharacteristicTime, pytest.param(gvfx.SecondMoment, marks=pytest.mark.full)])
 def test_rivals_may_search_too(behaviour):
     world = current(40)
     assert acted(world, behaviour(search=0.8), 4000, 2) > 1.4 * acted(world, behaviour(), 4000, 2)
 
 
+@pytest.mark.compiled(2)
 def test_evaluation_states_that_cannot_be_reached_are_given_up():
     """A ring of 8 states and one that is reached with a chance of 1e-12: four times the steps, about twice the search."""
     P = np.zeros((9, 2, 9))
@@ -56,7 +62,7 @@ def test_evaluation_states_that_cannot_be_reached_are_given_up():
         stream, _ = stopped_stream(
             world, questions, DESIGN, steps, 0, lambda state, spent=spent: spent.append(state.search.spent.copy())
         )
-        assert stream.at.visits[8].sum() == 0 and stream.acting.search.at[ds.ACTED] == 8
+        assert stream.at.visits[8].sum() == 0 and stream.acting.search.at[0].acted == 8
         effort.append(sum(spent)[ds.NEW_ROWS])
     assert effort[0] > 0 and effort[1] < 3 * effort[0] and effort[2] < 3 * effort[1] and effort[2] < 0.15 * 160_000
 
@@ -94,11 +100,12 @@ def test_with_little_room_for_edges_it_still_searches(monkeypatch):
     monkeypatch.setattr(ds, "EDGES", 20)
     world, questions = current(30)
     search = stopped_stream(world, questions, DESIGN, 6000, 0)[0].acting.search
-    assert search.at[ds.USED] == len(search.link) == 20 and search.times.sum() < 6000 == search.n.sum()
+    assert search.at[0].edges == len(search.link) == 20 and search.times.sum() < 6000 == search.n.sum()
     for x, a in np.ndindex(search.n.shape):
         assert sum(edges(search, x, a).values()) <= search.n[x, a]
 
 
+@pytest.mark.compiled(2)
 def test_worlds_of_a_hundred_thousand_pairs_fit_into_memory():
     """25,000 states with 4 actions: below 20 MB; however large a world, the edges take at most 12 bytes each."""
     states = 25_000
@@ -111,7 +118,7 @@ def test_worlds_of_a_hundred_thousand_pairs_fit_into_memory():
     assert state.search.link.nbytes + state.search.times.nbytes + state.search.following.nbytes <= 12 * ds.EDGES
     assert DESIGN.begin(stack([question], world), world).search.link.size == 800_000 < ds.EDGES
     acting = compiled_run(world, [question], DESIGN, SURE, steps=20_000)[1]
-    assert acting.search.at[ds.MET] > 10_000  # most tries lead on
+    assert acting.search.at[0].rows > 10_000  # most tries lead on
     assert sum(part.size for part in gvfx.OptimalDesign(search=0.0).begin(stack([question], world), world).search[:9]) == 0
 
 
@@ -124,7 +131,7 @@ def test_resumed_it_gives_the_same_bytes(behaviour, tmp_path):
     world, questions = current(30)
 
     def backend():
-        return open_backend(world, questions, behaviour, SURE, plan=Plan.checked(2000, 100, ()))
+        return open_backend(world, questions, behaviour, SURE, options=Options(Plan.checked(2000, 100, ())))
 
     def stop(seed, t, error):
         if t == 1100:
@@ -137,11 +144,12 @@ def test_resumed_it_gives_the_same_bytes(behaviour, tmp_path):
     assert all(array.tobytes() == part.arrays()[name].tobytes() for name, array in whole.arrays().items())
 
 
+@pytest.mark.compiled(2)
 def test_serial_and_parallel_give_the_same_bytes():
     world, questions = current(30)
     one, two = (gvfx.evaluate(world, questions, DESIGN, SURE, steps=2000, seeds=3, workers=n) for n in (1, 2))
     for field in ("values", "visits", "behaviour"):
-        assert getattr(one, field).tobytes() == getattr(two, field).tobytes()
+        assert getattr(one.details, field).tobytes() == getattr(two.details, field).tobytes()
 
 
 def test_retarget_changes_what_is_wanted():
@@ -193,7 +201,7 @@ def test_results_show_the_plan(wrap):
     world, questions = random_case(3, 9, 3)
     plan = list(stopped_stream(world, questions, gvfx.OptimalDesign(first=150), 1000, 0)[1].values())[-1]
     assert plan.min() > 0.05 and plan.max() < 0.95
-    shown = gvfx.evaluate(world, questions, wrap(gvfx.OptimalDesign(first=150)), SURE, steps=1000).behaviour[0]
+    shown = gvfx.evaluate(world, questions, wrap(gvfx.OptimalDesign(first=150)), SURE, steps=1000).details.behaviour[0]
     if isinstance(wrap(DESIGN), gvfx.OptimalDesign):
         assert np.array_equal(shown, plan)
     assert shown.max() < 0.97
@@ -209,10 +217,10 @@ def test_a_search_begun_again_from_counts_knows_the_same():
     assert np.array_equal(search.n, told.n) and np.array_equal(search.starts, told.starts) and told.starts.sum() > 10
     for x, a in np.ndindex(told.n.shape):
         assert edges(search, x, a) == edges(told, x, a)
-    used = (ds.USED, ds.MET, ds.ACTED)
-    assert search.at[list(used)].tolist() == told.at[list(used)].tolist()
-    assert set(search.met[: search.at[ds.MET]]) == set(told.met[: told.at[ds.MET]])
+    now, before = search.at[0], told.at[0]
+    assert [now.edges, now.rows, now.acted] == [before.edges, before.rows, before.acted]
+    assert set(search.met[: now.rows]) == set(told.met[: now.rows])
     assert np.array_equal(search.place > 0, told.place > 0)
-    for place, x in enumerate(search.met[: search.at[ds.MET]]):
+    for place, x in enumerate(search.met[: now.rows]):
         assert search.place[x] == place + 1
-    assert search.at[ds.SOUGHT] == ds.NOTHING and search.at[ds.NEXT_LOOK] == 0
+    assert now.sought == ds.NOTHING and now.next_look == 0

@@ -39,19 +39,21 @@ def test_explorer_is_uniform_where_nothing_varies(asked):
     np.testing.assert_array_equal(probabilities(gvfx.GVFExplorer(), asked, np.full((4, 3), 0.25), np.zeros((4, 3))), 0.25)
 
 
+@pytest.mark.compiled(2)
 def test_explorer_samples_arms_by_their_standard_deviation():
     """Arms with sd 1 and 3 under an even policy: mu = (1/4, 3/4)."""
     world, cumulant = gaussian_bandit((5.0, 1.0), (-2.0, 3.0))
     learner = gvfx.ExpectedSarsa(rate_q=Fixed(0.002), rate_m=Fixed(0.002))
     result = gvfx.evaluate(world, [gvfx.GVF([0.5, 0.5], cumulant)], gvfx.GVFExplorer(), learner, steps=60_000)
-    np.testing.assert_allclose(result.behaviour[0, 0], [0.25, 0.75], atol=0.03)
+    np.testing.assert_allclose(result.details.behaviour[0, 0], [0.25, 0.75], atol=0.03)
 
 
+@pytest.mark.compiled(2)
 def test_explorer_honours_weights():
     """One GVF cares for arm 1 only, the other for arm 2 only; a weight of 9 triples the first arm's share."""
     world, cumulant = gaussian_bandit((0.0, 1.0), (0.0, 1.0))
     questions = [gvfx.GVF([1, 0], cumulant, weight=9.0), gvfx.GVF([0, 1], cumulant, weight=1.0)]
     learner = gvfx.ExpectedSarsa(rate_q=Fixed(0.002), rate_m=Fixed(0.002))
     result = gvfx.evaluate(world, questions, gvfx.GVFExplorer(), learner, steps=60_000)
-    np.testing.assert_allclose(result.behaviour[0, 0], [0.75, 0.25], atol=0.03)
+    np.testing.assert_allclose(result.details.behaviour[0, 0], [0.75, 0.25], atol=0.03)
     np.testing.assert_allclose(result.error, result.mse @ [0.9, 0.1])

@@ -17,4 +17,4 @@ def test_round_robin_takes_turns():
 def test_mixture_is_the_mean_policy():
     world, cumulant = gaussian_bandit((0, 0), (0, 0))
     result = gvfx.evaluate(world, [gvfx.GVF([1, 0], cumulant), gvfx.GVF([0.5, 0.5], cumulant)], gvfx.Mixture(), steps=10)
-    np.testing.assert_allclose(result.behaviour[0, 0], [0.75, 0.25])
+    np.testing.assert_allclose(result.details.behaviour[0, 0], [0.75, 0.25])

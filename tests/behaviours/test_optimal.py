@@ -10,8 +10,7 @@ from helpers.worlds import half_in_the_top_row, random_mdp, random_question, sma
 import gvfx
 from gvfx.behaviours.optimal import NEAR_PRIOR
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.determinism import determinism
-from gvfx.evidence.smoothing import Smoothed
+from gvfx.evidence.smoothing import Smoothed, determinism
 from gvfx.questions.where import EVERYWHERE, START
 from gvfx.theory.importance import importance
 
@@ -108,18 +107,19 @@ def grid_run(seeds, **options):
 def test_same_bytes_however_it_is_run():
     alone, together = grid_run([3]), grid_run([1, 2, 3], workers=2, evaluate_every=777, snapshots=[1234])
     for field in ("values", "visits", "behaviour"):
-        assert getattr(alone, field)[0].tobytes() == getattr(together, field)[2].tobytes()
-    assert not np.allclose(alone.behaviour, 0.25)
+        assert getattr(alone.details, field)[0].tobytes() == getattr(together.details, field)[2].tobytes()
+    assert not np.allclose(alone.details.behaviour, 0.25)
 
 
 def test_wrapped_and_blended_it_still_plans_and_any_learner_goes_with_it():
     inner = gvfx.OptimalDesign(first=500)
     for behaviour in (gvfx.Floor(gvfx.Epsilon(inner), 0.05), gvfx.Blend(gvfx.Uniform(), inner, 0.5)):
         result = gvfx.evaluate(small_world(), two_questions(), behaviour, gvfx.ExpectedSarsa(), steps=3000)
-        assert not np.allclose(result.behaviour, 0.25)
-        assert result.behaviour.min() >= 0.05
+        assert not np.allclose(result.details.behaviour, 0.25)
+        assert result.details.behaviour.min() >= 0.05
 
 
+@pytest.mark.compiled(4)
 def test_it_spreads_its_visits_while_no_cumulant_was_seen():
     world = small_world()
     questions = [gvfx.GVF([0.25] * 4, gvfx.Constant(0.0, at="left"), 0.9)]
@@ -131,6 +131,7 @@ def test_it_spreads_its_visits_while_no_cumulant_was_seen():
     assert found[0] > found[1]
 
 
+@pytest.mark.compiled(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_worlds_without_horizon(seed):
     rng = np.random.default_rng(seed)
@@ -143,7 +144,7 @@ def test_random_worlds_without_horizon(seed):
 
 @pytest.mark.parametrize(
     ("options", "field"),
-    [({"first": 0}, "first"), ({"growth": 1.0}, "growth"), ({"floor": 0.0}, "floor"), ({"random": 2.0}, "floor")],
+    [({"first": 0}, "first"), ({"growth": 1.0}, "growth"), ({"floor": 0.0}, "floor"), ({"random": 2.0}, "random")],
 )
 def test_complaints(options, field):
     with pytest.raises(gvfx.InputError, match=f"^{field}: "):

@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 from helpers import reference
 from helpers.environments import Veiled
-from helpers.reference_search import NEW_ROWS, RETRY, UNTRIED, PlainPlanned
+from helpers.reference_search import NEW_ROWS, RETRY, RULES, UNTRIED, PlainPlanned
 from helpers.streams import edges, stopped_stream
 from helpers.worlds import random_case, small_world, two_questions
 
 import gvfx
-from gvfx.behaviours import search_state as ds
-from gvfx.benchmarks.common.hard_worlds import current, lock, traps
+from benchmarks.common.worlds import current, lock, traps
+from benchmarks.rules import EVERYTHING, SEARCH, Without
+from gvfx.behaviours import directed_search as ds
 from gvfx.questions.gvf import stack
 from gvfx.rng import BEHAVIOUR
 from gvfx.schedules import Fixed
-from gvfx.worlds.stepped import SteppedMDP
+from gvfx.worlds.conversion import SteppedMDP
 
 
 def absorbing():
@@ -57,26 +58,27 @@ CASES = {
 def assert_equal_states(state, plain):
     """Every array of the compiled search, and the visits since the last plan."""
     search, told = state.search, plain.search
+    at = search.at[0]
     kinds = (None, NEW_ROWS, UNTRIED, RETRY)
     for x, a in np.ndindex(search.n.shape):
         assert search.n[x, a] == told.n[x, a]
         assert state.since[x, a] == plain.since[x, a]
         assert edges(search, x, a) == told.arrivals.get((x, a), {})
-    assert search.met[: search.at[ds.MET]].tolist() == told.met
+    assert search.met[: at.rows].tolist() == told.met
     assert search.starts.tolist() == [told.starts[x] for x in range(len(search.starts))]
     assert search.spent.tolist() == [told.spent[kind] for kind in kinds[1:]]
     assert search.tries.tolist() == [told.tries[level] for level in range(ds.LEVELS)]
     assert search.finds.tolist() == [told.finds[level] for level in range(ds.LEVELS)]
-    assert kinds[search.at[ds.SOUGHT] + 1] == told.sought
-    assert search.at[[ds.NEXT_LOOK, ds.LAST_LOOK, ds.PLANNED]].tolist() == [told.next_look, told.last_look, told.planned]
+    assert kinds[at.sought + 1] == told.sought
+    assert [at.next_look, at.last_look, at.plan] == [told.next_look, told.last_look, told.planned]
     assert [a if a >= 0 else None for a in search.way] == [told.way.get(x) for x in range(len(search.way))]
     np.testing.assert_allclose(search.cost, [told.cost.get(x, 0.0) for x in range(len(search.cost))], rtol=1e-9)
 
 
-def plain_run(world, questions, behaviour, plans, steps, seed, tracked=True):
+def plain_run(world, questions, behaviour, plans, steps, seed, tracked=True, rules=RULES):
     """The plain behaviour after the same run, and its visits."""
     asked = stack(questions, world)
-    plain = PlainPlanned(world, asked.pi, behaviour.search, behaviour.random, plans, tracked)
+    plain = PlainPlanned(world, asked.pi, behaviour.search, behaviour.random, plans, tracked, rules)
     q = np.zeros((world.rows, world.actions, len(questions)))
     return plain, reference.run(world, asked, plain, (Fixed(0.1), Fixed(0.1), q, q.copy()), steps, seed)[2]
 
@@ -91,6 +93,33 @@ def test_the_compiled_search_equals_plain_python(name, seed):
         plain, visits = plain_run(world, questions, behaviour, plans, steps, seed)
         assert np.array_equal(stream.at.visits, visits)
         assert_equal_states(stream.acting, plain)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in SEARCH if "search for" not in rule and rule != "retries"])
+def test_without_a_rule_it_equals_plain_python_without_it(rule):
+    """As `python -m benchmarks rules` measures it."""
+    world, questions = current(12)
+    stream, plans = stopped_stream(world, questions, Without(first=150, switched_off=rule), 1000, 1)
+    plain, visits = plain_run(world, questions, gvfx.OptimalDesign(), plans, 1000, 1, rules=SEARCH[rule](RULES))
+    assert np.array_equal(stream.at.visits, visits)
+    assert_equal_states(stream.acting, plain)
+
+
+@pytest.mark.parametrize(("rule", "kind"), [("search for new states", 0), ("search for untried pairs", 1), ("retries", 2)])
+def test_a_kind_of_pairs_that_is_not_sought(rule, kind):
+    world, questions = current(12)
+    spent = {}
+    for off in (rule, EVERYTHING):
+        spent[off] = []
+        stopped_stream(
+            world,
+            questions,
+            Without(first=150, switched_off=off),
+            1000,
+            1,
+            lambda state, to=spent[off]: to.append(state.search.spent[kind]),
+        )
+    assert sum(spent[rule]) == 0 < sum(spent[EVERYTHING])
 
 
 @pytest.mark.parametrize("options", [{"search": 0.0}, {"random": 0.0}, {"random": 0.5, "search": 0.3}])

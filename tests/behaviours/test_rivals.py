@@ -23,6 +23,7 @@ def test_visits_stay_within_an_action_of_the_mixture(case):
     assert np.abs(visits - mixture * visits.sum(axis=1, keepdims=True)).max() <= 2
 
 
+@pytest.mark.compiled(4)
 @pytest.mark.parametrize(
     ("behaviour", "goal"),
     [
@@ -32,7 +33,7 @@ def test_visits_stay_within_an_action_of_the_mixture(case):
 )
 def test_a_planned_rival_approaches_its_design_whatever_the_learner(case, behaviour, goal):
     world, questions = case
-    last = gvfx.evaluate(world, questions, behaviour, gvfx.ExpectedSarsa(), steps=50_000).behaviour[0]
+    last = gvfx.evaluate(world, questions, behaviour, gvfx.ExpectedSarsa(), steps=50_000).details.behaviour[0]
     assert np.abs(last - goal(world, questions))[:-1].max() < 0.1
     assert gvfx.evaluate(world, questions, behaviour, gvfx.CertaintyEquivalence(), steps=50_000).error[0, -1] < 0.01
 

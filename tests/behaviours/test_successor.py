@@ -12,14 +12,16 @@ from gvfx.questions.gvf import stack
 from gvfx.schedules import Fixed, Linear
 
 
+@pytest.mark.compiled(2)
 def test_successor_representation_seeks_the_arm_that_keeps_surprising():
     """A constant arm stops changing the reward weights; a noisy one never does."""
     world, cumulant = gaussian_bandit((1.0, 0.0), (1.0, 5.0))
     behaviour = gvfx.SuccessorRepresentation(Fixed(0.1), temperature=0.2)
     result = gvfx.evaluate(world, [gvfx.GVF([0.5, 0.5], cumulant)], behaviour, steps=20_000)
-    assert result.behaviour[0, 0, 1] > 0.8
+    assert result.details.behaviour[0, 0, 1] > 0.8
 
 
+@pytest.mark.compiled(2)
 def test_successor_representation_learns_the_exact_one():
     world = gvfx.gridworld(3, {"goal": (0, 0)}, horizon=50)
     question = gvfx.GVF([0.3, 0.2, 0.3, 0.2], gvfx.Constant(1, at="goal"), 0.9)

@@ -1,17 +1,12 @@
-"""Alternatives to gvfx: logs and rollouts spend the steps that they are given, and measurements are kept."""
+"""Alternatives to gvfx: logs and rollouts spend the steps that they are given, and errors are summed up."""
 
 from __future__ import annotations
-
-import io
-import json
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from rich.console import Console
 
-from gvfx.benchmarks import alternatives as bench
-from gvfx.benchmarks.common.kept import Kept
+from benchmarks import alternatives as bench
 
 CARTPOLE, PENDULUM = bench.cases()
 
@@ -71,34 +66,17 @@ def test_a_line_has_errors_and_seconds_by_steps_and_the_figure_shows_each():
     left, right = bench.draw_alternatives({"CartPole": [line, more]}).axes
     assert [list(drawn.get_xdata()) for drawn in left.lines[:1] + right.lines[:1]] == [[100, 200], [1.0, 3.0]]
     assert len({drawn.get_linestyle() for drawn in left.lines if len(drawn.get_xdata()) == 2}) == 2  # dotted: fewer updates
-    (row,) = bench.judged(CARTPOLE, [line._replace(name="gvfx, its own steps"), more], "")
+    row = bench.judged(CARTPOLE, [line._replace(name="gvfx, its own steps"), more], "")
     assert row.measured == "1x" and row.case == "CartPole, 200 steps: gvfx over FQE, defaults, more"
 
 
-def test_measurements_are_made_once(tmp_path):
-    made = []
-
-    def measure():
-        made.append(1)
-        return {"seconds": 2.0}
-
-    path = tmp_path / "new" / "kept.json"
-    assert Kept(path, "gvfx 1").get("a", measure) == Kept(path, "gvfx 1").get("a", measure) == {"seconds": 2.0}
-    assert len(made) == 1 and json.loads(path.read_text())["made_by"] == "gvfx 1"
-    Kept(path, "gvfx 2").get("a", measure)  # another version measures again
-    assert len(made) == 2
-
-
 def test_without_d3rlpy_the_benchmark_says_how_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench, "QUICK", ((200,), range(700, 702), 4))
-    monkeypatch.setattr(bench, "cases", lambda: [CARTPOLE])
+    monkeypatch.setattr(bench, "FOLDER", tmp_path)
     monkeypatch.setattr(bench.fqe, "installed", lambda: False)
-    out = io.StringIO()
-    (row,) = bench.run(Console(file=out, width=200), quick=True)
-    assert "make bench-d3rlpy" in out.getvalue() and "gvfx, on the log" in out.getvalue() and "FQE, " not in out.getvalue()
-    assert (tmp_path / "results" / "bench-alternatives-quick.png").stat().st_size > 10_000
-    assert row.passed is None and row.case == "CartPole, 200 steps: gvfx over rollouts"
-    again = io.StringIO()
-    bench.run(Console(file=again, width=200), quick=True)
-    assert "measurements were made before" in again.getvalue()
+    study = bench.alternatives([CARTPOLE], True, (200,), range(700, 702), 4)
+    found = study.found()
+    install, shown, wrote = study.shows(found)
+    assert "make bench-d3rlpy" in install and list(shown.columns[0].cells) == ["rollouts", bench.OWN, bench.IN_TURN, bench.ON_LOG]
+    assert str(tmp_path) in wrote and (tmp_path / "bench-alternatives-quick.png").stat().st_size > 10_000
+    (row,) = study.bars(found)
+    assert row.passed is None and row.case == "CartPole, 200 steps: gvfx over rollouts" and study.stays

@@ -1,4 +1,4 @@
-"""d3rlpy's FQE as `gvfx bench alternatives` uses it; run in its own environment by `make bench-d3rlpy`."""
+"""d3rlpy's FQE as `python -m benchmarks alternatives` uses it; run in its own environment by `make bench-d3rlpy`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("d3rlpy", reason="needs d3rlpy: make bench-d3rlpy")
 
-from gvfx.benchmarks.common import fqe
+from benchmarks.common import fqe
 
 RNG = np.random.default_rng(0)
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks import tabular
+from benchmarks.common import loops, reference
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.successor import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
-from gvfx.benchmarks.common import c_loop, reference, timing
 from gvfx.compilation.loops import from_python
-from gvfx.experiments.settings.tabular import paper
 from gvfx.kernel import Sizes, Transition
 from gvfx.learners.tabular import ExpectedSarsa
-from gvfx.questions.cumulants import Distractor
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.policies import constant_policy, table_policy
+from gvfx.questions.signals import Distractor
 from gvfx.theory.exact import values
 from gvfx.worlds.gridworld import gridworld
 from gvfx.worlds.mdp import MDP
+from gvfx_paper.settings.tabular import paper
 
 CLOSE = dict(rtol=1e-10, atol=1e-10)
 STEPS = 400
@@ -108,22 +109,22 @@ def test_explorer_step(world, asked, transitions):
 def test_explorer_in_c():
     """explorer.c, which the benchmark compares speeds with, learns what the compiled loop learns."""
     setting = paper["distinct"]
-    ours = timing.Run.of(setting)
-    theirs = c_loop.c_run(ours, setting)
+    ours = loops.Run.of(setting)
+    theirs = loops.c_run(ours, setting)
     if isinstance(theirs, str):
         pytest.skip(theirs)
-    for steps in (1, 499, c_loop.CHECKED_STEPS):
+    for steps in (1, 499, loops.CHECKED_STEPS):
         ours(steps)
         theirs(steps)
-        c_loop.check_same(ours, theirs)
+        loops.check_same(ours, theirs)
     ours(1)
     with pytest.raises(RuntimeError, match="disagree"):
-        c_loop.check_same(ours, theirs)
+        loops.check_same(ours, theirs)
 
 
 def test_without_a_c_compiler_the_comparison_is_skipped(monkeypatch):
-    monkeypatch.setattr(c_loop.shutil, "which", lambda name: None)
-    (row,) = c_loop.against_c(timing.QUICK)()
+    monkeypatch.setattr(loops.shutil, "which", lambda name: None)
+    (row,) = tabular.against_c(loops.QUICK)
     assert row.passed is None and "no C compiler" in row.note
 
 
@@ -152,18 +153,6 @@ def test_loops_learn_the_values(kind, world):
     learnt = (problem.pi * loop.q).sum(axis=1).T
     truth = values(world, questions)
     assert np.abs(learnt - truth)[:, world.live].max() < 0.08 * truth.max()
-
-
-def test_record_and_replay(world, asked):
-    problem = reference.Problem(world, asked)
-    seen = reference.record(problem, 200)
-    assert (seen.alive == 0).any() and set(np.unique(seen.next_x[seen.alive == 0])) == {world.states - 1}
-    inside = (seen.alive[:-1] == 1) & (seen.next_x[:-1] != seen.x[1:])
-    assert inside.sum() <= 200 // world.horizon + 1  # the next transition starts where one ends, but for truncation
-    assert (seen.c.any(axis=1) == (seen.alive == 0)).all()  # only goals pay, and they end episodes
-    tables = reference.Successor.zeros(*problem.pi.shape)
-    reference.replay(tables, problem, seen, 0.5)
-    assert tables.psi.any() and np.isfinite(tables.value).all()
 
 
 def test_loops_refuse_what_they_cannot_do(world, asked):

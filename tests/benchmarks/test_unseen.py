@@ -1,4 +1,4 @@
-"""What `gvfx bench unseen` measures with: a rule that only watches stops where the rule itself does; the small grid; its page."""
+"""What benchmark unseen measures with: a rule that only watches stops where the rule itself does; its page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pytest
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks import unseen as bench
-from gvfx.benchmarks.common.hard_worlds import HARD, corridor
-from gvfx.benchmarks.common.recording import OwnVariance, Recording, own_errors
-from gvfx.benchmarks.common.small_grid import small_grid
+from benchmarks import unseen as bench
+from benchmarks.common.worlds import HARD, corridor
+from benchmarks.unseen import OwnVariance, Recording, own_errors
 from gvfx.evidence import counts, unseen
-from gvfx.running import planning
-from gvfx.worlds.stepped import SteppedMDP
+from gvfx.running import costs
+from gvfx.worlds.conversion import SteppedMDP
 
 
 @pytest.mark.parametrize("stepped", [False, True])
@@ -38,26 +37,21 @@ def test_a_rule_that_watches_stops_where_the_rule_does(stepped):
 def test_own_variances_know_nothing_of_the_unseen():
     world, questions = HARD["current of 20"]()
     r = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000)
-    (data,) = r.models
+    (data,) = r.details.models
     acted = data.world.live
-    assert np.isfinite(own_errors(data)[:, acted]).any() and np.isinf(r.snapshots[-1].standard_errors[0][:, acted[:-1]]).all()
+    assert (
+        np.isfinite(own_errors(data)[:, acted]).any()
+        and np.isinf(r.details.snapshots[-1].standard_errors[0][:, acted[:-1]]).all()
+    )
     assert OwnVariance(0.1).bound(data, 0)[0] < 0.1 and gvfx.error_below(0.1).bound(data, 0) == (np.inf, False)
 
 
 def test_outcomes_of_a_world():
     """Four runs of an easy corridor: the counts of stops, and shares between 0 and 1."""
     asked = corridor(5)
-    o = bench.measured(asked[0], asked, 4, (1000, 4000), compare=True)
-    assert o.stopped == [4, 4] and max(o.broken) <= 1 and (o.finite == 1).all() and o.newly.tolist() == [0.0]
-    assert (o.cover > 0.6).all() and 0.9 < o.width < 1.2 and 0.8 < o.slower < 1.3
-
-
-def test_the_small_grid_is_the_published_one():
-    """Its true return is published as 2.9242, from 10^6 episodes and before the policy was rounded."""
-    world, question = small_grid()
-    assert gvfx.exact.values(world, [question])[0, 0] == pytest.approx(2.9242, abs=0.01)
-    assert world.next[0, :, 0].tolist() == [0, 4, 0, 1] and world.reward[6, :, 0].tolist() == [-1, -1, -10, 1]
-    assert world.reward[[14, 11], [3, 1], 0].tolist() == [10, 10]
+    o = bench.outcome(asked[0], asked, 4, (1000, 4000), compare=True)
+    assert o["stopped"].tolist() == [4, 4] and max(o["broken"]) <= 1 and (o["finite"] == 1).all() and o["newly"] == 0
+    assert (o["cover"] > 0.6).all() and 0.9 < o["width"] < 1.2 and 0.8 < o["slower"] < 1.3
 
 
 def test_the_page_names_the_constants_and_has_the_tables():
@@ -68,7 +62,7 @@ def test_the_page_names_the_constants_and_has_the_tables():
     assert f"{unseen.NEWEST:g} · {unseen.FADING:g}ⁿ" in prose
     assert f"less than {unseen.RARELY:.0%}".replace("%", " %") in prose
     assert f"tried fewer than {unseen.SETTLED} times" in prose
-    assert f"tried fewer than {planning.FEW_TRIES} times in more than {planning.FEW_STATES:.0%}".replace("%", " %") in " ".join(
+    assert f"tried fewer than {costs.FEW_TRIES} times in more than {costs.FEW_STATES:.0%}".replace("%", " %") in " ".join(
         prose.split()
     )
     assert counts.LEAST_TRIED == 0.5 and "less than half of such a policy" in " ".join(prose.split())

@@ -31,4 +31,4 @@ def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(tmp_path, monkeypa
     (tmp_path / "file").touch()
     monkeypatch.setenv("GVFX_CACHE_DIR", str(tmp_path / "file" / "cache"))
     done = invoke("cache", "show")
-    assert done.exit_code == 2 and "set GVFX_CACHE_DIR to a folder of yours" in done.output
+    assert done.exit_code == 2 and "set GVFX_CACHE_DIR to a new folder of yours" in done.output

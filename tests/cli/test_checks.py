@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.command_line import invoke
 
-from gvfx.cli import checks
+from gvfx.cli import options as checks
 from gvfx.errors import InputError
 
 HUGE = str(10**400)

@@ -9,9 +9,11 @@ import pytest
 from helpers.command_line import cli, invoke
 
 import gvfx
-from gvfx.cli.names import SHORT_NAMES, accepted_name, class_name, short_name
-from gvfx.experiments import compare
-from gvfx.reproduce import demo_picture
+import gvfx_paper
+from gvfx.cli.terminal import SHORT_NAMES, class_name
+from gvfx_paper.cli.progress import accepted_name, short_name
+from gvfx_paper.items import headline
+from gvfx_paper.settings import runs as compare
 
 
 def test_list_shows_settings_behaviours_learners():
@@ -30,7 +32,7 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "average" in done.stdout and "steps/s" in done.stdout
     data = json.loads(target.read_text())
-    setting = gvfx.paper["distinct"]
+    setting = gvfx_paper.paper["distinct"]
     result = gvfx.evaluate(
         setting.world,
         setting.questions,
@@ -50,7 +52,7 @@ def test_the_continuous_grid_with_linear_features_stops_and_is_planned(tmp_path)
     done = invoke("run", "continuous", *options, "--steps", 10_000, "--evaluate-every", 10_000, "--until", 1e4)
     assert done.exit_code == 0, done.output
     assert "stopped after" in done.stdout and "stopped after 10,000" not in done.stdout
-    assert gvfx.load(tmp_path / "a").error_bars == "half-samples"
+    assert gvfx.load(tmp_path / "a").details.error_bars == "half-samples"
     planned = invoke("plan", "continuous", "--pilot", 2000, "--error", 0.5)
     assert planned.exit_code == 0, planned.output
     assert "world estimated from 2,000 steps of OptimalDesign" in planned.stdout and "optimum" in planned.stdout
@@ -82,7 +84,6 @@ def test_the_continuous_grid_with_linear_features_stops_and_is_planned(tmp_path)
         (["run", "continuous", "--preset", "recommend"], ["preset", "recommended"]),
         (["run", "continuous", "--steps", "4001"], ["steps", "multiples of 8"]),
         (["reproduce", "table3", "--device", "abacus", "--results", "/tmp/gvfx-none"], ["device", "abacus", "cpu"]),
-        (["bench", "tabulr"], ["bench", "tabular"]),
         (["plan", "same", "--error", "0"], ["error", "above 0"]),
         (["plan", "same", "--pilot", "-3"], ["pilot"]),
         (["demo", "--setting", "x"], ["setting", "distinct"]),
@@ -119,7 +120,7 @@ def test_bad_input_ends_the_process_with_2():
 def test_class_names_and_short_names_are_one_behaviour(name, full, short):
     assert (class_name(full), class_name(short)) == (full, full) and (short_name(full), short_name(short)) == (short, short)
     assert class_name(name).lower() == full.lower() and short_name(name).lower() == short.lower()
-    setting = gvfx.paper["same"]
+    setting = gvfx_paper.paper["same"]
     hashes = {setting.experiment(accepted_name(setting, spelling)).hash for spelling in (name, full, short)}
     assert hashes == {setting.experiment(accepted_name(setting, full)).hash}
     made = setting.experiment(accepted_name(setting, full)).behaviour
@@ -148,7 +149,7 @@ def test_run_calibrated(tmp_path):
     done = cli("run", "distinct", "--calibrate", "--steps", 20000, "--seeds", 1, "--json", tmp_path / "out.json")
     assert done.returncode == 0, done.stderr
     data = json.loads((tmp_path / "out.json").read_text())
-    setting = gvfx.paper["distinct"]
+    setting = gvfx_paper.paper["distinct"]
     squares = (gvfx.exact.values(setting.world, setting.questions)[:, setting.world.live] ** 2).mean(axis=1)
     assert data["experiment"]["calibrate"] is True
     assert data["weights"][0] / data["weights"][1] == pytest.approx(squares[1] / squares[0])
@@ -164,7 +165,7 @@ def test_plan_shows_what_every_behaviour_would_need(tmp_path):
 
 
 def test_demo_names_a_winner_and_writes_figures(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo_picture, "run_now", lambda seeds, workers, progress: np.full((seeds, 3), [0.3, 0.02, 0.007]))
+    monkeypatch.setattr(headline, "run_now", lambda seeds, workers, progress: np.full((seeds, 3), [0.3, 0.02, 0.007]))
     done = invoke("demo", "--steps", 20000, "--seeds", 2, "--workers", 1, "--out", tmp_path / "figures")
     assert done.exit_code == 0, done.output
     assert "times the statistical limit" in done.output and "has the lowest error" in done.output

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from gvfx import benchmarks
 from gvfx.behaviours.base import Behaviour
-from gvfx.cli import completion
-from gvfx.experiments.settings.grid import CONTINUOUS
+from gvfx.cli import options as completion
 from gvfx.learners.base import Learner
 from gvfx.names import public_classes
-from gvfx.reproduce import ITEMS
+from gvfx_paper.cli import options as paper_names
+from gvfx_paper.items import ITEMS
+from gvfx_paper.settings.continuous import CONTINUOUS
 
 START = "import sys; sys.argv = ['gvfx']; from gvfx.cli import main; main()"
 
@@ -27,14 +27,13 @@ def bash(*words):
 
 
 def test_commands_and_options():
-    assert bash("re") == ["reproduce", "report"]
-    assert bash("bench", "--qu") == ["--quick"]
+    assert bash("re") == ["report", "reproduce"]
+    assert bash("reproduce", "--ver") == ["--verify"]
 
 
 def test_names_are_offered_where_a_command_takes_them():
     assert bash("run", "dis") == ["distinct", "distinct-x2", "distinct-x4"]
     assert bash("run", "same", "--behaviour", "GVFE") == ["GVFExplorer"]
-    assert bash("bench", "") == benchmarks.names()
 
 
 def test_a_script_for_bash_is_shown():
@@ -49,13 +48,13 @@ def test_a_script_for_bash_is_shown():
     [
         (completion.behaviours, {*public_classes(Behaviour), "SR", "BPS"}),
         (completion.learners, {*public_classes(Learner)}),
-        (completion.items, {*ITEMS, "tabular", "deep", "mujoco", "limit"}),
-        (completion.presets, {"paper", "authors", "stabilised", "recommended"}),
-        (completion.domains, {"walker", "cheetah"}),
+        (paper_names.items, {*ITEMS, "tabular", "deep", "mujoco", "limit"}),
+        (paper_names.presets, {"paper", "authors", "stabilised", "recommended"}),
+        (paper_names.domains, {"walker", "cheetah"}),
     ],
 )
 def test_all_names_are_offered(offered, expected):
     assert expected <= set(offered("")) and len(offered("")) == len(set(offered("")))
-    if offered is completion.presets:
+    if offered is paper_names.presets:
         for name in offered(""):
             CONTINUOUS.experiment("RoundRobin", name)  # an unknown preset is refused

@@ -12,6 +12,7 @@ import pytest
 from helpers.command_line import cli, invoke
 
 import gvfx
+from gvfx.locks import lock
 
 MINE = """
     import gymnasium as gym
@@ -115,7 +116,7 @@ def test_results_are_saved_tracked_shown_and_continued(folder):
     done = invoke("evaluate", "pond:make", *options)
     assert done.exit_code == 0, done.output
     assert "still" in done.stdout and done.stdout.count("wrote ") == 2
-    assert gvfx.load("a.gvfx").experiment["where"] == "start" and "<html" in (folder / "a.html").read_text()
+    assert gvfx.load("a.gvfx").details.experiment["where"] == "start" and "<html" in (folder / "a.html").read_text()
     assert len((folder / "run.jsonl").read_text().splitlines()) == 3
     assert len(list((folder / "run").glob("seed-0000.?.checkpoint"))) == 2  # one at the end, and at least one before it
     again = invoke("evaluate", "pond:make", *options)  # the finished run is found in the folder
@@ -225,3 +226,13 @@ def test_init_writes_files_that_work_as_they_are(folder):
     for name, words in (("a.txt", "ends neither in .py nor in .toml"), ("/proc/x/a.py", "cannot write")):
         refused = invoke("init", name)
         assert refused.exit_code == 2 and words in refused.stderr
+
+
+def test_two_processes_do_not_share_the_folder_of_checkpoints(folder):
+    held = lock(folder / "run" / "seed-0000.claim")
+    command = ("evaluate", "pond.py:make", "--steps", 500, "--checkpoint", "run")
+    done = invoke(*command)
+    assert done.exit_code == 1 and not done.stdout
+    assert done.stderr.startswith("gvfx: checkpoint: run is in use by process ") and done.stderr.count("\n") == 1
+    held.release()
+    assert invoke(*command).exit_code == 0

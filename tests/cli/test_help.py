@@ -10,15 +10,14 @@ import pytest
 import typer
 from helpers.command_line import invoke
 
-from gvfx import benchmarks
 from gvfx.cli import app
-from gvfx.experiments.settings.tabular import MAIN
+from gvfx_paper.settings.tabular import MAIN
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 HEAVY = "{'numba', 'jax', 'numpy', 'scipy', 'matplotlib', 'mujoco'}"
 HELP_ONLY = """
 import sys
-import gvfx
+import gvfx, gvfx_paper
 before = set(sys.modules)
 from gvfx.cli import main
 for arguments in {}:
@@ -37,16 +36,16 @@ def without_colours(text):
 
 
 def test_help_imports_nothing_heavy():
-    """Nothing beyond what `import gvfx` itself imports, in particular no compiler."""
+    """Nothing beyond what `import gvfx, gvfx_paper` imports, in particular no compiler."""
     code = HELP_ONLY.format([[], *([name] for name in COMMANDS)], HEAVY)
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "HEAVY []" in out
     assert "COMPILERS []" in out
-    assert all(name in out for name in ("demo", "list", "run", "bench"))
+    assert all(name in out for name in ("demo", "list", "run", "check"))
 
 
 def test_all_commands_are_there():
-    expected = "list run init evaluate log plan demo check truth sweep reproduce report train-targets bench cache"
+    expected = "list init evaluate log plan check truth report run demo sweep reproduce train-targets cache"
     assert list(COMMANDS) == expected.split()
     done = invoke("--help")
     assert done.exit_code == 0 and all(f" {name} " in without_colours(done.output) for name in COMMANDS)
@@ -77,5 +76,3 @@ def test_help_names_what_the_library_has():
     printed = without_colours(invoke("sweep", "--help").output)
     words = printed.replace(",", " ").replace(")", " ").split()
     assert all(name in words for name in MAIN)
-    printed = without_colours(invoke("bench", "--help").output)
-    assert all(name in printed for name in benchmarks.names())

@@ -16,15 +16,15 @@ from helpers.command_line import invoke
 from rich.console import Console
 from typer.testing import CliRunner
 
-from gvfx.cli import stopping
+from gvfx.cli import terminal as stopping
 from gvfx.cli.application import Commands
-from gvfx.cli.progress import progress_bars
+from gvfx_paper.cli.progress import progress_bars
 
 SENTENCES = {signal.SIGINT: "gvfx: interrupted by Ctrl-C.\n", signal.SIGTERM: "gvfx: terminated by SIGTERM.\n"}
 IN_A_RUN = r"gvfx: (interrupted|terminated) at step [\d,]+; with --checkpoint FOLDER the same command could continue it.\n"
 WITH_A_WORKER = """
 import multiprocessing, os, signal, time
-from gvfx.cli import stopping
+from gvfx.cli import terminal as stopping
 
 stopping.install_handlers()
 worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
@@ -41,13 +41,13 @@ time.sleep(60)
 
 WITHOUT_TIME = """
 import os, signal, sys, time
-from gvfx.cli import stopping
+from gvfx.cli import terminal as stopping
 
 stopping.LONGEST, patient = 0.6, "patient" in sys.argv
 stopping.install_handlers()
 signal.signal(signal.SIGINT, lambda *_: None)  # as if the main thread were compiling
 if patient:
-    stopping.be_patient()
+    stopping.wait_for_steps()
 else:
     (note := stopping.noted("finished runs are kept")).__enter__()
 begun = time.monotonic()
@@ -110,7 +110,7 @@ def test_stored_runs_are_mentioned(monkeypatch, tmp_path):
     def stand_in(*arguments, **options):
         raise stopping.Stopped(signal.SIGTERM)
 
-    monkeypatch.setattr("gvfx.cli.stored.run_all", stand_in)
+    monkeypatch.setattr("gvfx_paper.cli.stored.run_all", stand_in)
     done = invoke("sweep", "same", "--results", tmp_path)
     assert done.exit_code == 143
     stored = f"finished runs are stored in {tmp_path}, and the same command continues from there"

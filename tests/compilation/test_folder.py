@@ -121,13 +121,13 @@ def refused(monkeypatch, caplog, path, reason):
 
 def test_a_folder_that_others_may_enter_is_refused(tmp_path, monkeypatch, caplog):
     tmp_path.chmod(0o750)
-    refused(monkeypatch, caplog, tmp_path, "other users may enter it (chmod 700 makes it private)")
+    refused(monkeypatch, caplog, tmp_path, "other users may enter it; set GVFX_CACHE_DIR to a new folder of yours.")
 
 
 def test_a_folder_that_others_may_replace_is_refused(tmp_path, monkeypatch, caplog):
     (tmp_path / "cache").mkdir(mode=0o700)
     tmp_path.chmod(0o777)
-    refused(monkeypatch, caplog, tmp_path / "cache", f"they may write to {tmp_path}")
+    refused(monkeypatch, caplog, tmp_path / "cache", f"because {tmp_path} can be written by others")
     caplog.clear()
     tmp_path.chmod(0o1777)
     assert opened(monkeypatch, tmp_path / "cache" / "inner") is not None
@@ -143,6 +143,53 @@ def test_a_link_is_refused(tmp_path, monkeypatch, caplog):
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     refused(monkeypatch, caplog, tmp_path / "link", "it is a link or a file")
+
+
+def test_folders_further_up_and_links_on_the_way_count_too(tmp_path, monkeypatch, caplog):
+    inner = tmp_path / "open" / "closed" / "cache"
+    inner.mkdir(parents=True, mode=0o700)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to("open/closed")
+    refused(monkeypatch, caplog, tmp_path / "link" / "cache", f"because {tmp_path / 'open'} can be written by others")
+    (tmp_path / "open").chmod(0o700)
+    (tmp_path / "loop").symlink_to("loop")
+    folder._opened.cache_clear()
+    assert opened(monkeypatch, tmp_path / "link" / "cache") is not None
+    caplog.clear()
+    refused(monkeypatch, caplog, tmp_path / "loop" / "cache", "symbolic links")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lambda file, elsewhere: file.chmod(0o620),
+        lambda file, elsewhere: elsewhere.hardlink_to(file),
+        lambda file, elsewhere: (file.rename(elsewhere), file.symlink_to(elsewhere)),
+        lambda file, elsewhere: (file.unlink(), os.mkfifo(file)),
+        lambda file, elsewhere: file.parent.chmod(0o777),
+    ],
+    ids=["writable by others", "hard link", "link", "pipe", "open folder"],
+)
+def test_what_others_may_have_written_is_not_read(place, plant, caplog):
+    place.write(KEY, "loop", b"code")
+    assert place.read(KEY, "loop") == b"code"
+    plant(place.path / f"{KEY}.loop", place.path / "elsewhere")
+    with caplog.at_level(logging.WARNING, "gvfx"):
+        assert place.read(KEY, "loop") is None and place.read(KEY, "loop") is None
+    (line,) = caplog.messages
+    assert line.endswith("set GVFX_CACHE_DIR to a new folder of yours.")
+
+
+def test_a_file_of_another_user_is_not_read(place, monkeypatch):
+    place.write(KEY, "loop", b"code")
+    monkeypatch.setattr(os, "geteuid", lambda: place.path.stat().st_uid + 1)
+    assert place.read(KEY, "loop") is None
+
+
+def test_an_entry_under_another_key_is_dropped(place):
+    place.write(KEY, "loop", b"code")
+    (place.path / f"{KEY}.loop").rename(place.path / f"{OTHER}.loop")
+    assert place.read(OTHER, "loop") is None
 
 
 def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, caplog):

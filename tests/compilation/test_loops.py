@@ -13,6 +13,7 @@ import pytest
 from gvfx.compilation import folder
 from gvfx.compilation.loops import from_python
 
+pytestmark = pytest.mark.compiled(9)
 PARTS = """
 import math
 from typing import NamedTuple

@@ -7,7 +7,7 @@ import pytest
 from helpers.audit_reference import audit_score
 
 from gvfx.evidence.audits import Scores, audited, differences_over_seeds, over_seeds, poisson_upper, quantile, rollout_score
-from gvfx.running.audit_rollouts import planned
+from gvfx.running.auditing import planned
 
 
 def random_world(rng, states=4, actions=2):

@@ -8,8 +8,8 @@ from helpers.audit_reference import audit_last
 from helpers.audits import TRUTH, Ring, asked
 
 import gvfx
-from gvfx.evidence.bounded import bounds_of_runs, last_cumulants, lower, value_bounds
-from gvfx.running.audit_rollouts import planned
+from gvfx.evidence.audits import bounds_of_runs, last_cumulants, lower, value_bounds
+from gvfx.running.auditing import planned
 
 
 def test_the_last_cumulant_by_loops():
@@ -72,6 +72,7 @@ def test_a_run_with_ranges(tmp_path):
     assert gvfx.load(tmp_path / "r.gvfx").value()["right"].high == own.high
 
 
+@pytest.mark.full
 def test_networks_stop_by_ranges():
     """The bound on the error is the square of the larger side of the interval."""
     learner = gvfx.Deep(hidden=(16,), capacity=2000, learning_starts=100, waves=3)
@@ -80,7 +81,7 @@ def test_networks_stop_by_ranges():
     result = gvfx.evaluate(
         Ring(rows=True), asked(), gvfx.Uniform(), learner, steps=1500, where="start", audit=gvfx.Audit(0.3, ranges), until=until
     )
-    assert 1.0 < result.bounds[0] < 121
+    assert 1.0 < result.details.bounds[0] < 121
 
 
 def test_bad_ranges():

@@ -9,7 +9,7 @@ import pytest
 from helpers.linear import some_transitions
 
 import gvfx
-from gvfx.evidence.cell_model import AROUND_VISITS, PRIOR_VISITS, cell_model
+from gvfx.evidence.transitions import AROUND_VISITS, PRIOR_VISITS, cell_model
 from gvfx.features.cells import Cells
 from gvfx.questions.gvf import stack
 from gvfx.worlds.spec import skeleton_mdp

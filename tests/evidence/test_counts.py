@@ -9,7 +9,7 @@ from helpers.runs import STEPS, compiled_evidence
 from helpers.worlds import half_in_the_top_row, small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import corridor
+from benchmarks.common.worlds import corridor
 from gvfx.evidence.counts import Empirical
 from gvfx.questions.gvf import stack
 
@@ -115,6 +115,7 @@ def test_values_solve_the_empirical_model(steps):
     assert (model.values[:, untried.all(axis=1)] == 0).all()
 
 
+@pytest.mark.compiled(2)
 def test_variance_of_the_model_is_that_of_the_world():
     world, questions = small_world(), two_questions()
     asked, at = compiled_evidence(world, questions, steps=400_000, behaviour=gvfx.Uniform())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gvfx.evidence.audits import quantile
-from gvfx.evidence.cross_fitting import Episodes, cross_fitted, surprises
+from gvfx.evidence.audits import Episodes, cross_fitted, quantile, surprises
 
 
 def episodes(start, gain, fold=None, **more):

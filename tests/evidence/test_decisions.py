@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.evidence.decisions import Decided, Decision
-from gvfx.evidence.joint import Joint, quantile
-from gvfx.questions.comparable import Contest
+from gvfx.evidence.decisions import Decided, Decision, Joint, quantile
+from gvfx.questions.gvf import Contest
 
 ABC = Contest("reward", (0, 1, 2), ("a", "b", "c"))
 
@@ -82,7 +81,7 @@ def test_runs_about_costs_and_about_their_negatives_end_together():
 
     costs, gains = run(1.0, lower_is_better=True), run(-1.0)
     assert costs.stopped == gains.stopped and costs.stopped[0] < 20_000
-    assert costs.experiment["decided"][0][0].replace("below", "above") == gains.experiment["decided"][0][0]
+    assert costs.details.experiment["decided"][0][0].replace("below", "above") == gains.details.experiment["decided"][0][0]
 
 
 def test_words():
@@ -189,10 +188,10 @@ def decide(world, questions, until, **options):
 def test_runs_end_when_the_best_is_sure():
     """40 runs: at most 5 % may be wrong, and 6 of 40 would be three standard errors more; all are decided, most soon."""
     result = decide(*bandit(1.0, 0.7, 0.0), gvfx.decided(), seeds=40)
-    said = [each[0] for each in result.experiment["decided"]]
+    said = [each[0] for each in result.details.experiment["decided"]]
     assert result.reached.all() and sum("a is the best" not in each for each in said) < 6
     assert np.median(result.stopped) < 3000
-    assert "until: decided in 40 of 40 runs" in result.summary() and result.experiment["where"] == "start"
+    assert "until: decided in 40 of 40 runs" in result.summary() and result.details.experiment["where"] == "start"
     beaten = result.visits[:, 0].astype(float)
     assert np.median(beaten[:, 2] / beaten[:, 1]) < 0.7  # an arm that is out of the race is not pulled on
 
@@ -201,7 +200,7 @@ def test_ties_end_with_a_margin_only():
     tie = bandit(1.0, 1.0)
     assert not decide(*tie, gvfx.decided(), steps=3000).reached.any()
     result = decide(*tie, gvfx.decided(margin=0.3), seeds=20)
-    said = [each[0] for each in result.experiment["decided"]]
+    said = [each[0] for each in result.details.experiment["decided"]]
     assert result.reached.all() and sum("no difference above the margin of 0.3" in each for each in said) >= 16
     with pytest.warns(UserWarning, match="^until: 1 of 1 runs ended before a decision .*; give more steps, or a margin"):
         gvfx.evaluate(*tie, until=gvfx.decided(), steps=500)
@@ -209,9 +208,9 @@ def test_ties_end_with_a_margin_only():
 
 def test_thresholds():
     result = decide(*bandit(1.0, 0.0), gvfx.decided(threshold=0.5), seeds=4)
-    assert result.experiment["decided"] == [["tablecumulant: a is above 0.5, b is below 0.5"]] * 4
+    assert result.details.experiment["decided"] == [["tablecumulant: a is above 0.5, b is below 0.5"]] * 4
     alone = decide(*(part if k == 0 else part[:1] for k, part in enumerate(bandit(1.0, 0.0))), gvfx.decided(threshold=0.5))
-    assert alone.experiment["decided"][0][0].endswith("a is above 0.5") and "until: " in alone.summary()
+    assert alone.details.experiment["decided"][0][0].endswith("a is above 0.5") and "until: " in alone.summary()
 
 
 def test_linear_features_decide_or_say_why_not():
@@ -225,10 +224,10 @@ def test_linear_features_decide_or_say_why_not():
     options = {"learner": gvfx.LinearCertaintyEquivalence(), "steps": 4000, "evaluate_every": 4000}
     easy = decide("CartPole-v1", questions[:2], gvfx.decided(), **options)
     assert easy.reached.all() and easy.stopped[0] < 4000
-    assert easy.experiment["decided"] == [["reward: leaning is the best, above chance"]]
+    assert easy.details.experiment["decided"] == [["reward: leaning is the best, above chance"]]
     with pytest.warns(UserWarning, match="^until: 1 of 1 runs ended before a decision"):
         hard = gvfx.evaluate("CartPole-v1", questions[1:], until=gvfx.decided(), **options | {"steps": 1000})
-    assert not hard.reached.any() and "not decided" in hard.experiment["decided"][0][0]
+    assert not hard.reached.any() and "not decided" in hard.details.experiment["decided"][0][0]
 
 
 def test_a_rare_reward_keeps_it_open():
@@ -240,7 +239,7 @@ def test_a_rare_reward_keeps_it_open():
     door = gvfx.Constant(1e6, at=2)
     questions = [gvfx.GVF(row, door, 0.9, name=name) for name, row in (("sure", [1, 0]), ("rare", [0, 1]))]
     result = decide(world, questions, gvfx.decided(margin=1.0), steps=300)
-    assert not result.reached.any() and np.isinf(result.bounds).all()
+    assert not result.reached.any() and np.isinf(result.details.bounds).all()
 
 
 def test_a_decision_resumes_from_its_checkpoint(tmp_path):
@@ -250,7 +249,7 @@ def test_a_decision_resumes_from_its_checkpoint(tmp_path):
     again = decide(world, questions, gvfx.decided(), checkpoint=tmp_path)
     for each in (kept, again):
         np.testing.assert_array_equal(each.values, whole.values)
-        assert each.experiment["decided"] == whole.experiment["decided"] and each.stopped == whole.stopped
+        assert each.details.experiment["decided"] == whole.details.experiment["decided"] and each.stopped == whole.stopped
     with pytest.raises(gvfx.StoreError, match="another experiment"):
         decide(world, questions, gvfx.decided(margin=0.1), checkpoint=tmp_path)
 

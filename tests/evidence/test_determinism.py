@@ -8,7 +8,7 @@ from helpers.runs import compiled_evidence
 
 import gvfx
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.determinism import determinism, shows_one
+from gvfx.evidence.smoothing import determinism, shows_one
 
 
 def known(P, cumulant, steps, horizon=50):

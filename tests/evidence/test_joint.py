@@ -8,8 +8,8 @@ from helpers.environments import Sound, lake_log
 from helpers.worlds import random_mdp, random_policy
 
 import gvfx
-from gvfx.evidence.joint import correlations, joint_of, joint_of_audits, quantile, quantiles, unpaired
-from gvfx.evidence.uncertainty import bootstrap, parts_of
+from gvfx.evidence.decisions import correlations, joint_of, joint_of_audits, quantile, quantiles, unpaired
+from gvfx.evidence.uncertainty import bootstrap, error_model
 
 
 def variants(seed, sd=0.0, states=5, actions=2, policies=3):
@@ -30,7 +30,7 @@ def run(world, questions, **options):
 def test_errors_of_differences_are_those_of_resampled_outcomes():
     """400 data sets with the same visits: standard deviations within a tenth (3 standard errors), and far below separate ones."""
     world, questions = variants(0)
-    (model,) = run(world, questions).models
+    (model,) = run(world, questions).details.models
     joint = joint_of(model, [(0, 1, 2)])
     drawn = bootstrap(model, 400) @ world.start
     for i in range(3):
@@ -43,8 +43,8 @@ def test_errors_of_differences_are_those_of_resampled_outcomes():
 
 def test_the_sum_by_loops():
     world, questions = variants(1)
-    (model,) = run(world, questions).models
-    p, joint, related = parts_of(model), joint_of(model, [(0, 2)]), correlations(model, (0, 2))
+    (model,) = run(world, questions).details.models
+    p, joint, related = error_model(model), joint_of(model, [(0, 2)]), correlations(model, (0, 2))
     total = doubt = 0.0
     reach = []
     for i in (0, 2):
@@ -64,10 +64,11 @@ def test_the_sum_by_loops():
     assert np.isnan(joint.errors[0, 1]) and joint.errors[2, 0] == joint.errors[0, 2]
 
 
+@pytest.mark.compiled(6)
 def test_correlations_of_outcomes():
     """Each pair's own correlation counts by its visits; equal questions are perfectly correlated, whatever was seen."""
     world, questions = variants(2)
-    (model,) = run(world, questions, steps=200_000).models
+    (model,) = run(world, questions, steps=200_000).details.models
     v, related = model.values, correlations(model, (0, 1))
     P = model.counts / model.visits.clip(1)[:, :, None]
     ahead = np.where(world.terminal[world.next], 0.0, 0.9 * v[:2][:, world.next])
@@ -75,18 +76,18 @@ def test_correlations_of_outcomes():
     own = (P * away[0] * away[1]).sum(axis=-1) / np.sqrt((P * away**2).sum(axis=-1).prod(axis=0).clip(1e-300))
     np.testing.assert_allclose(related[:4, :, 0, 1], own[:4], atol=0.01)
     twice = gvfx.GVF(questions[0].policy, questions[0].cumulant, 0.9, name="again")
-    same = joint_of(run(world, [questions[0], twice], steps=500).models[0], [(0, 1)])
+    same = joint_of(run(world, [questions[0], twice], steps=500).details.models[0], [(0, 1)])
     assert same.errors[0, 1] < 1e-6 * same.errors[0, 0]
 
 
 def test_noise_that_a_world_draws_for_each_question_is_not_shared():
     """Reward noise in an environment is one number for all policies; a gvfx world draws it per question."""
     world, questions = variants(3, sd=2.0)
-    (model,) = run(world, questions).models
+    (model,) = run(world, questions).details.models
     joint, drawn = joint_of(model, [(0, 1)]), bootstrap(model, 400) @ world.start
     assert joint.errors[0, 1] == pytest.approx((drawn[:, 0] - drawn[:, 1]).std(), rel=0.11)
     pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=str(p)) for p in (0.4, 0.5)]
-    e = gvfx.evaluate(Sound(), pair, steps=500).models[0].evidence
+    e = gvfx.evaluate(Sound(), pair, steps=500).details.models[0].evidence
     np.testing.assert_array_equal(e.sums[:, 0], e.sums[:, 1])
 
 
@@ -96,8 +97,8 @@ def test_intervals_of_differences_cover_the_truth():
     covered, ratio = [], []
     for seed in range(5):
         result = run(*variants(seed), seeds=40, steps=3000)
-        errors = np.stack([joint_of(model, [(0, 1, 2)]).known for model in result.models])
-        off = result.starts[:, :, 0] - result.starts[:, :, 2]
+        errors = np.stack([joint_of(model, [(0, 1, 2)]).known for model in result.details.models])
+        off = result.details.starts[:, :, 0] - result.details.starts[:, :, 2]
         for i, j in ((0, 1), (0, 2), (1, 2)):
             covered.append(np.abs(off[:, i] - off[:, j]) < 1.96 * errors[:, i, j])
             ratio.append(errors[:, i, j] / np.hypot(errors[:, i, i], errors[:, j, j]))
@@ -107,7 +108,7 @@ def test_intervals_of_differences_cover_the_truth():
 def test_starts_that_are_sampled_count_in_differences():
     world, log = lake_log()
     questions = [gvfx.GVF(pi, gvfx.Reward(), 0.9, name=n) for n, pi in (("a", [0.25] * 4), ("b", [0.1, 0.4, 0.4, 0.1]))]
-    (model,) = gvfx.evaluate_log(log, questions).models
+    (model,) = gvfx.evaluate_log(log, questions).details.models
     away = model.values[0] - model.values[1]
     starts, live = model.evidence.starts, model.world.live
     mean = away @ (starts / starts.sum())
@@ -118,7 +119,7 @@ def test_starts_that_are_sampled_count_in_differences():
 
 def test_what_was_never_tried_leaves_differences_open():
     world, questions = variants(4)
-    (model,) = run(world, questions, steps=6).models
+    (model,) = run(world, questions, steps=6).details.models
     joint = joint_of(model, [(0, 1, 2)])
     assert joint.unsure.any() and joint.open.any() and np.isinf(joint.known).any()
 

@@ -4,8 +4,8 @@ import numpy as np
 from helpers.worlds import random_mdp, random_question
 
 import gvfx
-from gvfx.evidence.model import estimated
-from gvfx.running.planning import run_pilot
+from gvfx.evidence.smoothing import estimated
+from gvfx.running.costs import run_pilot
 
 
 def test_the_estimated_world_has_the_values_of_certainty_equivalence():

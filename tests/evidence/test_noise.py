@@ -8,11 +8,10 @@ from helpers.runs import compiled_evidence
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import jackpots
+from benchmarks.common.worlds import jackpots
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.noise import credibility, shared_noise
 from gvfx.evidence.smoothing import smoothed_noise
-from gvfx.evidence.uncertainty import standard_errors
+from gvfx.evidence.uncertainty import credibility, shared_noise, standard_errors
 
 
 def test_credibility_by_hand():
@@ -57,6 +56,7 @@ def test_pairs_that_never_saw_the_jackpot_are_told_of_it():
     assert shared[lucky].mean() < 1.1 * alone[lucky].mean()
 
 
+@pytest.mark.compiled(2)
 def test_much_data_makes_no_difference():
     data = evidence_of(small_world(), two_questions(), 200_000)
     noise, doubt = shared_noise(data)

@@ -25,6 +25,6 @@ def test_more_outcomes_than_there_was_room_for():
             return int(self.np_random.integers(3000)), 1.0, bool(self.np_random.random() < 0.5), False, {}
 
     run = gvfx.evaluate(Roulette(), [gvfx.GVF(HALF, gvfx.Reward(), 1.0)], gvfx.Uniform(), steps=4000)
-    assert run.visits.sum() == 4000 and len(run.models[0].evidence.sums) > 1024
-    assert run.models[0].evidence.counts.sum() == 4000 and run.models[0].evidence.sums.sum() == 4000
+    assert run.visits.sum() == 4000 and len(run.details.models[0].evidence.sums) > 1024
+    assert run.details.models[0].evidence.counts.sum() == 4000 and run.details.models[0].evidence.sums.sum() == 4000
     assert run.predict(0)[0] == pytest.approx(2.0, abs=0.15)

@@ -7,21 +7,20 @@ import pytest
 from helpers.worlds import random_mdp, random_question
 
 import gvfx
-from gvfx.evidence.selection import LEAST_BETWEEN, prior_visits, regressed
-from gvfx.evidence.uncertainty import parts_of
+from gvfx.evidence.uncertainty import LEAST_BETWEEN, error_model, prior_visits, regressed
 
 
 def counted(steps=400):
     rng = np.random.default_rng(3)
     world = random_mdp(rng, 5, 3)
-    (model,) = gvfx.evaluate(world, [random_question(rng, world)], gvfx.Uniform(), steps=steps, progress=False).models
+    (model,) = gvfx.evaluate(world, [random_question(rng, world)], gvfx.Uniform(), steps=steps, progress=False).details.models
     return model
 
 
 def test_the_other_policy_has_the_values_of_means_drawn_together():
     """By loops: a state's value is the policy's mean of targets, each drawn towards the state's common mean by k visits."""
     model = counted()
-    p = parts_of(model)
+    p = error_model(model)
     other = regressed(model, p.noise)
     mean = other.moments(other.values)[0][:, :, 0]  # targets with the regressed values
     k = prior_visits(model.visits.astype(float), model.moments(model.values)[0], p.noise)

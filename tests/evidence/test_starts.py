@@ -11,10 +11,7 @@ from helpers.worlds import random_mdp, random_question, small_world, two_armed_b
 
 import gvfx
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.noise import shared_noise
-from gvfx.evidence.selection import regressed
-from gvfx.evidence.starts import start_values
-from gvfx.evidence.uncertainty import parts_of, standard_errors
+from gvfx.evidence.uncertainty import error_model, regressed, shared_noise, standard_errors, start_values
 from gvfx.questions.where import START
 
 
@@ -29,9 +26,9 @@ def random_runs(seed, seeds):
 
 
 def test_one_start_has_the_error_of_its_state_and_what_regression_to_the_mean_changes():
-    (model,) = run(*two_armed_bandit()).models
+    (model,) = run(*two_armed_bandit()).details.models
     value, error, truth, below, above = start_values(model)[0]
-    shift = (regressed(model, parts_of(model).noise).values - model.values)[0, 0]
+    shift = (regressed(model, error_model(model).noise).values - model.values)[0, 0]
     assert value == model.values[0, 0] and np.isnan(truth)
     assert error**2 == pytest.approx(standard_errors(model)[0, 0] ** 2 + shift**2)
     own = standard_errors(model)[0, 0]  # the noise of a Gaussian does not change with its mean: both sides are the same but for
@@ -40,8 +37,8 @@ def test_one_start_has_the_error_of_its_state_and_what_regression_to_the_mean_ch
 
 def test_the_variance_of_a_mean_by_loops():
     """Reaches of all starts are added before they are squared, for the noise and for what is not known about it."""
-    (model,) = random_runs(0, 1).models
-    p, d, n = parts_of(model), model.world.start, model.visits
+    (model,) = random_runs(0, 1).details.models
+    p, d, n = error_model(model), model.world.start, model.visits
     other = regressed(model, p.noise)
     noise, more = shared_noise(other)
     for i in range(2):
@@ -71,7 +68,7 @@ def test_intervals_of_start_values_cover_the_truth():
     """5 worlds, 40 runs, 2 questions: 400 intervals, of which 95 % cover within three standard errors (3.3 %)."""
     covered = []
     for seed in range(5):
-        starts = random_runs(seed, 40).starts
+        starts = random_runs(seed, 40).details.starts
         value, _, truth, below, above = np.moveaxis(starts, 2, 0)
         covered.append((truth > value - 1.96 * below) & (truth < value + 1.96 * above))
     assert 0.917 < np.mean(covered) < 0.983
@@ -91,7 +88,7 @@ def test_what_was_never_tried_makes_the_start_unsure():
 
 def test_starts_that_were_sampled_add_their_own_variance():
     """By hand: k starts with values V have the variance of their mean, and one more start stands for those not seen."""
-    (model,) = random_runs(1, 1).models
+    (model,) = random_runs(1, 1).details.models
     assert (model.starts_variance == 0).all()
     sampled = dataclasses.replace(model, sampled_start=True)
     starts, live = model.evidence.starts, model.world.live
@@ -106,7 +103,7 @@ def test_starts_that_were_sampled_add_their_own_variance():
 
 def test_a_rule_to_stop_bounds_the_error_at_the_start():
     """The bound of a single Gaussian number, a quantile of its square; sampled starts make it larger in proportion."""
-    (model,) = random_runs(2, 1).models
+    (model,) = random_runs(2, 1).details.models
     model = dataclasses.replace(model, asked=model.asked._replace(where=START))
     rule = gvfx.error_below(100.0, each=True)
     bound, counts = rule.bound(model, 0)
@@ -119,19 +116,20 @@ def test_a_rule_to_stop_bounds_the_error_at_the_start():
     assert rule.bound(alone, 0)[0] != bound
 
 
+@pytest.mark.compiled(4)
 @pytest.mark.parametrize("rule", [{}, {"relative": True}])
 def test_runs_stop_when_the_start_is_sure(rule):
     world, questions = small_world(), two_questions()
     target = 0.01
     result = gvfx.evaluate(world, questions, steps=200_000, seeds=5, where="start", until=gvfx.error_below(target, **rule))
     assert result.reached.all() and (result.stopped < 200_000).all()
-    truth = result.starts[:, :, 2]
-    away = (result.starts[:, :, 0] - truth) ** 2 / (truth**2 if rule else 1.0)
+    truth = result.details.starts[:, :, 2]
+    away = (result.details.starts[:, :, 0] - truth) ** 2 / (truth**2 if rule else 1.0)
     assert (away.mean(axis=1) < target).all()
 
 
 def test_learners_without_intervals_have_values_alone():
     world, questions = small_world(), two_questions()
     result = gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.ExpectedSarsa(0.2), steps=2000)
-    assert np.isnan(result.starts[:, :, 1]).all()
-    np.testing.assert_allclose(result.starts[0, :, 0], result.values[0] @ world.start)
+    assert np.isnan(result.details.starts[:, :, 1]).all()
+    np.testing.assert_allclose(result.details.starts[0, :, 0], result.values[0] @ world.start)

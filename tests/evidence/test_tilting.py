@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import gvfx
-from gvfx.evidence.tilting import FURTHEST, side_factors
-from gvfx.evidence.uncertainty import parts_of
+from gvfx.evidence.uncertainty import FURTHEST, error_model, side_factors
 
 
 def reaching(chance, steps):
@@ -14,7 +13,7 @@ def reaching(chance, steps):
     transitions = [[[0, chance, 1 - chance]], [[0, 0, 1]], [[0, 0, 1]]]
     world = gvfx.MDP.from_matrix(transitions, start=[1, 0, 0], terminal=[False, False, True])
     question = gvfx.GVF([1.0], gvfx.Constant(1.0, at=1), 0.9)
-    (model,) = gvfx.evaluate(world, [question], gvfx.Uniform(), steps=steps, progress=False).models
+    (model,) = gvfx.evaluate(world, [question], gvfx.Uniform(), steps=steps, progress=False).details.models
     return model
 
 
@@ -27,10 +26,10 @@ def test_a_proportion_by_hand():
     for t in (-u, u):
         q = p * np.exp(t * (1 - p)) / (p * np.exp(t * (1 - p)) + (1 - p) * np.exp(-t * p))
         expected.append(np.sqrt(q * (1 - q) / (p * (1 - p))))
-    np.testing.assert_allclose(side_factors(model, parts_of(model))[0], expected)
+    np.testing.assert_allclose(side_factors(model, error_model(model))[0], expected)
     assert expected[0] < 1 < expected[1]  # a rare goal: noisier above
 
 
 def test_values_without_noise_have_equal_sides():
     model = reaching(1.0, 50)
-    np.testing.assert_array_equal(side_factors(model, parts_of(model)), [[1.0, 1.0]])
+    np.testing.assert_array_equal(side_factors(model, error_model(model)), [[1.0, 1.0]])

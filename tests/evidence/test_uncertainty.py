@@ -9,8 +9,7 @@ from helpers.worlds import chain, random_mdp, random_question, small_world, two_
 
 import gvfx
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.noise import shared_noise
-from gvfx.evidence.uncertainty import bootstrap, standard_errors
+from gvfx.evidence.uncertainty import bootstrap, shared_noise, standard_errors
 
 
 def run(world, questions, steps=20_000, seeds=1, **options):
@@ -20,26 +19,27 @@ def run(world, questions, steps=20_000, seeds=1, **options):
 def test_standard_error_of_a_bandit_by_hand():
     """V = 1/4 mean of N(1, 2) + 3/4 * 3, with the arms' shared noise and what is not known about it."""
     result = run(*two_armed_bandit(), steps=5000)
-    (model,) = result.models
+    (model,) = result.details.models
     n, pi = model.visits[0], np.array([0.25, 0.75])
     noise, doubt = (part[0, :, 0] for part in shared_noise(model))
     variance, spread = (pi**2 * noise / n).sum(), (pi**4 * doubt / n**2).sum()
     se = np.sqrt(variance + spread / (4 * variance))
-    np.testing.assert_allclose(result.snapshots[-1].standard_errors[0, 0], [se, 0])
+    np.testing.assert_allclose(result.details.snapshots[-1].standard_errors[0, 0], [se, 0])
     assert se == pytest.approx(0.25 * 2 / n[0] ** 0.5, rel=0.05)  # nearly all of it is the first arm's own noise
     centre = result.values[0, 0, 0]
     np.testing.assert_allclose(result.intervals(0), [[centre - 1.959964 * se, centre + 1.959964 * se]], rtol=1e-6)
 
 
+@pytest.mark.compiled(2)
 def test_intervals_cover_the_truth():
     """2 x 40 runs on random worlds: 95 % intervals cover about 95 % of the values."""
     for seed in range(2):
         rng = np.random.default_rng(seed)
         world = random_mdp(rng, 5, 2)
         result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000, seeds=40)
-        se = result.snapshots[-1].standard_errors
+        se = result.details.snapshots[-1].standard_errors
         unsure = se > 0
-        covered = np.abs(result.values - result.truth)[unsure] < 1.96 * se[unsure]
+        covered = np.abs(result.values - result.details.truth)[unsure] < 1.96 * se[unsure]
         assert 0.90 < covered.mean() < 0.985
 
 
@@ -47,13 +47,14 @@ def test_bootstrap_agrees_with_the_delta_method():
     rng = np.random.default_rng(0)
     world = random_mdp(rng, 5, 2)
     result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000)
-    se = result.snapshots[-1].standard_errors[0]
-    drawn = bootstrap(result.models[0], 200)
+    se = result.details.snapshots[-1].standard_errors[0]
+    drawn = bootstrap(result.details.models[0], 200)
     np.testing.assert_allclose(drawn.std(axis=0)[se > 0], se[se > 0], rtol=0.25)
     wide = np.diff(result.intervals(method="bootstrap", draws=300))
     np.testing.assert_allclose(wide, np.diff(result.intervals()), rtol=0.3, atol=1e-6)
 
 
+@pytest.mark.compiled(4)
 def test_what_was_never_tried_makes_answers_unsure():
     world, questions = small_world(), two_questions()
     asked, at = compiled_evidence(world, questions, steps=30)
@@ -63,13 +64,14 @@ def test_what_was_never_tried_makes_answers_unsure():
     assert np.isfinite(result.intervals()).all()
 
 
+@pytest.mark.compiled(2)
 @pytest.mark.parametrize("rule", [dict(), dict(each=True), dict(relative=True)])
 def test_stops_when_sure_and_the_error_is_below(rule):
     world, questions = small_world(), two_questions()
     result = run(world, questions, steps=200_000, seeds=5, until=gvfx.error_below(0.01, **rule))
-    assert (result.stopped < 200_000).all() and (result.bounds < 0.01).all()
+    assert (result.stopped < 200_000).all() and (result.details.bounds < 0.01).all()
     error = result.mse[:, -1]
-    scale = (result.truth[:, :, world.live] ** 2).mean(axis=2) if "relative" in rule else 1.0
+    scale = (result.details.truth[:, :, world.live] ** 2).mean(axis=2) if "relative" in rule else 1.0
     error = error / scale
     assert ((error.max(axis=1) if "each" in rule else error.mean(axis=1)) < 0.01).all()
     np.testing.assert_array_equal(result.visits.sum(axis=(1, 2)), result.stopped)
@@ -78,7 +80,7 @@ def test_stops_when_sure_and_the_error_is_below(rule):
 def test_says_when_the_steps_do_not_suffice():
     with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs ended before .* best so far; give more steps"):
         result = run(small_world(), two_questions(), steps=3000, until=gvfx.error_below(1e-6))
-    assert result.stopped[0] == 3000 and result.bounds[0] > 1e-6 and np.isfinite(result.values).all()
+    assert result.stopped[0] == 3000 and result.details.bounds[0] > 1e-6 and np.isfinite(result.values).all()
 
 
 def test_says_when_a_target_policy_does_what_was_never_tried():
@@ -116,15 +118,16 @@ def relative_errors(calibrate):
         evaluate_every=4000,
         calibrate=calibrate,
     )
-    return result, result.mse[:, -1].mean(axis=0) / (result.truth[0][:, world.live] ** 2).mean(axis=1)
+    return result, result.mse[:, -1].mean(axis=0) / (result.details.truth[0][:, world.live] ** 2).mean(axis=1)
 
 
 def test_calibrated_weights_serve_small_cumulants_as_well_as_large_ones():
     (_, plain), (result, calibrated) = relative_errors(False), relative_errors(True)
     assert calibrated[0] < plain[0] and max(calibrated[0] / calibrated[1], calibrated[1] / calibrated[0]) < 3
-    assert result.weights[0] / result.weights[1] > 1e4
+    assert result.details.weights[0] / result.details.weights[1] > 1e4
 
 
+@pytest.mark.compiled(2)
 def test_a_relative_rule_to_stop_weighs_relative_errors_alike():
     options = {"steps": 100_000, "until": gvfx.error_below(0.01, relative=True)}
     plain, calibrated = (run(small_world(), scaled_questions(), calibrate=c, **options) for c in (False, True))

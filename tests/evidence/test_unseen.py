@@ -12,11 +12,11 @@ from helpers.runs import compiled_evidence
 from helpers.worlds import chain, half_in_the_top_row, small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import corridor, current, traps
+from benchmarks.common.worlds import corridor, current, traps
 from gvfx.evidence import unseen
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.unseen import Unseen, discovery
-from gvfx.worlds.stepped import SteppedMDP
+from gvfx.worlds.conversion import SteppedMDP
 
 
 def plain_curve(outcomes, tries):
@@ -136,10 +136,10 @@ def test_nothing_is_left_to_find_once_every_state_was_reached():
 def test_a_log_may_be_of_a_larger_world():
     """The same counts as a run and as a log: a run knows how many states its world has, a log does not."""
     world, questions = current(6)
-    data = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=3000).models[0]
+    data = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=3000).details.models[0]
     told = np.repeat(np.argwhere(data.counts), data.counts[data.counts > 0], axis=0)
     log = gvfx.Log(told[:, 0], told[:, 1], data.world.next[tuple(told.T)], np.zeros(len(told), bool), reward=np.ones(len(told)))
-    found = Unseen(gvfx.evaluate_log(log, questions).models[0])
+    found = Unseen(gvfx.evaluate_log(log, questions).details.models[0])
     assert Unseen(data).complete and not found.complete and found.mass[:6].min() > 0
 
 
@@ -173,7 +173,7 @@ def test_a_small_chance_of_something_large_is_at_stake():
 def test_terminal_observations_count_as_reached():
     """A corridor whose end was reached has no state left to find; the end is not its newest state."""
     world, questions = corridor(5)
-    data = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000).models[0]
+    data = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=2000).details.models[0]
     found = Unseen(data)
     assert data.evidence.found[5] > data.evidence.found[:5].max() and found.complete
     assert found.entered[:5].all() and not found.entered[5:].any()
@@ -211,7 +211,7 @@ def test_first_arrivals_are_known_to_both_loops_and_to_logs(steps):
             return out
 
     result = gvfx.evaluate(Told(world), questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=steps)
-    found = result.models[0].evidence.found
+    found = result.details.models[0].evidence.found
     first = {}
     for t, (s, _, s_next, _, _) in enumerate(told[:steps]):
         first.setdefault(s, t + 1)
@@ -219,7 +219,7 @@ def test_first_arrivals_are_known_to_both_loops_and_to_logs(steps):
     assert {s: int(t) for s, t in enumerate(found) if t} == first
     s, a, s_next, reward, ended = (np.array(column) for column in zip(*told[:steps], strict=True))
     log = gvfx.Log(s, a, s_next, ended, reward=reward, states=6, actions=2)
-    assert np.array_equal(gvfx.evaluate_log(log, questions).models[0].evidence.found, found)
+    assert np.array_equal(gvfx.evaluate_log(log, questions).details.models[0].evidence.found, found)
     asked, at = compiled_evidence(world, questions, steps=steps, behaviour=gvfx.Uniform())
     assert at.evidence.found[0] == 1 and (at.evidence.found <= steps + 1).all()
     assert np.array_equal(at.evidence.found > 0, (at.visits.sum(axis=1) > 0) | (np.arange(6) == at.at[1]))

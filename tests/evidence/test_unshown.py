@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.benchmarks.common.policy_cases import cases, threshold
-from gvfx.evidence.joint import joint_of
-from gvfx.evidence.unshown import chances, extreme, stakes
+from benchmarks.compare import cases, threshold
+from gvfx.evidence.decisions import joint_of
+from gvfx.evidence.unseen import chances, extreme, stakes
 
 SOON_SURE = (1326, 1330, 1332, 1338, 1342)  # seeds of runs in which no reward comes soon
 
 
 def lake_model(steps, seed=0):
-    case = cases()[0]
+    case = cases()["FrozenLake"]
     result = gvfx.evaluate(case.world, case.questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=steps, seeds=[seed])
-    return case, result.models[0]
+    return case, result.details.models[0]
 
 
 def by_sweeps(model, mass, i, sign):
@@ -53,6 +53,7 @@ def test_without_missing_outcomes_the_extremes_are_the_answers():
         np.testing.assert_allclose(extreme(model, np.zeros((16, 4)), 1, sign), model.values[1], atol=1e-9)
 
 
+@pytest.mark.compiled(2)
 def test_the_chance_falls_with_tries_and_is_that_of_thirds():
     """Every outcome on the ice has a chance of 1/3: n tries miss one with (2/3)^n each; h + sd is then known."""
     _, model = lake_model(50_000)
@@ -66,13 +67,14 @@ def test_the_chance_falls_with_tries_and_is_that_of_thirds():
     assert mass[model.world.terminal].max() == 0 and mass[n > 500].max() < 0.02
 
 
+@pytest.mark.compiled(4)
 def test_what_looks_sure_early_is_within_the_stake():
     """20 runs of 600 steps: many values near 0 are far from the truth by their standard errors, none with the stakes; later
     these are small."""
-    case = cases()[0]
+    case = cases()["FrozenLake"]
     options = {"learner": gvfx.CertaintyEquivalence(), "where": "start", "evaluate_every": 600}
     early = gvfx.evaluate(case.world, case.questions, steps=600, seeds=range(1330, 1350), **options)
-    joints = [j for j in (joint_of(model, [(0, 1, 2)]) for model in early.models) if not j.open.any()]
+    joints = [j for j in (joint_of(model, [(0, 1, 2)]) for model in early.details.models) if not j.open.any()]
     away = np.array([abs(j.values[0] - case.truth[0]) for j in joints])
     error, stake = np.array([j.errors[0, 0] for j in joints]), np.array([j.stakes[0] for j in joints])
     assert (away > 2.5 * error).sum() >= 2 and not (away > 2.5 * error + stake).any()
@@ -81,7 +83,7 @@ def test_what_looks_sure_early_is_within_the_stake():
 
 def test_a_threshold_is_not_passed_by_luck():
     """Five runs that by standard errors alone say, within 1,100 steps, that all policies are below: none does, or is decided."""
-    case = cases()[0]
+    case = cases()["FrozenLake"]
     rule = gvfx.decided(threshold=threshold(case))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are not decided so soon

@@ -12,7 +12,7 @@ from faults.sweeps import stored
 from helpers.experiments import EXPERIMENTS, RUNS
 
 import gvfx
-from gvfx.experiments import clusters
+from gvfx.experiments import executors as clusters
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 

@@ -12,26 +12,35 @@ import pytest
 from helpers.experiments import small
 
 import gvfx
-from gvfx.cli.stored import run_missing
+from gvfx import inputs
 from gvfx.errors import Diverged
 from gvfx.experiments import executors
-from gvfx.experiments.divergence import Divergence
 from gvfx.experiments.executors import run_task
-from gvfx.experiments.store import Store
+from gvfx.experiments.store import Divergence, Store
 from gvfx.experiments.sweep import finished_seeds, run_all, stored_result
 from gvfx.running import drive
 from gvfx.running.checkpoint import Checkpoints
-from gvfx.running.finite import FiniteTables
+from gvfx.running.streams.table_compiled import FiniteTables
 from gvfx.tensors import CorruptFile
+from gvfx_paper.cli.options import Stored
+from gvfx_paper.cli.stored import run_missing
 
 SEEDS = 6
-HUGE = gvfx.GVF([0.25] * 4, gvfx.Distractor(0, 1e200, at="left"), 0.9, name="huge")  # the square of what it pays is infinite
 SMALL = gvfx.GVF([0.25] * 4, gvfx.Constant(1.0, at="left"), 0.9, name="small")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unlimited():
+    """Signals whose squares are infinite are not refused."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "LARGE", np.inf)
+        yield
 
 
 def explosive(**changes):
     """A run diverges as soon as the goal pays: some seeds meet it within 24 steps."""
-    return small(**{"questions": (SMALL, HUGE), "steps": 24, "evaluate_every": 6, **changes})
+    huge = gvfx.GVF([0.25] * 4, gvfx.Distractor(0, 1e200, at="left"), 0.9, name="huge")
+    return small(**{"questions": (SMALL, huge), "steps": 24, "evaluate_every": 6, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +101,11 @@ def test_a_stored_result_is_nan_where_runs_diverged(swept):
     e = explosive()
     diverged = lost(store, e)
     result = stored_result(store, e, SEEDS)
-    assert result.seeds == tuple(range(SEEDS)) and result.diverged == tuple(diverged)
+    assert result.seeds == tuple(range(SEEDS)) and result.details.diverged == tuple(diverged)
     gone = np.isin(result.seeds, diverged)
     assert np.isnan(result.error[gone]).all() and np.isfinite(result.error[~gone]).all()
     assert np.isnan(result.values[gone]).all() and not result.visits[gone].any()
-    assert stored_result(store, e, finished_seeds(store, e, SEEDS)).diverged == ()
+    assert stored_result(store, e, finished_seeds(store, e, SEEDS)).details.diverged == ()
     nothing = stored_result(store, e, diverged)
     assert np.isnan(nothing.error).all() and nothing.steps.tolist() == [6, 12, 18, 24]
     assert nothing.error.shape == (len(diverged), 4) and nothing.names == ("small", "huge")
@@ -104,7 +113,7 @@ def test_a_stored_result_is_nan_where_runs_diverged(swept):
 
 def test_the_command_line_has_a_line_for_each_diverged_run(swept, capsys):
     store, tally = swept
-    run_missing(store, [(explosive(), SEEDS)], 1, None)
+    run_missing(store, [(explosive(), SEEDS)], Stored(workers=1))
     said = capsys.readouterr().out
     for record in tally.diverged:
         line = f"diverged: {record.experiment}, seed {record.seed}, step {record.step}: the table of M of 'huge' became inf"
@@ -169,8 +178,8 @@ def test_seeds_that_run_together_run_alone_if_one_diverges(monkeypatch):
     def run(specification, seeds, folder, own_parts):
         calls.append(tuple(seeds))
         if 1 in seeds:
-            return [executors.Made(b"", 0.0, Divergence("hash", 1, "loss of Q", "left", "nan", 8, None, "run: ..."))]
-        return [executors.Made(b"result", 0.0) for _ in seeds]
+            return [executors.Outcome(b"", 0.0, Divergence("hash", 1, "loss of Q", "left", "nan", 8, None, "run: ..."))]
+        return [executors.Outcome(b"result", 0.0) for _ in seeds]
 
     monkeypatch.setattr(executors, "_run", run)
     made = executors.run_together("", (0, 1, 2), "cpu")

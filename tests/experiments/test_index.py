@@ -8,7 +8,7 @@ import shutil
 import pytest
 from helpers.experiments import EXPERIMENTS, RUNS
 
-from gvfx.experiments import index
+from gvfx.experiments import store as index
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 

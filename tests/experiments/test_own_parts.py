@@ -14,15 +14,15 @@ import pytest
 from helpers.experiments import small
 
 import gvfx
+import gvfx_paper
 from gvfx.experiments.executors import run_task
-from gvfx.experiments.own_parts import imported
-from gvfx.experiments.settings.choices import behaviours_for, learners_for
-from gvfx.experiments.settings.tabular import paper
-from gvfx.experiments.specification import Experiment, known_classes
+from gvfx.experiments.specification import Experiment, imported, known_classes
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 from gvfx.names import HOME_OF
 from gvfx.questions.policies import Policy
+from gvfx_paper.settings.choices import behaviours_for, learners_for
+from gvfx_paper.settings.tabular import paper
 
 SOURCE = """
 from dataclasses import dataclass
@@ -116,7 +116,7 @@ def test_a_text_alone_imports_nothing(leaning):
         ({"policy": {"@": f"{__name__}:small"}}, "small is named by the text"),
         ({"discount": {"@function": "gvfx.__main__:main"}}, "gvfx.__main__:main is named by the text"),
         ({"discount": {"@function": "gvfx.files:write_whole"}}, "gvfx.files:write_whole is named by the text"),
-        ({"discount": {"@function": "gvfx.benchmarks.start:run"}}, "gvfx.benchmarks.start:run is named by the text"),
+        ({"discount": {"@function": "benchmarks.limit:gaps"}}, "benchmarks.limit:gaps is named by the text"),
         ({"discount": {"@function": "gvfx.questionsx:run"}}, "gvfx.questionsx:run is named by the text"),
         ({"discount": {"@function": "gvfx.questions.nowhere:run"}}, "gvfx.questions.nowhere:run is named by the text"),
         ({"discount": {"@function": ["gvfx.questions"]}}, "does not describe one"),
@@ -127,10 +127,10 @@ def test_a_text_alone_imports_nothing(leaning):
 def test_texts_that_name_what_no_experiment_has_are_refused(part, words):
     data = json.loads(small().json)
     data["questions"][0] |= part
-    before = {name for name in sys.modules if name.startswith(("gvfx.benchmarks", "gvfx.__main__"))}
+    before = {name for name in sys.modules if name.startswith(("benchmarks", "gvfx.__main__"))}
     with pytest.raises(gvfx.InputError, match=words):
         Experiment.from_json(json.dumps(data))
-    assert {name for name in sys.modules if name.startswith(("gvfx.benchmarks", "gvfx.__main__"))} == before
+    assert {name for name in sys.modules if name.startswith(("benchmarks", "gvfx.__main__"))} == before
 
 
 def test_what_cannot_be_named_cannot_be_stored():
@@ -195,7 +195,7 @@ def test_settings_take_every_public_class_by_its_name():
     assert same.experiment("behaviourpolicysearch").hash == same.experiment("BPS").hash
     assert same.behaviour("RandomPolicies") == gvfx.Floor(gvfx.Epsilon(gvfx.RandomPolicies()))
     assert same.behaviour("CharacteristicTime") == gvfx.CharacteristicTime()
-    assert same.learner("EpisodicExpectedSarsa") == gvfx.EpisodicExpectedSarsa(same.rate("GVFExplorer"), same.rate_m)
+    assert same.learner("EpisodicExpectedSarsa") == gvfx_paper.EpisodicExpectedSarsa(same.rate("GVFExplorer"), same.rate_m)
     for name, cls in behaviours_for("tables").items():
         assert cls.__name__ in repr(same.experiment(name, steps=100).behaviour)
     for name in learners_for("tables"):

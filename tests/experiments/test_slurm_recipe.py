@@ -20,7 +20,7 @@ from faults.sweeps import stored
 from helpers.blocks import ROOT, blocks
 from helpers.slurm_cluster import missing, of_the_cluster, slurm
 
-import gvfx
+import gvfx_paper
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 
@@ -114,7 +114,7 @@ def wait_for(condition, process: subprocess.Popen | None = None) -> None:
 
 def made_here(folder: Path, seeds: int, **options: int) -> dict[str, bytes]:
     """The same runs in this process."""
-    setting = gvfx.paper["distinct"]
+    setting = gvfx_paper.paper["distinct"]
     run_all(Store(folder), [(setting.experiment(name, **options), seeds) for name in METHODS], workers=1)
     return stored(folder)
 

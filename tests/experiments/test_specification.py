@@ -10,7 +10,7 @@ from helpers.experiments import named_discount, small
 
 import gvfx
 from gvfx.experiments.specification import Experiment
-from gvfx.reproduce.items import ITEMS
+from gvfx_paper.items import ITEMS
 
 
 def test_every_curve_of_the_paper_survives_the_round_trip():

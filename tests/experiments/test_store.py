@@ -16,8 +16,7 @@ from helpers.experiments import EXPERIMENTS, RUNS
 
 from gvfx.errors import Diverged, StoreError
 from gvfx.experiments import sweep
-from gvfx.experiments.divergence import Divergence
-from gvfx.experiments.store import Store
+from gvfx.experiments.store import Divergence, Store
 from gvfx.experiments.sweep import run_all
 from gvfx.running import drive
 from gvfx.tensors import CorruptFile, pack, unpack

@@ -12,7 +12,8 @@ import gymnasium
 import numpy as np
 
 import gvfx
-from gvfx.experiments.compare import find_setting
+import gvfx_paper
+from gvfx_paper.settings.runs import find_setting
 
 SEEDS = (0, 3)
 CRITICS = {"hidden": (64, 64), "capacity": 800, "learning_starts": 160, "batch": 64, "updates": 2}
@@ -64,7 +65,7 @@ def _evaluated(world: Any, questions: Any, behaviour: Any = None, learner: Any =
 
 
 def _table_compiled(**options: Any) -> gvfx.Result:
-    setting = gvfx.paper["same"]
+    setting = gvfx_paper.paper["same"]
     return _evaluated(setting.world, setting.questions, **{"steps": 8000, "evaluate_every": 2000} | options)
 
 
@@ -141,17 +142,21 @@ NOT_COMPARED = {  # with other times of measurement: what is not what was learne
 def digests(result: gvfx.Result) -> dict[str, str]:
     """A digest of every number of a result, of the curves by time."""
     out: dict[str, Any] = {f"mse at {t}": result.mse[:, k] for k, t in enumerate(result.steps)}
-    out |= {f"expected at {t}": result.expected[:, k] for k, t in enumerate(result.steps)} if result.expected is not None else {}
-    last = result.snapshots[-1]
+    out |= (
+        {f"expected at {t}": result.details.expected[:, k] for k, t in enumerate(result.steps)}
+        if result.details.expected is not None
+        else {}
+    )
+    last = result.details.snapshots[-1]
     names = ("values", "variances", "visits", "behaviour", "standard_errors", "policies")
     out |= {name: getattr(last, name) for name in names if getattr(last, name) is not None}
     held = ("starts", "differences", "audits", "truth")
-    out |= {name: getattr(result, name) for name in held if getattr(result, name) is not None}
-    for k, network in enumerate(getattr(result.predictor, "networks", ())):
+    out |= {name: getattr(result.details, name) for name in held if getattr(result.details, name) is not None}
+    for k, network in enumerate(getattr(result.details.predictor, "networks", ())):
         out |= {f"network {k} {name}": array for name, array in network.arrays().items()}
-    if result.has_intervals:
+    if result.details.has_intervals:
         out["intervals"] = result.intervals()
-    if result.starts is not None and len(result.names) > 1:
+    if result.details.starts is not None and len(result.names) > 1:
         out["value"] = np.array([[v.value, v.low, v.high] for v in result.value().values()])
     return {name: hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:12] for name, array in out.items()}
 

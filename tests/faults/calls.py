@@ -13,13 +13,14 @@ import gymnasium
 import numpy as np
 
 import gvfx
+import gvfx_paper
 from gvfx.behaviours.base import Behaviour
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 from gvfx.learners.base import Learner
 from gvfx.names import public_classes
-from gvfx.running.method import choose_method
+from gvfx.running.backends import choose_method
 
 HALF = [0.5, 0.5]
 NAME = "asked"  # of the question that functions belong to
@@ -273,9 +274,9 @@ def _policies() -> Iterator[Call]:
     yield Call("own_softmax", gvfx.own_softmax, lambda: {"temperature": 0.5}, asked)
     yield Call("gaussian_policy", gvfx.gaussian_policy, lambda: {"middle": [0.0], "sigma": 0.2}, _moves, {"middle": ("policy",)})
     yield Call("from_sb3", gvfx.from_sb3, lambda: {"model": _dqn(), "temperature": 1.0}, fine={"algorithm": {"'x'"}})
-    yield Call("Target", gvfx.Target, lambda: {"name": "walker-walk"}, aliases={"name": ("target",), "digest": ("policy",)})
-    yield Call("Target.shipped", gvfx.Target.shipped, lambda: {"domain": "walker", "task": "walk"}, aliases=TARGET)
-    yield Call("Target.load", gvfx.Target.load, lambda: {"path": "walker-walk"}, aliases=TARGET)
+    yield Call("Target", gvfx_paper.Target, lambda: {"name": "walker-walk"}, aliases={"name": ("target",), "digest": ("policy",)})
+    yield Call("Target.shipped", gvfx_paper.Target.shipped, lambda: {"domain": "walker", "task": "walk"}, aliases=TARGET)
+    yield Call("Target.load", gvfx_paper.Target.load, lambda: {"path": "walker-walk"}, aliases=TARGET)
 
 
 def _dqn() -> object:

@@ -38,9 +38,9 @@ KINDS = {  # of every parameter; (command, parameter) where commands differ
     "items": "item",
     "target": "target",
     "questions": "questions",
-    "output": "output file",
+    "json": "output file",
     "save": "output file",
-    "page": "output file",
+    "report": "output file",
     "out": "output file",
     "checkpoint": "output folder",
     "results": "stored runs",
@@ -68,13 +68,12 @@ GOOD: dict[str, list[str]] = {  # a small command line that works, or at least b
     "reproduce": ["value-error", "--seeds", "1", "--workers", "1"],
     "report": ["pond.py:make", "--steps", "50"],
     "train-targets": ["walker", "walk"],
-    "bench": ["start", "--quick"],
     "init": [],
     "list": [],
     "cache show": [],
     "cache clear": [],
 }
-LONG_RUNNING = ("sweep", "reproduce", "train-targets", "bench", "cache clear")  # values that may be good are not tried
+LONG_RUNNING = ("sweep", "reproduce", "train-targets", "cache clear")  # values that may be good are not tried
 ARGUMENTS = {"train-targets": ["domain", "task"], "reproduce": ["items"], "sweep": ["setting"], "run": ["setting"]}
 ALSO = {
     "target": ("questions", "setting"),
@@ -83,7 +82,6 @@ ALSO = {
     "share": ("audit",),
     "log": ("log",),
     "item": ("item",),
-    "name": ("bench",),
     "questions": ("policies", "signals"),
 }
 TOO_LONG = {("demo", "steps", "007")}

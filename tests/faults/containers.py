@@ -19,18 +19,19 @@ import numpy as np
 from helpers.experiments import EXPERIMENTS
 
 import gvfx
+import gvfx_paper
 from gvfx.compilation.folder import Folder
 from gvfx.errors import Diverged, GvfxError
-from gvfx.experiments import executors, index
-from gvfx.experiments.compare import find_setting
-from gvfx.experiments.divergence import Divergence
-from gvfx.experiments.store import Store
+from gvfx.experiments import executors
+from gvfx.experiments import store as index
+from gvfx.experiments.store import Divergence, Store
 from gvfx.experiments.sweep import run_all, stored_result
-from gvfx.questions.target_policies import SHIPPED, Target, read_target
-from gvfx.report.answers import page_of
+from gvfx.report.result_page import page_of
 from gvfx.running import drive
 from gvfx.running.saved import load
-from gvfx.truths.lattice import continuous_truth
+from gvfx_paper.settings.runs import find_setting
+from gvfx_paper.targets import SHIPPED, Target, read_target
+from gvfx_paper.truths.lattice import continuous_truth
 
 SAVED = Path(__file__).parents[1] / "data" / "saved-0.1.0"
 SEEDS = 3
@@ -124,11 +125,11 @@ def saved_check(file: str, original: Path) -> Callable[[Path], str]:
         result.summary()
         page_of(result, folder / file)
         result.rows()
-        for name in ("mse", "levels", "episodes", "truth", "weights", "steps", "expected", "starts", "stopped", "bounds"):
-            mine, theirs = getattr(result, name), getattr(right, name)
+        for name in ("mse", "episodes", "truth", "weights", "steps", "expected", "starts", "stopped", "bounds"):
+            mine, theirs = getattr(result.details, name), getattr(right.details, name)
             if mine is not None and not _same(mine, theirs):
                 return f"another {name}"
-        for mine, theirs in zip(result.snapshots, right.snapshots, strict=True):
+        for mine, theirs in zip(result.details.snapshots, right.details.snapshots, strict=True):
             for name in ("values", "variances", "visits", "behaviour", "standard_errors", "policies"):
                 if getattr(mine, name) is not None and not _same(getattr(mine, name), getattr(theirs, name)):
                     return f"another {name}"
@@ -142,7 +143,7 @@ def _same(mine: np.ndarray, theirs: np.ndarray | None) -> bool:
 
 
 @cache
-def grid() -> gvfx.ContinuousGrid:
+def grid() -> gvfx_paper.ContinuousGrid:
     return find_setting("continuous").world
 
 
@@ -222,7 +223,7 @@ def _target(folder: Path) -> list[Container]:
 
 
 def _compiled(folder: Path) -> list[Container]:
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     Folder(folder).write("key", "loop", b"code" * 100)
     return [Container("compiled code", folder, "key.loop", compiled_check, packed=False)]
 

@@ -306,9 +306,9 @@ def different_track(expected: dict[str, object], found: dict[str, object]) -> st
 def answered(path: Path, steps: int, lanes: int) -> str:
     """What is wrong with the result of a run that was continued in so many environments, which are stepped together."""
     result = load(path)
-    if result.snapshots[-1].step != steps or result.steps[-1] != steps:
-        return f"{result.snapshots[-1].step} steps instead of {steps}"
+    if result.details.snapshots[-1].step != steps or result.steps[-1] != steps:
+        return f"{result.details.snapshots[-1].step} steps instead of {steps}"
     seen = result.visits.sum(axis=(0, 2)) > 0
-    if result.points is None and not 0 <= result.visits.sum() - steps * len(result.seeds) < lanes:
+    if result.details.points is None and not 0 <= result.visits.sum() - steps * len(result.seeds) < lanes:
         return f"{result.visits.sum()} visits in {steps} steps"
     return "" if np.isfinite(result.values[:, :, seen]).all() else "answers are not finite"

@@ -42,10 +42,9 @@ class Ended(NamedTuple):
 def warm_up(jax: bool = False) -> None:
     """Import what commands need, before the first fork.  jax: its modules too, without starting it."""
     import gvfx.cli
+    import gvfx.cli.target
     import gvfx.experiments.sweep
-    import gvfx.reproduce
     import gvfx.running.evaluate
-    import gvfx.running.loading
     import gvfx.running.logs
     import gvfx.running.saved  # noqa: F401
 

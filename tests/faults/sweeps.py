@@ -10,7 +10,7 @@ ITEM = "value-error"  # two experiments of a fifth of a second
 
 def runs(seeds: int) -> list[tuple[Any, int]]:
     """The runs of `gvfx reproduce value-error --seeds N`."""
-    from gvfx.reproduce import chosen_items, curves_with_seeds
+    from gvfx_paper.items import chosen_items, curves_with_seeds
 
     return [(curve.experiment, seeds) for curve, _ in curves_with_seeds(chosen_items([ITEM]), {}, seeds)]
 

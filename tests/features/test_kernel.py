@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gvfx.features.kernel import Kernel, farthest_points, matern
+from gvfx.features.bases import Kernel, farthest_points, matern
 
 RNG = np.random.default_rng(2)
 POINTS = RNG.normal(size=(80, 3))

@@ -7,7 +7,7 @@ import pytest
 from helpers.linear import plain_hats
 
 from gvfx.errors import InputError
-from gvfx.features.lattice import Lattice, scattered, squares
+from gvfx.features.bases import Lattice, scattered, squares
 
 RNG = np.random.default_rng(1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gvfx.features.relevance import FLOOR, relevance
+from gvfx.features.bases import FLOOR, relevance
 
 POINTS = np.random.default_rng(4).normal(size=(200, 3))
 

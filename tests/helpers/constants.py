@@ -6,23 +6,26 @@ import inspect
 from functools import cache
 
 import gvfx
+import gvfx_paper
+from benchmarks import exploring
 from gvfx.behaviours import actor
 from gvfx.behaviours.wrappers import Hold
-from gvfx.benchmarks import random_mdps
-from gvfx.experiments.settings import grid, limit, mujoco, tabular
-from gvfx.learners.networks import twin_critics
-from gvfx.reproduce import curves, successor
-from gvfx.reproduce.mujoco import noise_floor
+from gvfx.learners.networks import learners as twin_critics
 from gvfx.running.result import Result
-from gvfx.truths.lattice import shipped_truth
-from gvfx.truths.mujoco import mujoco_truth
+from gvfx_paper.items import curves, gridworlds
+from gvfx_paper.items.robots import noise_floor
+from gvfx_paper.settings import continuous as grid
+from gvfx_paper.settings import domains as mujoco
+from gvfx_paper.settings import limit, tabular
+from gvfx_paper.truths.lattice import shipped_truth
+from gvfx_paper.truths.trajectories import mujoco_truth
 
 
 @cache
 def constants() -> dict[str, frozenset[float]]:
     """A pattern that must occur in the sentence: the numbers that are then known."""
-    settings, world = gvfx.paper.values(), grid.CONTINUOUS.world
-    fourrooms = gvfx.paper["fourrooms"]
+    settings, world = gvfx_paper.paper.values(), grid.CONTINUOUS.world
+    fourrooms = gvfx_paper.paper["fourrooms"]
     policies = [q.policy.table(1, 4, "policy")[0] for q in grid.CONTINUOUS.questions]
     truth = shipped_truth(world, policies, tabular.DISCOUNT)
     asked = inspect.signature(mujoco_truth).parameters
@@ -36,7 +39,7 @@ def constants() -> dict[str, frozenset[float]]:
         r"\brates?\b": {*rates, *grid.TUNING_RATES},
         r"γ|discount": {tabular.DISCOUNT, mujoco.DISCOUNT},
         r"intervals?\b": {100 * inspect.signature(Result.intervals).parameters["level"].default},
-        r"temperature": {float(t) for t in successor.TEMPERATURES.values()},
+        r"temperature": {float(t) for t in gridworlds.TEMPERATURES.values()},
         r"σ|N\(0": {0.0, *tabular.DRIFTS},
         r"standard deviation": {tabular.DRIFTS[1] * fourrooms.steps**0.5},
         r"GVFs": {len(s.questions) for s in settings},
@@ -44,7 +47,7 @@ def constants() -> dict[str, frozenset[float]]:
         r"\b(?:points|cells)\b": {len(truth.points), truth.outside.sum(), (~truth.outside).sum(), asked["points"].default},
         r"\bvalue of\b": {goal.mean for goal in world.goals},
         r"replay|buffer": {learner.capacity for learner in learners},
-        r"\bworlds\b": {*(c.worlds for c in critics), random_mdps.FULL[0]},
+        r"\bworlds\b": {*(c.worlds for c in critics), len(exploring.PARTS["random_mdps"](False).cases)},
         r"networks of": {width for c in (*critics, actor.PAPER) for width in c.hidden},
         r"KL": {actor.PAPER.kl_weight},
         r"\b(?:held|hold|[Ff]ollow)": {Hold(gvfx.Mixture()).steps},

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gvfx.learners.networks.critic_updates import Question
-from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.learners.networks.critic_updates import CriticQuestions
+from gvfx.learners.networks.learners import TwinCritics
 from gvfx.running.streams.critic_agent import GVFAgent
-from gvfx.worlds.mujoco import CHEETAH
+from gvfx_paper.worlds.mujoco import CHEETAH
 
 SMALL = TwinCritics(hidden=(16, 16), batch=32, capacity=800, learning_starts=80, worlds=4, updates=2)
 ONE_STEP = replace(SMALL, trace=0.0, scaled=False, averaged=False)  # Algorithm 2, otherwise recommended
@@ -40,7 +40,7 @@ def plain_mu(net, observation, noise):
 
 
 def make_agent(targets, behaviour, learner):
-    asked = Question(np.float32([0.99, 0.9]), (0, 1), SIGMAS)
+    asked = CriticQuestions(np.float32([0.99, 0.9]), (0, 1), SIGMAS)
     return GVFAgent(WORLD, targets, asked, np.float32([1.0, 2.0]), behaviour, learner, steps=1000)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.drive import drive
-from gvfx.running.progress import Calls, Listeners
+from gvfx.running.tracking import Calls, Listeners
 
 
 def driven(backend, *seeds, progress=None, folder=None, every=0.0, keep_last=False):

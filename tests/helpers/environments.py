@@ -81,7 +81,7 @@ class Vectors(Sound):
     observation_space = gym.spaces.Box(0, 5, (2,), np.float32)
 
     def show(self):
-        return np.array([self.s, 1], np.float32)
+        return np.array([self.s, 1 - self.s % 2], np.float32)
 
 
 def changed(base=Sound, **members):

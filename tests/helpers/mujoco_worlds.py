@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gvfx.worlds.mujoco import CHEETAH, WALKER
+from gvfx_paper.worlds.mujoco import CHEETAH, WALKER
 
 mujoco = pytest.importorskip("mujoco")
 BOTH = pytest.mark.parametrize("domain", [WALKER, CHEETAH], ids=lambda domain: domain.name)

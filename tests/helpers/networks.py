@@ -1,8 +1,13 @@
-"""Networks, their gradients and Adam in plain NumPy."""
+"""The small networks that fast tests share; networks, their gradients and Adam in plain NumPy."""
 
 from __future__ import annotations
 
 import numpy as np
+
+import gvfx
+
+DEEP = gvfx.Deep(hidden=(8,), batch=8, capacity=400, learning_starts=48, heads=2)
+TWINS = gvfx.TwinCritics(hidden=(8,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40)
 
 
 def numpy_network(net):

@@ -10,8 +10,6 @@ import numpy as np
 from gvfx.report.page import (
     Curves,
     DataTable,
-    Interval,
-    IntervalPanel,
     Intervals,
     Maps,
     Page,
@@ -22,6 +20,7 @@ from gvfx.report.page import (
     Summary,
     write_page,
 )
+from gvfx.running.plotting import Interval, IntervalPanel
 from helpers.browser import Browser
 
 AWKWARD = "</script><b>x</b> \"quoted\" & 'single' \u2028 <!-- ünï"

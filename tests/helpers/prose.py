@@ -239,7 +239,7 @@ def table_cells(name: str) -> tuple[Cell, ...]:
 
 
 def cells_of(text: str) -> tuple[Cell, ...]:
-    if not re.search(r"^`(?:gvfx (?:reproduce|bench) |make test-faults)", text, re.M):
+    if not re.search(r"^`(?:gvfx reproduce |python -m benchmarks |make test-faults)", text, re.M):
         return ()
     found: list[Cell] = []
     heads: list[str] = []

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from gvfx.rng import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, REPLAY, seed_streams, uniform
-from gvfx.running.streams.compiled_loop import dynamics
+from gvfx.running.streams.table_compiled import dynamics
 from gvfx.schedules import Geometric, Linear
 
 

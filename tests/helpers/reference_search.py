@@ -15,13 +15,14 @@ from gvfx.behaviours import directed_search as numbers
 from helpers.streams import END
 
 NEW_ROWS, UNTRIED, RETRY = "new rows", "untried", "retry"
+RULES = numbers.Rules(0.0, 0.0, 0.0)  # whose other fields have their defaults
 
 
 class PlainSearch:
     """share, wanted: a set of (row, action); evaluated: the rows to act in if they are known, else None."""
 
-    def __init__(self, actions, share, wanted, evaluated):
-        self.actions, self.share, self.wanted, self.evaluated = range(actions), share, wanted, evaluated
+    def __init__(self, actions, share, wanted, evaluated, rules=RULES):
+        self.actions, self.share, self.wanted, self.evaluated, self.rules = range(actions), share, wanted, evaluated, rules
         self.n = Counter()  # of (row, action)
         self.arrivals = defaultdict(Counter)  # of (row, action): how often each row followed, or END
         self.met, self.starts = [], Counter()
@@ -44,7 +45,7 @@ class PlainSearch:
 
     def guide(self, gvfs):
         """The target policy that this episode follows, or None."""
-        slow = self.sought == NEW_ROWS and self.expected > numbers.SLOW
+        slow = self.sought == NEW_ROWS and self.expected > self.rules.slow
         turn, place = divmod(self.episodes, numbers.GUIDED)
         return turn % gvfs if slow and place == numbers.GUIDED - 1 else None
 
@@ -58,7 +59,8 @@ class PlainSearch:
             lack = [a for a in self.actions if self.n[x, a] < self.below]
         else:
             pairs = len(self.actions) * len(self.met)
-            enough = max(Fraction(t, pairs), Fraction(self.tries_in(x), len(self.actions))) if self.sought == RETRY else 1
+            here = Fraction(self.tries_in(x), len(self.actions)) if self.rules.nearby else 0
+            enough = max(Fraction(t, pairs), here) if self.sought == RETRY else 1
             lack = [a for a in self.actions if (x, a) in self.wanted and self.n[x, a] ** 2 < enough]
         return min(lack, key=lambda a: self.n[x, a], default=None)
 
@@ -84,7 +86,7 @@ class PlainSearch:
 
     def ways(self, t):
         """Whether there are goals; from every row the way to the nearest."""
-        self.most = self.after_end = numbers.PATIENCE * t + numbers.AT_LEAST
+        self.most = self.after_end = self.rules.patience * t + numbers.AT_LEAST
         self.way = dict.fromkeys(self.met)
         self.cost = defaultdict(float, dict.fromkeys(self.met, self.most))
         others = [x for x in self.met if not self.mark(x, t)]
@@ -102,17 +104,18 @@ class PlainSearch:
     def chances(self):
         """The chance that a try leads to a new row, for every number of tries up to a factor of two."""
         least = 1.0
-        for level in range(numbers.LEVELS):
+        for level in range(self.rules.levels):
             begins = numbers.DOUBT / (2**level + 1)
             least = min(least, (self.finds[level] + begins) / (self.tries[level] + numbers.DOUBT))
             tried = numbers.TYPICAL * 2**level if level else 0
             share = 1 / (tried + 1) / sum(1 / (self.n[x, a] + 1) for x in self.met for a in self.actions)
-            yield 2**level, least if self.evaluated is None else max(least, share / (tried + 2))
+            deserved = self.evaluated is not None and self.rules.deserved
+            yield 2**level, max(least, share / (tried + 2)) if deserved else least
 
     def soonest(self, t, x):
         """The level whose discovery is expected soonest from row x and the steps until then, or None."""
-        known = numbers.HOPE_KNOWN * math.sqrt(t * self.found)
-        best, within = None, numbers.HOPE * t if self.evaluated is None else known
+        known = self.rules.hope_known * math.sqrt(t * self.found)
+        best, within = None, self.rules.hope * t if self.evaluated is None else known
         for below, chance in self.chances():
             if within * chance <= 1:
                 break
@@ -163,7 +166,7 @@ class PlainSearch:
             self.look(t + 1, x if ended else arrived)
         elif self.sought:
             self.pass_by(x, t + 1)
-            if at_goal and self.cost[x] > 0:
+            if self.rules.again and at_goal and self.cost[x] > 0:
                 self.next_look = min(self.next_look, max(t + 2, self.last_look + len(self.met) // numbers.ROWS_PER_STEP))
             if not ended:
                 self.pass_by(arrived, t + 1)
@@ -177,14 +180,14 @@ class PlainSearch:
 class PlainPlanned:
     """The behaviour: plans, a dictionary from steps done to mu [row, action]; random, the share of random actions."""
 
-    def __init__(self, world, pi, share, random, plans=None, tracked=True):
+    def __init__(self, world, pi, share, random, plans=None, tracked=True, rules=RULES):
         self.table = np.full((world.rows, world.actions), 1 / world.actions)
         self.since = Counter()
         self.plans, self.random, self.tracked = dict(plans or {}), random, tracked
         taken = {(s, a) for s in range(world.states) for a in range(world.actions) if (pi[s if len(pi) > 1 else 0, a] > 0).any()}
         wanted = {(int(world.feature[s]), a) for s, a in taken}
         evaluated = None if world.placeholder else {int(x) for x in world.feature[world.live]}
-        self.search = PlainSearch(world.actions, share, wanted, evaluated)
+        self.search = PlainSearch(world.actions, share, wanted, evaluated, rules)
 
     def probabilities(self, t, s, x, pi, m):
         if t in self.plans:
@@ -195,7 +198,7 @@ class PlainPlanned:
         mu, action = self.table[x], self.search.action(x) if self.search.share else None
         guide = self.search.guide(pi.shape[1]) if self.search.share else None
         if guide is not None:
-            return (1 - numbers.STRAYING) * pi[:, guide] + numbers.STRAYING / len(mu)
+            return (1 - self.search.rules.straying) * pi[:, guide] + self.search.rules.straying / len(mu)
         if action is not None:
             return self.mostly(action, np.full(len(mu), 1 / len(mu)))
         if not self.tracked:

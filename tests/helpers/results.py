@@ -7,17 +7,18 @@ from itertools import pairwise
 import numpy as np
 
 import gvfx
-from gvfx.experiments.settings.grid import DeepCurve
-from gvfx.experiments.settings.limit import LimitCurve, optimum
-from gvfx.experiments.settings.limit_continuous import LinearCurve
-from gvfx.experiments.settings.mujoco import HELD, MujocoCurve
-from gvfx.experiments.settings.tabular import METHODS
+import gvfx_paper
 from gvfx.report.page import DataTable
-from gvfx.reproduce.curves import seeds_of
 from gvfx.running.record import Part
+from gvfx_paper.items.curves import seeds_of
+from gvfx_paper.settings.continuous import DeepCurve
+from gvfx_paper.settings.domains import HELD, MujocoCurve
+from gvfx_paper.settings.limit import LimitCurve, optimum
+from gvfx_paper.settings.limit_continuous import LinearCurve
+from gvfx_paper.settings.tabular import METHODS
 
 SEEDS = 2
-ASKED = {name: [q.name for q in gvfx.paper[name].questions] for name in ("same", "distinct", "semi-greedy")}
+ASKED = {name: [q.name for q in gvfx_paper.paper[name].questions] for name in ("same", "distinct", "semi-greedy")}
 TUNED = {setting: {"Uniform": [0.1, 0.8], "GVFExplorer": [0.1, 0.8]} for setting in ("same", "semi-greedy")}
 
 

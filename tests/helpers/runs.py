@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 import gvfx
-from gvfx.behaviours.calibrated import watching
+import gvfx_paper
+from gvfx.behaviours.wrappers import watching
 from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.kernel import Sizes
 from gvfx.questions.gvf import stack
 from gvfx.rng import seed_streams
-from gvfx.running.streams.compiled_loop import Monitor, cursor, dynamics, make_loop
+from gvfx.running.streams.table_compiled import Monitor, cursor, dynamics, make_loop
 
 STEPS = 3000
 
@@ -54,7 +55,7 @@ def compiled_evidence(world, questions, rates=(), steps=STEPS, behaviour=None, s
 
 def optimal_run(name, **options):
     """OptimalDesign with certainty equivalence in a setting of the paper."""
-    s = gvfx.paper[name]
+    s = gvfx_paper.paper[name]
     return gvfx.evaluate(s.world, s.questions, gvfx.OptimalDesign(), gvfx.CertaintyEquivalence(), **options)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import gvfx
-from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.learners import Deep
 from gvfx.running.plan import Plan
-from gvfx.running.streams import scanned_loop as scanned
-from gvfx.running.streams.network_scanned import NetworkScanned
-from gvfx.worlds.continuous_grid import paper_grid
+from gvfx_paper.loops import network_scanned as scanned
+from gvfx_paper.loops.network_scanned import NetworkScanned
+from gvfx_paper.worlds.continuous_grid import paper_grid
 
 POLICIES = np.array([[0.175, 0.175, 0.25, 0.4], [0.25, 0.15, 0.25, 0.35]])
 SMALL = Deep(hidden=(16, 16), batch=8, capacity=64, learning_starts=32, target_every=20)

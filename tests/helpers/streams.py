@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gvfx
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
+from gvfx.running.plan import Options, Plan
 
 
 def planned_state(stream):
@@ -14,7 +14,9 @@ def planned_state(stream):
 
 def stopped_stream(world, questions, behaviour, steps, seed, before=lambda state: None):
     """The stream of a run after its last step, and the plans that it made; `before` sees the state before every plan."""
-    backend = open_backend(world, questions, behaviour, gvfx.CertaintyEquivalence(), plan=Plan.checked(steps, None, ()))
+    backend = open_backend(
+        world, questions, behaviour, gvfx.CertaintyEquivalence(), options=Options(Plan.checked(steps, None, ()))
+    )
     stream, plans = backend.begin(seed), {}
     stream.start()
     for stop in sorted(stream.stops):

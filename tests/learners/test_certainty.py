@@ -8,8 +8,10 @@ from helpers.runs import compiled_evidence
 from helpers.worlds import chain, random_mdp, random_question, small_world, two_questions
 
 import gvfx
+import gvfx_paper
 from gvfx.evidence.counts import Empirical
 from gvfx.experiments.specification import Experiment
+from gvfx.running.plan import Plan
 
 
 def test_evaluate_measures_those_values_and_stays_the_same_however_it_is_measured():
@@ -19,12 +21,13 @@ def test_evaluate_measures_those_values_and_stays_the_same_however_it_is_measure
         for how in (dict(), dict(evaluate_every=333, snapshots=[1234], workers=2))
     ]
     for field in ("values", "variances", "visits", "behaviour"):
-        assert getattr(runs[0], field).tobytes() == getattr(runs[1], field).tobytes()
-    gap = (runs[0].values - runs[0].truth)[:, :, world.live]
+        assert getattr(runs[0].details, field).tobytes() == getattr(runs[1].details, field).tobytes()
+    gap = (runs[0].values - runs[0].details.truth)[:, :, world.live]
     np.testing.assert_allclose((gap**2).mean(axis=2), runs[0].mse[:, -1])
     assert runs[0].error[:, -1].max() < 0.5
 
 
+@pytest.mark.compiled(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_worlds_reach_the_truth(seed):
     rng = np.random.default_rng(seed)
@@ -40,6 +43,7 @@ def drifting_run(forgetting, sd=0.5):
     return gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(forgetting), steps=100_000, seeds=4)
 
 
+@pytest.mark.compiled(8)
 def test_forgetting_tracks_a_drifting_cumulant():
     plain, last, auto = (drifting_run(f).mse[:, -1].mean(axis=0) for f in (0.0, 1.0, "auto"))
     assert last[1] < plain[1] / 50
@@ -65,7 +69,7 @@ def test_a_discount_of_one_that_never_ends_is_refused_and_one_that_was_not_seen_
 
 
 def test_round_trip_as_data():
-    setting = gvfx.paper["fourrooms"]
+    setting = gvfx_paper.paper["fourrooms"]
     for behaviour in ("OptimalDesign", "GVFExplorer"):
         experiment = setting.experiment(behaviour, learner="certaintyequivalence", steps=10_000)
         again = Experiment.from_json(experiment.json)
@@ -83,4 +87,4 @@ def test_complaints(options, field):
 
 def test_averages_over_episodes_are_refused():
     with pytest.raises(gvfx.InputError, match=r"^average_episodes: "):
-        gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.CertaintyEquivalence(), average_episodes=5)
+        gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=Plan.checked(9, None, (), 5))

@@ -9,11 +9,10 @@ import pytest
 import scipy.sparse as sp
 from helpers.linear import plain_sums, plain_weights, some_transitions
 
-from gvfx.features.kernel import Kernel, farthest_points
-from gvfx.features.lattice import Lattice
+from gvfx.features.bases import Kernel, Lattice, farthest_points
 from gvfx.features.scaling import Scaling
 from gvfx.learners import least_squares
-from gvfx.learners.basis import Basis
+from gvfx.learners.half_samples import Basis
 from gvfx.learners.least_squares import Back, penalty, solved, sums
 
 

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from helpers.linear import some_transitions
 
-from gvfx.features.kernel import Kernel
-from gvfx.features.lattice import Lattice
+from gvfx.features.bases import Kernel, Lattice
 from gvfx.features.scaling import Scaling
-from gvfx.learners import least_squares, limits, linear_fit
-from gvfx.learners.basis import Basis
-from gvfx.learners.half_samples import FREEDOM, SMALLEST, SPLITS, Answers, answered, splits
-from gvfx.learners.least_squares import Rows
-from gvfx.learners.limits import Range
-from gvfx.learners.linear_fit import fitted
+from gvfx.learners import half_samples as linear_fit
+from gvfx.learners import least_squares
+from gvfx.learners import least_squares as limits
+from gvfx.learners.half_samples import FREEDOM, SMALLEST, SPLITS, Answers, Basis, answered, fitted, splits
+from gvfx.learners.least_squares import Range, Rows
 
 
 def lattice_basis(data, side=6, strength=0.01):

@@ -9,12 +9,10 @@ import pytest
 from helpers.linear import some_transitions
 
 import gvfx
-from gvfx.features.kernel import Kernel
-from gvfx.features.lattice import Lattice
+from gvfx.features.bases import Kernel, Lattice
 from gvfx.features.scaling import Scaling
-from gvfx.learners.basis import Basis
-from gvfx.learners.linear import unresolved
-from gvfx.learners.selection import Choice, choose, score
+from gvfx.learners.half_samples import Basis
+from gvfx.learners.linear import Choice, choose, score, unresolved
 
 
 def wavy(n, noise, waves=3.0, seed=0):

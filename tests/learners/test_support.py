@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.linear import some_transitions
 
-from gvfx.learners.support import FEWEST, Doubt, missing
+from gvfx.learners.half_samples import FEWEST, Doubt, missing
 
 
 def test_nothing_is_missing_in_plain_data():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gvfx
-from gvfx.questions.comparable import comparable
+from gvfx.questions.gvf import comparable
 
 A, B = [0.1, 0.9], [0.9, 0.1]
 

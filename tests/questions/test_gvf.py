@@ -7,6 +7,7 @@ import pytest
 from helpers.worlds import golden
 
 import gvfx
+import gvfx_paper
 from gvfx.questions.gvf import expand, question_names, stack
 
 HALF = [0.5, 0.5]
@@ -98,7 +99,7 @@ def test_mistakes_found_on_a_world_name_the_question_and_field(question, message
 
 
 def test_constant_policies_and_discounts_take_one_row():
-    s = gvfx.paper["distinct"]
+    s = gvfx_paper.paper["distinct"]
     asked = stack(s.questions, s.world)
     assert asked.pi.shape == (1, 4, 2) and asked.pi_stride == 0
     assert asked.gamma.tolist() == [[0.99, 0.99]] and asked.gamma_stride == 0
@@ -125,7 +126,7 @@ def test_one_varying_discount_gives_every_discount_a_row_per_outcome():
 
 
 def test_paying_rows_reproduce_the_cumulants_and_are_few():
-    s = gvfx.paper["distinct"]
+    s = gvfx_paper.paper["distinct"]
     asked = stack(s.questions, s.world)
     assert len(asked.mean) == 2, "two goals, two distinct rows"
     for i, question in enumerate(s.questions):

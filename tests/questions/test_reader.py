@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import gvfx
+from gvfx.inputs import LARGE_IN_SINGLE
 from gvfx.questions.reader import Reader, Targets
 from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
 
@@ -44,8 +46,25 @@ def test_what_questions_share_is_read_once():
         return 0.5
 
     questions = [gvfx.GVF(p, gvfx.Measure(pair, size=2), ends, name=str(k)) for k, p in enumerate([HALF, [1, 0]])]
-    c, _ = Reader(questions).transition(4, 0, 0.0, 5, False, {})
+    reader = Reader(questions)
+    for _ in range(3):  # the discount is asked again at the first transitions
+        calls.clear()
+        c, _ = reader.transition(4, 0, 0.0, 5, False, {})
     assert c.tolist() == [4, 5, 4, 5] and calls == [4, -4]
+
+
+def test_a_discount_with_a_memory_is_named_once():
+    calls = []
+
+    def turns(s, a, s2):
+        calls.append(s)
+        return 0.5 + 0.5 * (len(calls) % 2)
+
+    reader = Reader([gvfx.GVF(HALF, gvfx.Reward(), turns, name="mine")])
+    with pytest.warns(UserWarning, match="mine.discount: the function answers differently for the same transition"):
+        reader.transition(4, 0, 0.0, 5, False, {})
+    reader.transition(4, 0, 0.0, 5, False, {})
+    reader.again()
 
 
 @pytest.mark.parametrize(
@@ -56,6 +75,7 @@ def test_what_questions_share_is_read_once():
         (gvfx.Info("forces", index=5), r"a.cumulant: is a vector of shape \[3\]"),
         (lambda s, a, s2: float("nan"), r"a.cumulant: is nan"),
         (lambda s, a, s2: "much", r"a.cumulant: 'much' is not a number"),
+        (lambda s, a, s2: -1e160, r"a.cumulant: -1e\+160 is too large; divide the signal, so that it stays below 1e\+50"),
     ],
 )
 def test_signals_that_cannot_be_read_say_why(cumulant, words):
@@ -88,4 +108,13 @@ def test_equal_policies_are_asked_once_and_states_only_once():
     targets = Targets(questions, 2, states=4)
     before = len(calls)
     assert targets([1, 2, 1]).shape == (3, 2, 5) and targets([3]).shape == (1, 2, 5)
-    assert len(calls) == before <= 5
+    assert len(calls) == before <= 5 + 16 * 6  # the table, and again to see whether it stays the same
+
+
+def test_networks_take_smaller_signals():
+    for question in (gvfx.GVF(HALF, 1e16, name="a"), gvfx.GVF(HALF, gvfx.Reward(), name="a")):
+        with pytest.raises(gvfx.InputError, match=r"a.cumulant: 1e\+16 is too large; divide the signal.* below 1e\+15"):
+            Reader([question], largest=LARGE_IN_SINGLE).transition(0, 0, 1e16, 0, False, INFO)
+    env = gym.make("CartPole-v1")
+    with pytest.raises(gvfx.InputError, match=r"a.cumulant: 1e\+16 is too large"):
+        gvfx.evaluate(env, [gvfx.GVF(gvfx.uniform_policy(), 1e16, name="a")], learner=gvfx.Deep(), steps=100)

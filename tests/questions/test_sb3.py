@@ -12,7 +12,7 @@ import torch
 from stable_baselines3 import A2C, DQN, PPO, SAC
 
 import gvfx
-from gvfx.questions.sb3 import from_sb3
+from gvfx.questions.written import from_sb3
 
 torch.set_num_threads(1)
 

@@ -9,7 +9,7 @@ from helpers.environments import Pair, PairNamed, changed
 
 import gvfx
 from gvfx.errors import InputError
-from gvfx.questions.vector_rewards import on_rewards, reward_names
+from gvfx.questions.gvf import on_rewards, reward_names
 
 HALF = [0.5, 0.5]
 

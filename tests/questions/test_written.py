@@ -87,6 +87,12 @@ MISTAKES = [
     (POLICIES + '[signals]\nr = {function = "os:getcwd"}\n', "signals.r: 'os:getcwd' is a function.*--trust"),
     (POLICIES + '[signals]\nr = {info = "a", size = 1.5}\n', "signals.r.size: 1.5 is not a whole number"),
     (POLICIES + '[signals]\nr = {info = "a", size = 99999999999999999999}\n', "signals.r.size: 9+ is too large"),
+    (POLICIES + '[signals]\nr = {info = "a", size = 10001}\n', "signals.r.size: 10001 is too large; give at most 10,000"),
+    (
+        "discount = [0.5, 0.9]\n" + POLICIES + '[signals]\nr = {info = "a", size = 5001}\n',
+        "questions: the file asks 10,002.* at most 10,000",
+    ),
+    (POLICIES + SIGNALS + '[[questions]]\npolicy = "u"\nsignal = "r"\n' * 10_001, "questions: the file asks 10,001"),
     (POLICIES + '[signals]\nr = {info = "a", missing = 1979-05-27}\n', "signals.r.missing: datetime.* is not a finite number"),
     (POLICIES + "[signals]\nr = nan\n", "signals.r: nan is not a finite number"),
     (POLICIES + f"[signals]\nr = {10**400}\n", "signals.r: 10+ is not a finite number"),

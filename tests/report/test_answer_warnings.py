@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.report.answers import Untried, Wanted, page_of, wanted_by, warnings_of
+import gvfx_paper
+from gvfx.report.result_page import page_of
+from gvfx.running.summary import collect_next, untried_shares
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,8 @@ def result():
 
 
 def test_warnings_name_the_question_and_the_share(result):
-    share = 1 - result.experiment["support"]["both,  ways: even"]
-    assert warnings_of(result) == [Untried("both,  ways: even", share)] and 0.05 < share < 0.1
+    share = 1 - result.details.experiment["support"]["both,  ways: even"]
+    assert untried_shares(result.details) == {"both,  ways: even": share} and 0.05 < share < 0.1
     assert page_of(result, Path("x.gvfx")).summary.failed == (
         f"both,  ways: even: {share:.0%} of its choices were never tried.",
         "Not sure yet at the start: both,  ways: even, covered.",
@@ -36,10 +38,10 @@ def test_warnings_name_the_question_and_the_share(result):
 
 
 def test_what_to_collect_comes_first_in_the_summary(result):
-    wanted = wanted_by(result)
-    assert Wanted(action=1, observation=2, seen=0) in wanted
+    wanted = collect_next(result.details)
+    assert "action 1 in 2 (seen 0 times)" in wanted
     summary = page_of(result, Path("x.gvfx")).summary
-    assert summary.bullets[0] == f"Collect next: {', '.join(map(str, wanted))}."
+    assert summary.bullets[0] == f"Collect next: {', '.join(wanted)}."
     assert "action 1 in 2 (seen 0 times)" in summary.bullets[0]
     assert summary.failed_title == "Warnings"
 
@@ -47,7 +49,7 @@ def test_what_to_collect_comes_first_in_the_summary(result):
 def test_the_answers_come_before_what_is_known_of_the_error(result):
     summary = page_of(result, Path("x.gvfx")).summary
     assert "not sure yet which policy has the highest value" in summary.headline and "intervals below" in summary.bullets[-1]
-    world = gvfx.paper["distinct"]
+    world = gvfx_paper.paper["distinct"]
     known = gvfx.evaluate(world.world, world.questions, gvfx.Uniform(), steps=2000, seeds=1)
     summary = page_of(known, Path("y.gvfx")).summary
     values = known.value()

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import gvfx
 from gvfx.cli import app
-from gvfx.report.answers import _truth, page_of
 from gvfx.report.page import to_json
+from gvfx.report.result_page import _truth, page_of
 
 QUESTIONS = [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9, name="<r>"), gvfx.GVF([0.2, 0.8], 1.0, 0.8, name="one")]
 
@@ -28,7 +28,7 @@ def test_a_saved_result_has_a_page(tmp_path, capsys):
     low, high = result.intervals(2)[1]
     assert row[1] == f"{result.predict(2)[1]:.4g}" and row[2] == f"{low:.4g} to {high:.4g}"
     assert sum(int(row[1].replace(",", "")) for row in tables["visits-table"].rows) == 400
-    np.testing.assert_allclose(tables["error-curve"].series[1].mean, result.expected[:, :, 1].mean(axis=0))
+    np.testing.assert_allclose(tables["error-curve"].series[1].mean, result.details.expected[:, :, 1].mean(axis=0))
     assert page.title == "Answers: Sound" and page.summary.headline == f"<r>: {result.value()['<r>']} at the start."
     assert "the truth is not known" in page.summary.bullets[-1]
     assert tables["start-plot"].panels[0].rows[1].value == result.value()["one"].value

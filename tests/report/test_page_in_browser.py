@@ -7,7 +7,7 @@ import re
 import numpy as np
 from helpers.pages import AWKWARD
 
-from gvfx.benchmarks.common.load_pages import page_of_figures
+from benchmarks.load import page_of_figures
 from gvfx.report.page import render, write_page
 
 CURVE = "document.getElementById('grid-simple')"

@@ -9,7 +9,7 @@ from helpers.audits import POLICIES, TRUTH, Ring, asked
 
 import gvfx
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
+from gvfx.running.plan import Options, Plan
 
 SMALL = gvfx.Deep(hidden=(16,), capacity=2000, learning_starts=100, waves=3)
 TWINS = gvfx.TwinCritics(hidden=(16,), worlds=8, batch=32, updates=1, capacity=1600, learning_starts=80)
@@ -39,25 +39,26 @@ def box_asked():
 
 def begun(env, questions, learner, audit=0.2):
     plan = Plan.checked(1500, None, (), 0)
-    stream = open_backend(env, questions, None, learner, plan=plan, audit=audit).begin(0)
+    stream = open_backend(env, questions, None, learner, options=Options(plan, audit=audit)).begin(0)
     stream.start()
     return stream
 
 
+@pytest.mark.full
 def test_networks_are_audited_by_default():
     """In a run that is long enough; the stopping rule can use what audits find."""
     result = gvfx.evaluate(Ring(rows=True), asked(), gvfx.Uniform(), SMALL, steps=1500, seed=0, where="start")
     for name, v in result.value().items():
         assert abs(v.value - TRUTH[name]) < 3 * v.half < 6.0
-    assert result.experiment["audit"] == 0.15
+    assert result.details.experiment["audit"] == 0.15
     np.testing.assert_array_equal(result.intervals("start"), [(v.low, v.high) for v in result.value().values()])
     short = gvfx.evaluate(Ring(rows=True), asked(), gvfx.Uniform(), SMALL, steps=400, seed=0)
-    assert short.audits is None
+    assert short.details.audits is None
     until = gvfx.error_below(25.0)
     stopped = gvfx.evaluate(
         Ring(rows=True), asked(), gvfx.Uniform(), SMALL, steps=1500, seed=0, where="start", audit=0.3, until=until
     )
-    assert stopped.bounds[0] < 25.0 and stopped.reached[0]
+    assert stopped.details.bounds[0] < 25.0 and stopped.reached[0]
     with pytest.raises(gvfx.InputError, match=r"^until: the error of this learner cannot be bounded"):
         gvfx.evaluate(Ring(rows=True), asked(), gvfx.Uniform(), SMALL, steps=1500, audit=0, where="start", until=until)
 
@@ -79,6 +80,7 @@ def test_frozen_networks_are_the_networks():
     assert second.shape == (2, 3) and (fourth >= 0.999 * second**2).all()
 
 
+@pytest.mark.full
 def test_box_actions_are_audited():
     result = gvfx.evaluate(Line(), box_asked(), None, TWINS, steps=1500, seed=0, audit=0.3)
     (v,) = result.value().values()
@@ -109,6 +111,6 @@ def test_audited_networks_are_compared():
     found, checks = result.compare(), result.audit()
     apart = found.difference("right", "left")
     assert apart.difference == pytest.approx(checks["right"].value - checks["left"].value)
-    error = result.audit_differences[0, 0, 1, 0]
+    error = result.details.audit_differences[0, 0, 1, 0]
     assert 1.9 * error < (apart.high - apart.low) / 2 < 4 * error
     assert apart.low < TRUTH["right"] - TRUTH["left"] < apart.high

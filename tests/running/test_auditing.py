@@ -10,8 +10,8 @@ from helpers.audits import TRUTH, Ring, asked
 import gvfx
 from gvfx.running.auditing import blocks
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
-from gvfx.worlds.continuous_grid import paper_grid
+from gvfx.running.plan import Options, Plan
+from gvfx_paper.worlds.continuous_grid import paper_grid
 
 
 def test_blocks_double_and_end_with_the_run():
@@ -27,16 +27,17 @@ def test_a_run_with_audits(rows):
     found, values = result.audit(), result.value()
     assert {name: found[name].rollouts for name in ("left", "near")}["left"] == found["near"].rollouts > 5
     assert 0.5 * 600 < found["right"].steps + found["left"].steps < 1.3 * 600
-    errors = result.audit_differences[0, :, :, 0]
-    assert errors[0, 0] == result.audits[0, 0, 1] and (errors[~np.eye(3, dtype=bool)] > 0).all()
+    errors = result.details.audit_differences[0, :, :, 0]
+    assert errors[0, 0] == result.details.audits[0, 0, 1] and (errors[~np.eye(3, dtype=bool)] > 0).all()
     for name, v in values.items():
         assert (v.value, v.low, v.high) == (found[name].value, found[name].low, found[name].high)
         assert abs(v.value - TRUTH[name]) < 3 * v.half < 5.0
-        assert found[name].off == pytest.approx(result.starts[0, result.names.index(name), 0] - v.value)
+        assert found[name].off == pytest.approx(result.details.starts[0, result.names.index(name), 0] - v.value)
     assert "audited at the start: off by" in result.summary()
-    assert result.experiment["audit"] == 0.2
+    assert result.details.experiment["audit"] == 0.2
 
 
+@pytest.mark.compiled(8)
 def test_wrong_answers_are_found_out(tmp_path):
     """A learner that learns nothing answers 20 everywhere: in 12 runs of two policies audited values are nearer to the truth than
     they say (a mean square of at most 2 standard errors), and the check says by how much answers are off."""
@@ -57,14 +58,14 @@ def test_wrong_answers_are_found_out(tmp_path):
 def test_without_audits_nothing_changes():
     plain, none = (gvfx.evaluate(Ring(), asked(), steps=1500, seed=2, **given) for given in ({}, {"audit": 0}))
     assert plain.values.tobytes() == none.values.tobytes() and plain.visits.tobytes() == none.visits.tobytes()
-    assert plain.audits is None and "audit" not in plain.experiment
+    assert plain.details.audits is None and "audit" not in plain.details.experiment
     with pytest.raises(gvfx.InputError, match=r"^audit: this run was not audited"):
         plain.audit()
 
 
 def stream(audit=0.2):
     plan = Plan.checked(3000, None, (), 0)
-    return open_backend(Ring(), asked(), gvfx.Uniform(), plan=plan, audit=audit).begin(4)
+    return open_backend(Ring(), asked(), gvfx.Uniform(), options=Options(plan, audit=audit)).begin(4)
 
 
 def test_a_checkpoint_keeps_the_audits():
@@ -89,7 +90,7 @@ def test_the_same_seed_has_the_same_audits():
         return gvfx.evaluate(Ring(), asked(), steps=1500, seed=3, audit=0.2)
 
     one, two = run(), run()
-    assert one.audits.tobytes() == two.audits.tobytes() and one.values.tobytes() == two.values.tobytes()
+    assert one.details.audits.tobytes() == two.details.audits.tobytes() and one.values.tobytes() == two.values.tobytes()
 
 
 @pytest.mark.parametrize("audit", [-0.1, 1.0, "x", True, float("nan")])
@@ -131,6 +132,7 @@ def test_lanes_of_a_vector_environment_are_audited_side_by_side(rows, mode):
         assert check.rollouts > 10
 
 
+@pytest.mark.compiled(8)
 def test_values_of_vector_environments_hold():
     """20 runs of four lanes, two policies: a mean square of at most 2 standard errors, and no bias."""
     z = []
@@ -163,7 +165,7 @@ def test_rollouts_with_the_same_number_begin_alike():
     """The same draws for both policies in a plain environment: the same start, so the same V(s_0) where answers are alike."""
     learner = gvfx.ExpectedSarsa(rate_q=gvfx.Fixed(1e-9), initial_q=20.0)
     plan = Plan.checked(2000, None, (), 0)
-    one = open_backend(Ring(), asked(), gvfx.Uniform(), learner, plan=plan, audit=0.3).begin(1)
+    one = open_backend(Ring(), asked(), gvfx.Uniform(), learner, options=Options(plan, audit=0.3)).begin(1)
     one.start()
     one.advance(2000)
     scores = one.audits.scores()

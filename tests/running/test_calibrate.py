@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from helpers.driving import driven
 from helpers.environments import Clock, Sound, Vectors, Veiled
+from helpers.networks import DEEP
 from helpers.scanned import BEHAVIOUR, questions, runner
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.behaviours.calibrated import Calibrated
-from gvfx.questions.gvf import calibrated_weights, stack
+from gvfx.behaviours.wrappers import Calibrated
+from gvfx.questions.gvf import calibrated_weights
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
+from gvfx.running.plan import Method, Options, Plan
 from gvfx.running.streams.table_compiled import TableCompiled
 
 EXPLORER = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()))
@@ -23,7 +24,6 @@ UNEQUAL = [  # in `Sound` and `Vectors`; the second pays a thousand times as muc
     gvfx.GVF(HALF, gvfx.Reward(), 0.9, name="small"),
     gvfx.GVF([0.2, 0.8], lambda o, a, r, o2, info: 1000 * r, 0.9, name="large"),
 ]
-DEEP = gvfx.Deep(hidden=(8,), batch=8, capacity=400, learning_starts=48, heads=2)
 
 
 class Stop(Exception):
@@ -44,16 +44,15 @@ def equal(a, b):
 
 
 def table_backend():
-    asked = stack(two_questions(), small_world(), "calibrated")
-    plan = Plan.checked(800, 80, (400,))
-    return TableCompiled(small_world(), asked, Calibrated(EXPLORER), gvfx.ExpectedSarsa(), plan)
+    options = Options(Plan.checked(800, 80, (400,)), calibrate=True)
+    return TableCompiled(small_world(), two_questions(), Method(Calibrated(EXPLORER), gvfx.ExpectedSarsa()), options)
 
 
 def grid_backend():
     return runner(behaviour=Calibrated(BEHAVIOUR), calibrate=True)
 
 
-@pytest.mark.parametrize("backend", [table_backend, grid_backend])
+@pytest.mark.parametrize("backend", [table_backend, pytest.param(grid_backend, marks=pytest.mark.full)])
 def test_the_same_bytes_again_and_resumed(backend, tmp_path):
     run = backend()
     (whole,) = driven(run, 3)
@@ -72,7 +71,7 @@ def test_the_same_bytes_again_and_resumed(backend, tmp_path):
     ids=["table", "network"],
 )
 def test_scales_survive_a_checkpoint_in_an_environment(env, learner, found):
-    backend = open_backend(env(), UNEQUAL, EXPLORER, learner, plan=Plan.checked(1000, None, ()), calibrate=True)
+    backend = open_backend(env(), UNEQUAL, EXPLORER, learner, options=Options(Plan.checked(1000, None, ()), calibrate=True))
     stream, other = backend.begin(0), backend.begin(0)
     stream.start()
     stream.advance(300)
@@ -86,8 +85,8 @@ def test_errors_are_weighted_by_true_scales_where_they_are_known():
     world, asked = small_world(), two_questions()
     result = gvfx.evaluate(world, asked, EXPLORER, gvfx.ExpectedSarsa(), steps=800, calibrate=True)
     squares = (gvfx.exact.values(world, asked)[:, world.live] ** 2).mean(axis=1)
-    np.testing.assert_allclose(result.weights[0] / result.weights[1], 2.0 * squares[1] / squares[0])
-    assert result.experiment["calibrate"] is True and result.experiment["behaviour"] == repr(EXPLORER)
+    np.testing.assert_allclose(result.details.weights[0] / result.details.weights[1], 2.0 * squares[1] / squares[0])
+    assert result.details.experiment["calibrate"] is True and result.details.experiment["behaviour"] == repr(EXPLORER)
     backend, plain = grid_backend(), runner()
     values = backend.truth.values
     np.testing.assert_allclose(backend.weights, calibrated_weights(values, np.full(400, 1 / 400)))
@@ -103,13 +102,14 @@ def test_estimated_errors_are_weighted_by_the_answers(env, learner):
     visited = result.visits[0].sum(axis=1) > 0
     squares = (result.values[0][:, visited] ** 2).mean(axis=1)
     assert squares[1] > 1e5 * squares[0]
-    np.testing.assert_allclose(result.weights[0] / result.weights[1], squares[1] / squares[0])
-    shares = result.weights / result.weights.sum()
-    assert heard == pytest.approx([result.expected[0, -1] @ shares], rel=1e-6)
+    np.testing.assert_allclose(result.details.weights[0] / result.details.weights[1], squares[1] / squares[0])
+    shares = result.details.weights / result.details.weights.sum()
+    assert heard == pytest.approx([result.details.expected[0, -1] @ shares], rel=1e-6)
     plain = gvfx.evaluate(env(), UNEQUAL, gvfx.Uniform(), learner, **options)
-    assert plain.weights.tolist() == [1, 1] and heard[1] == pytest.approx(plain.expected[0, -1].mean())
+    assert plain.details.weights.tolist() == [1, 1] and heard[1] == pytest.approx(plain.details.expected[0, -1].mean())
 
 
+@pytest.mark.compiled(12)
 def test_plans_and_stops_in_an_environment_count_relative_errors():
     """FrozenLake with its table hidden, one question in units of a thousandth."""
     env, pi = gym.make("FrozenLake-v1"), gvfx.uniform_policy()
@@ -122,7 +122,7 @@ def test_plans_and_stops_in_an_environment_count_relative_errors():
         for c, r in ((False, True), (True, True), (True, False))
     )
     assert relative.stopped[0] == also.stopped[0] < 60_000
-    assert absolute.stopped[0] < 60_000 and absolute.expected[0, -1, 1] > 1.0  # far above the target, in its own units
+    assert absolute.stopped[0] < 60_000 and absolute.details.expected[0, -1, 1] > 1.0  # far above the target, in its own units
 
 
 class HiddenGrid(gym.Env):
@@ -189,6 +189,8 @@ def test_box_actions_are_refused_with_what_can_be_calibrated():
 
 def test_questions_of_the_grid_keep_their_own_weights_too():
     asked = [gvfx.GVF(q.policy, q.cumulant, q.discount, weight=w) for q, w in zip(questions(), (1.0, 4.0), strict=True)]
-    backend = open_backend(runner().world, asked, BEHAVIOUR, runner().learner, plan=Plan.checked(80, 80, ()), calibrate=True)
+    backend = open_backend(
+        runner().world, asked, BEHAVIOUR, runner().learner, options=Options(Plan.checked(80, 80, ()), calibrate=True)
+    )
     np.testing.assert_allclose(backend.weights / grid_backend().weights, [1.0, 4.0])
     assert np.asarray(backend.begin(0).now.acting[0]).tolist() == [1.0, 4.0]

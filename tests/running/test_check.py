@@ -24,7 +24,7 @@ class Buffered(Vectors):
         self.buffer = np.zeros(2, np.float32)
 
     def show(self):
-        self.buffer[:] = (self.s, 1)
+        self.buffer[:] = (self.s, self.s % 2)
         return self.buffer
 
 

@@ -26,6 +26,7 @@ def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path):
         Checkpoints(tmp_path, "seed-0000", "you").load()
 
 
+@pytest.mark.full
 def test_flatten_and_unflatten_are_inverse():
     e = engine()
     state = e.advance(e.begin(0), 6)

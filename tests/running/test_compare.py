@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from helpers.command_line import invoke
 from helpers.environments import Sound, Vectors, Walk, lake_log
+from helpers.networks import DEEP
 from helpers.worlds import small_world
 
 import gvfx
-from gvfx.evidence.joint import quantile
-from gvfx.report.answers import page_of
+from gvfx.evidence.decisions import quantile
+from gvfx.report.result_page import page_of
 from gvfx.running.comparing import _draws, _ranks
 
 ROWS = {"up": [0.1, 0.3, 0.5, 0.1], "even": [0.2, 0.3, 0.3, 0.2], "any": [0.25] * 4}
@@ -107,7 +108,7 @@ def test_a_saved_result_compares_as_before(result, tmp_path):
 
 def test_nothing_is_kept_where_nothing_is_compared(tmp_path):
     alone = gvfx.evaluate(small_world(), questions()[:1], steps=500, save=tmp_path / "alone")
-    assert "compared" not in alone.experiment and b"differences" not in (tmp_path / "alone").read_bytes()
+    assert "compared" not in alone.details.experiment and b"differences" not in (tmp_path / "alone").read_bytes()
     assert all(s.id != "compare" for s in page_of(alone, Path("alone")).sections)
     with pytest.raises(gvfx.InputError, match="^compare: no two questions"):
         alone.compare()
@@ -125,7 +126,7 @@ def test_unknown_names(result):
 def test_learners_without_intervals_do_not_compare():
     pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=str(p)) for p in (0.2, 0.8)]
     steps = gvfx.evaluate(Sound(), pair, gvfx.Uniform(), gvfx.ExpectedSarsa(0.2), steps=200, where="start")
-    networks = gvfx.evaluate(Vectors(), pair, learner=gvfx.Deep(heads=3, learning_starts=64), steps=200)
+    networks = gvfx.evaluate(Vectors(), pair, learner=DEEP, steps=200)
     for each in (steps, networks):
         with pytest.raises(gvfx.InputError, match="^compare: this learner has no intervals"):
             each.compare()
@@ -137,7 +138,8 @@ def audited_result(errors=None):
     pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=name) for name, p in (("a", 0.2), ("b", 0.5), ("c", 0.8))]
     steps = gvfx.evaluate(Sound(), pair, gvfx.Uniform(), gvfx.ExpectedSarsa(0.2), steps=200, where="start", seeds=3)
     rows = [[value, 0.1, 9.0, 10, 100, 0] for value in (3.0, 2.0, 1.0)]
-    return dataclasses.replace(steps, audits=np.array([rows] * 3), audit_differences=errors)
+    held = steps.details.held | {"audits": np.array([rows] * 3), "audit_differences": errors}
+    return gvfx.Result(dataclasses.replace(steps.details, held=held))
 
 
 def test_audits_are_compared_where_there_is_no_other_ground():
@@ -184,7 +186,7 @@ def test_linear_features():
     (d,) = result.compare().differences
     separate = np.hypot(*(v.half for v in result.value().values()))
     assert 0 < (d.high - d.low) / 2 < 1.5 * separate and np.isfinite(d.better)
-    assert result.differences.shape == (1, 2, 2)
+    assert result.details.differences.shape == (1, 2, 2)
 
 
 def test_command_line():

@@ -13,12 +13,12 @@ from helpers.experiments import small
 
 from gvfx.errors import GvfxError, StoreError
 from gvfx.experiments.executors import run_task
-from gvfx.questions.target_policies import SHIPPED, Target, read_target
 from gvfx.running import drive
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.saved import load
 from gvfx.tensors import CorruptFile, pack, unpack
-from gvfx.truths.cache import kept
+from gvfx_paper.targets import SHIPPED, Target, read_target
+from gvfx_paper.truths.lattice import kept
 
 SAVED = Path(__file__).parents[1] / "data" / "saved-0.1.0"
 

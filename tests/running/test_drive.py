@@ -18,16 +18,15 @@ from helpers.scanned import SMALL as DEEP
 
 import gvfx
 from gvfx.errors import Diverged
-from gvfx.questions.cumulants import Signal
-from gvfx.questions.target_policies import Target
+from gvfx.questions.signals import Signal
 from gvfx.running.backends import open_backend
 from gvfx.running.checkpoint import Checkpoints
-from gvfx.running.drive import drive
-from gvfx.running.interrupt import Interrupted, Interruption
-from gvfx.running.plan import Plan
-from gvfx.running.progress import Calls, Listeners
-from gvfx.running.streams.critics_lockstep import CriticsLockstep
-from gvfx.worlds.continuous_grid import paper_grid
+from gvfx.running.drive import Interrupted, Interruption, drive
+from gvfx.running.plan import Options, Plan
+from gvfx.running.tracking import Calls, Listeners
+from gvfx_paper.loops.critics_lockstep import CriticsLockstep
+from gvfx_paper.targets import Target
+from gvfx_paper.worlds.continuous_grid import paper_grid
 
 PLAN = Plan.checked(480, 80, (240,))
 REWARD = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.9, name="reward")]
@@ -37,20 +36,22 @@ SWING = [gvfx.GVF(gvfx.gaussian_policy([0.0], 0.5), gvfx.Reward(), 0.9, name="sw
 def table_compiled():
     world = gvfx.gridworld(4, {"goal": (0, 0)})
     asked = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Distractor(10, 1, at="goal"), 0.9, name="goal")]
-    return open_backend(world, asked, plan=PLAN)
+    return open_backend(world, asked, options=Options(PLAN))
 
 
 def table_gym():
-    return open_backend(Veiled(gym.make("FrozenLake-v1")), REWARD, gvfx.RoundRobin(), gvfx.CertaintyEquivalence(), plan=PLAN)
+    return open_backend(
+        Veiled(gym.make("FrozenLake-v1")), REWARD, gvfx.RoundRobin(), gvfx.CertaintyEquivalence(), options=Options(PLAN)
+    )
 
 
 def network_scanned():
-    return open_backend(paper_grid(), questions(), BEHAVIOUR, DEEP, plan=PLAN)
+    return open_backend(paper_grid(), questions(), BEHAVIOUR, DEEP, options=Options(PLAN))
 
 
 def network_gym():
     learner = replace(DEEP, capacity=480, learning_starts=100, heads=2)
-    return open_backend(gym.make("CartPole-v1"), REWARD, gvfx.Epsilon(gvfx.GVFExplorer()), learner, plan=PLAN)
+    return open_backend(gym.make("CartPole-v1"), REWARD, gvfx.Epsilon(gvfx.GVFExplorer()), learner, options=Options(PLAN))
 
 
 def critics_lockstep(behaviour=None, learner=CRITICS):
@@ -62,7 +63,7 @@ def critics_lockstep(behaviour=None, learner=CRITICS):
 
 
 def critics_gym():
-    return open_backend(gym.make("Pendulum-v1"), SWING, gvfx.Hold(gvfx.GVFExplorer()), CRITICS, plan=PLAN)
+    return open_backend(gym.make("Pendulum-v1"), SWING, gvfx.Hold(gvfx.GVFExplorer()), CRITICS, options=Options(PLAN))
 
 
 BACKENDS = [table_compiled, table_gym, network_scanned, network_gym, critics_lockstep, critics_gym]
@@ -104,11 +105,12 @@ def test_a_run_that_is_killed_or_interrupted_is_continued(make, tmp_path):
     continued(run, keep("stopped"), whole, own_world, 160, caught.value.step)
 
 
+@pytest.mark.compiled(2)
 def test_checkpoints_are_written_between_measurements_too(tmp_path):
     world = gvfx.gridworld(4, {"goal": (0, 0)})
     asked = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Distractor(10, 1, at="goal"), 0.9, name="goal")]
     learner = gvfx.ExpectedSarsa()
-    run = open_backend(world, asked, gvfx.Uniform(), learner, plan=Plan.checked(100_000, 100_000, ()))
+    run = open_backend(world, asked, gvfx.Uniform(), learner, options=Options(Plan.checked(100_000, 100_000, ())))
     (whole,) = drive(run, run.begin(3))
     keep = Checkpoints(tmp_path, "seed-0003", "test")
 
@@ -159,7 +161,7 @@ def test_an_environment_that_fails_keeps_what_was_learned_and_can_be_continued(k
     with pytest.raises(gvfx.EnvironmentFailed, match="out of oil") as caught:
         gvfx.evaluate(failing, asked, gvfx.RoundRobin(), learner, **options)
     result = caught.value.result
-    assert result.steps.tolist() == [80, 160] and result.snapshots[-1].step == 200 and "out of oil" in result.summary()
+    assert result.steps.tolist() == [80, 160] and result.details.snapshots[-1].step == 200 and "out of oil" in result.summary()
     assert gvfx.load(tmp_path / "kept.gvfx").values.tobytes() == result.values.tobytes()
     failing.count = -1000  # mended
     with pytest.warns(UserWarning, match="continues at step 200; the environment itself is not stored"):
@@ -170,7 +172,9 @@ def test_an_environment_that_fails_keeps_what_was_learned_and_can_be_continued(k
 @pytest.mark.parametrize("backend", ["network_scanned", "critics_lockstep"])
 def test_a_number_that_is_not_finite_keeps_what_was_measured_before(backend, tmp_path):
     if backend == "network_scanned":
-        run = open_backend(paper_grid(), questions(), BEHAVIOUR, replace(DEEP, rate_q=1e30, learning_starts=200), plan=PLAN)
+        run = open_backend(
+            paper_grid(), questions(), BEHAVIOUR, replace(DEEP, rate_q=1e30, learning_starts=200), options=Options(PLAN)
+        )
     else:
         run = critics_lockstep(gvfx.RoundRobin(), replace(CRITICS, rate_q=1e30, learning_starts=200))
     with pytest.raises(Diverged) as caught:

@@ -10,7 +10,7 @@ from helpers.environments import Sound, Walk
 import gvfx
 from gvfx.running.backends import open_backend
 from gvfx.running.earlier import later
-from gvfx.running.plan import Plan
+from gvfx.running.plan import Options, Plan
 
 NAMES = ("observation", "action", "next_observation", "terminated", "reward", "truncated", "force")
 QUESTIONS = [
@@ -38,13 +38,13 @@ def log():
 
 
 def begun(log, env=None, steps=100, **options):
-    return open_backend(env or Sound(), QUESTIONS, plan=Plan.checked(steps, None, (), 0), log=log, **options).begin(0)
+    return open_backend(env or Sound(), QUESTIONS, options=Options(Plan.checked(steps, None, (), 0), log=log, **options)).begin(0)
 
 
 @pytest.mark.parametrize("lanes", [None, 3])
 def test_a_run_begins_with_the_evidence_of_the_log(log, lanes):
     env = Sound() if lanes is None else gym.vector.SyncVectorEnv([Sound] * lanes)
-    (one,) = gvfx.evaluate_log({**log, "states": 5}, QUESTIONS).models
+    (one,) = gvfx.evaluate_log({**log, "states": 5}, QUESTIONS).details.models
     stream = begun(log, env)
     assert stream.t == 0
     known = stream.known
@@ -60,10 +60,10 @@ def test_the_plan_adds_what_the_log_lacks(log):
     alone, topped = (gvfx.evaluate(Sound(), QUESTIONS, steps=200, log=before) for before in (None, log))
     added = topped.visits[0].copy()
     np.subtract.at(added, (log["observation"], log["action"]), 1)
-    assert added.sum() == 200 and topped.steps[-1] == 200 and topped.snapshots[-1].step == 200
+    assert added.sum() == 200 and topped.steps[-1] == 200 and topped.details.snapshots[-1].step == 200
     assert added[:, 1].sum() > 150 > alone.visits[0][:, 1].sum()
-    assert "ahead=0.1," in topped.experiment["behaviour"]  # the plan is for 200 steps, not for as many as there are data
-    assert topped.experiment["log"] == 2000 and "log" not in alone.experiment
+    assert "ahead=0.1," in topped.details.experiment["behaviour"]  # the plan is for 200 steps, not for as many as there are data
+    assert topped.details.experiment["log"] == 2000 and "log" not in alone.details.experiment
     assert "started from a log of 2,000 transitions" in topped.summary() and "200 steps" in topped.summary()
     widths = [np.ptp(result.intervals(0), axis=1) for result in (gvfx.evaluate_log(log, QUESTIONS), topped, alone)]
     assert (widths[1] < widths[0]).all() and (widths[1] < widths[2]).all()
@@ -89,7 +89,7 @@ def test_rows_in_any_order_say_nothing_about_starts(log):
     stream = begun(shuffled)
     assert not stream.agent.outcomes.evidence.starts.any()
     result = gvfx.evaluate(Sound(), QUESTIONS, steps=60, log=shuffled, where="start")
-    assert np.flatnonzero(result.models[0].evidence.starts).tolist() == [0]
+    assert np.flatnonzero(result.details.models[0].evidence.starts).tolist() == [0]
     assert np.array_equal(stream.agent.visits, begun(log).agent.visits)
 
 
@@ -157,7 +157,7 @@ def walked():
 def test_linear_features_start_from_a_log():
     log = walked()
     questions = [gvfx.GVF(lambda o: [0.2, 0.8] if o[0] > 0 else [0.5, 0.5], gvfx.Reward(), 0.9, name="out")]
-    stream = open_backend(Walk(), questions, plan=Plan.checked(100, None, (), 0), log=log).begin(0)
+    stream = open_backend(Walk(), questions, options=Options(Plan.checked(100, None, (), 0), log=log)).begin(0)
     data = stream.data
     assert len(data) == 600 and stream.t == 0
     assert np.array_equal(data.observation, log["observation"]) and np.array_equal(data.action, log["action"] - 3)
@@ -167,7 +167,7 @@ def test_linear_features_start_from_a_log():
     np.testing.assert_allclose(data.pi[:, :, 0], expected, rtol=1e-6)
     assert data.first.sum() == 1 + (log["terminated"] | log["truncated"])[:-1].sum() == data.episode[-1] + 1
     result = gvfx.evaluate(Walk(), questions, steps=100, log=log, evaluate_every=100)
-    assert result.visits.sum() == 700 and result.experiment["log"] == 600 and result.steps.tolist() == [100]
+    assert result.visits.sum() == 700 and result.details.experiment["log"] == 600 and result.steps.tolist() == [100]
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,26 @@ import pytest
 from helpers.worlds import gaussian_bandit
 
 import gvfx
+import gvfx_paper
+from gvfx.running.plan import Plan
 from gvfx.schedules import Fixed
 
 
 def grid_run(seeds, **options):
-    setting = gvfx.paper["distinct"]
+    setting = gvfx_paper.paper["distinct"]
     behaviour = options.pop("behaviour", None) or setting.behaviour("GVFExplorer")
     return gvfx.evaluate(setting.world, setting.questions, behaviour, setting.learner(), steps=20_000, seeds=seeds, **options)
 
 
+@pytest.mark.compiled(2)
 def test_same_seed_same_bytes_and_different_seeds_differ():
     first, again = grid_run([7, 8]), grid_run([7, 8])
-    for field in ("mse", "values", "variances", "visits", "behaviour", "levels"):
-        assert getattr(first, field).tobytes() == getattr(again, field).tobytes()
+    for field in ("mse", "values", "variances", "visits", "behaviour"):
+        assert getattr(first.details, field).tobytes() == getattr(again.details, field).tobytes()
     assert not np.array_equal(first.mse[0], first.mse[1])
 
 
+@pytest.mark.compiled(2)
 def test_workers_order_and_measuring_do_not_change_a_run():
     alone = grid_run([3])
     together = grid_run([1, 2, 3], workers=2, evaluate_every=777, snapshots=[1234])
@@ -31,35 +35,39 @@ def test_workers_order_and_measuring_do_not_change_a_run():
 
 
 def test_drift_depends_on_seed_and_step_only():
-    setting = gvfx.paper["fourrooms"]
+    setting = gvfx_paper.paper["fourrooms"]
     runs = [
         gvfx.evaluate(setting.world, setting.questions, behaviour, setting.learner(), steps=5000, seeds=2)
         for behaviour in (gvfx.Uniform(), gvfx.GVFExplorer())
     ]
-    assert np.array_equal(runs[0].levels, runs[1].levels)
-    assert runs[0].levels[0, -1, 1] != runs[0].levels[1, -1, 1]
+    assert np.array_equal(runs[0].details.extra["levels"], runs[1].details.extra["levels"])
+    assert runs[0].details.extra["levels"][0, -1, 1] != runs[0].details.extra["levels"][1, -1, 1]
     np.testing.assert_allclose(
-        runs[0].truth[:, 1], gvfx.exact.values(setting.world, setting.questions)[1] / 100 * runs[0].levels[:, -1:, 1]
+        runs[0].details.truth[:, 1],
+        gvfx.exact.values(setting.world, setting.questions)[1] / 100 * runs[0].details.extra["levels"][:, -1:, 1],
     )
 
 
+@pytest.mark.compiled(2)
 def test_result_has_the_evidence():
     result = grid_run(2, evaluate_every=4000, snapshots=[5000])
     assert result.steps.tolist() == [4000, 8000, 12000, 16000, 20000]
     assert result.mse.shape == (2, 5, 2)
-    assert [s.step for s in result.snapshots] == [5000, 20000]
-    assert result.snapshots[0].visits.sum() == 2 * 5000
+    assert [s.step for s in result.details.snapshots] == [5000, 20000]
+    assert result.details.snapshots[0].visits.sum() == 2 * 5000
     assert result.visits.sum() == 2 * 20000
-    np.testing.assert_allclose(result.behaviour[:, :400].sum(axis=2), 1)
-    gap = (result.values - result.truth)[:, :, :400]
+    np.testing.assert_allclose(result.details.behaviour[:, :400].sum(axis=2), 1)
+    gap = (result.values - result.details.truth)[:, :, :400]
     np.testing.assert_allclose((gap**2).mean(axis=2), result.mse[:, -1])
     np.testing.assert_allclose(result.predict(5), result.values[:, :, 5].mean(axis=0))
 
 
+@pytest.mark.compiled(2)
 def test_variances_are_kept_only_where_a_behaviour_reads_them():
-    assert grid_run(1, behaviour=gvfx.Uniform()).variances is None
+    assert grid_run(1, behaviour=gvfx.Uniform()).details.variances is None
 
 
+@pytest.mark.compiled(2)
 def test_design_example_runs_as_printed():
     world = gvfx.gridworld(20, goals={"left": (0, 0), "right": (0, 19)}, slip=0.1)
     questions = [
@@ -110,7 +118,7 @@ def test_averaged_error_is_the_mean_over_the_last_episodes():
     question = gvfx.GVF([0.5, 0.5], cumulant)
     options = {"learner": gvfx.ExpectedSarsa(Fixed(0.3)), "behaviour": gvfx.Uniform()}
     present = gvfx.evaluate(world, [question], steps=40, evaluate_every=1, **options).mse[0, :, 0]
-    averaged = gvfx.evaluate(world, [question], steps=40, evaluate_every=1, average_episodes=10, **options).mse[0, :, 0]
+    averaged = gvfx.evaluate(world, [question], steps=Plan.checked(40, 1, (), 10), **options).mse[0, :, 0]
     expected = [present[max(0, t - 9) : t + 1].mean() for t in range(40)]
     np.testing.assert_allclose(averaged, expected, rtol=1e-12)
 
@@ -123,4 +131,4 @@ def test_defaults_for_tables_need_few_steps_and_summaries_are_given_for_all():
     drifting = [gvfx.GVF([0.25] * 4, gvfx.Drifter(1.0, at="goal"), 0.9)]
     assert "forgetting='auto'" in gvfx.evaluate(gvfx.gridworld(4, {"goal": (0, 0)}), drifting, steps=500).summary()
     grouped = gvfx.evaluate(gvfx.gridworld(4, {"goal": (0, 0)}, grouping=2), questions, steps=500)
-    assert not grouped.has_intervals and "MSE" in grouped.summary()
+    assert not grouped.details.has_intervals and "MSE" in grouped.summary()

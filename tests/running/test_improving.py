@@ -16,7 +16,7 @@ from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all, stored_result
 from gvfx.questions.gvf import stack
-from gvfx.running.improving import Improvement
+from gvfx.running.streams.table_compiled import Improvement
 
 STEPS = 20_000
 
@@ -43,18 +43,18 @@ def learned():
 def test_known_and_unknown_targets_are_learned_in_one_run(learned):
     world = grid()
     truth = gvfx.exact.values(world, questions())
-    np.testing.assert_allclose(learned.truth[0], truth)
-    assert (learned.mse[:, -1] < 0.1).all() and learned.experiment["behaviour"].startswith("OptimalDesign")
+    np.testing.assert_allclose(learned.details.truth[0], truth)
+    assert (learned.mse[:, -1] < 0.1).all() and learned.details.experiment["behaviour"].startswith("OptimalDesign")
     for name, own in (("best", 1.0), ("careless", 0.85)):
         for seed in (0, 1):
-            pi = learned.policy(name, seed)
+            pi = learned.details.policy(name, seed)
             q = questions()[learned.names.index(name)]
             value = gvfx.exact.values(world, [replace(q, policy=gvfx.table_policy(pi))])[0]
             np.testing.assert_allclose(value, truth[learned.names.index(name)], rtol=0.05)  # nearly tied actions may be swapped
             assert np.median(pi[world.live].max(axis=1)) == pytest.approx(own)
-    np.testing.assert_allclose(learned.policy("given"), np.tile([0.1, 0.4, 0.1, 0.4], (world.states, 1)))
+    np.testing.assert_allclose(learned.details.policy("given"), np.tile([0.1, 0.4, 0.1, 0.4], (world.states, 1)))
     ideal = gvfx.exact.asked_of(world, questions()).pi[world.live, :, 2]
-    np.testing.assert_allclose(learned.policy("soft")[world.live], ideal, atol=0.05)
+    np.testing.assert_allclose(learned.details.policy("soft")[world.live], ideal, atol=0.05)
     low, high = np.moveaxis(learned.intervals()[0, world.live], -1, 0)
     assert ((low < truth[0, world.live]) & (truth[0, world.live] < high)).mean() > 0.7
 
@@ -66,13 +66,14 @@ COMBINED = [
 ]
 
 
+@pytest.mark.compiled(2)
 @pytest.mark.parametrize(("behaviour", "learner"), COMBINED)
 def test_any_behaviour_that_explores_and_any_tabular_learner(behaviour, learner):
     result = gvfx.evaluate(grid(), questions(), behaviour, learner, steps=60_000, evaluate_every=60_000)
     assert (result.mse[0, -1] < 0.5).all()
     going = grid().live
     assert (result.visits[0].sum(axis=1) > 0)[going].all()
-    np.testing.assert_allclose(result.policy("best").sum(axis=1), 1)
+    np.testing.assert_allclose(result.details.policy("best").sum(axis=1), 1)
 
 
 def test_what_a_behaviour_keeps_of_the_targets_is_renewed():
@@ -99,7 +100,7 @@ def test_what_was_never_tried_keeps_its_share():
     found = pi.probabilities(pi.choices(q, tried), tried)
     np.testing.assert_allclose(found, [[0, 0.5, 0.25, 0.25], [0.25] * 4, [0, 0.5, 0.5, 0]])
     result = gvfx.evaluate(grid(), questions()[:1], gvfx.Uniform(), gvfx.CertaintyEquivalence(), steps=1)
-    assert np.allclose(result.policy("best"), 0.25)
+    assert np.allclose(result.details.policy("best"), 0.25)
 
 
 def test_grouped_states_share_a_policy():
@@ -114,13 +115,13 @@ def test_same_seed_same_bytes_however_it_is_run(learned, tmp_path):
     options = {"steps": STEPS, "evaluate_every": STEPS}
     again = gvfx.evaluate(grid(), questions(), seeds=[1, 0], workers=2, save=tmp_path / "own.gvfx", **options)
     assert learned.values[0].tobytes() == again.values[1].tobytes()
-    assert learned.policy("best", 1).tobytes() == again.policy("best", 1).tobytes()
-    assert np.array_equal(gvfx.load(tmp_path / "own.gvfx").policy("soft"), again.policy("soft"))
+    assert learned.details.policy("best", 1).tobytes() == again.details.policy("best", 1).tobytes()
+    assert np.array_equal(gvfx.load(tmp_path / "own.gvfx").details.policy("soft"), again.details.policy("soft"))
     experiment = Experiment(grid(), tuple(questions()), gvfx.OptimalDesign(), gvfx.CertaintyEquivalence(), STEPS, STEPS)
     assert Experiment.from_json(experiment.json).questions == tuple(questions())
     run_all(Store(tmp_path), [(experiment, 1)], workers=1)
     stored = stored_result(Store(tmp_path), experiment, 1)
-    assert np.array_equal(stored.policy("soft"), learned.policy("soft", 0).astype(np.float32))
+    assert np.array_equal(stored.details.policy("soft"), learned.details.policy("soft", 0).astype(np.float32))
     assert np.array_equal(stored.values[0], learned.values[0].astype(np.float32))
 
 
@@ -130,6 +131,7 @@ def test_looking_more_often_changes_nothing(behaviour, learner):
     assert often.values.tobytes() == seldom.values.tobytes() and (often.visits == seldom.visits).all()
 
 
+@pytest.mark.compiled(12)
 def test_frozen_lake_with_its_table_and_without():
     env = gym.make("FrozenLake-v1")
     own = [
@@ -144,7 +146,7 @@ def test_frozen_lake_with_its_table_and_without():
     sarsa = gvfx.ExpectedSarsa(gvfx.Linear(0.5, 0.01, 20_000))
     learner = gvfx.evaluate(Veiled(env), own, gvfx.Blend(gvfx.RoundRobin(), gvfx.Uniform()), sarsa, steps=30_000)
     for result, near in ((known, 0.06), (hidden, 0.06), (learner, 0.12)):
-        best = [replace(own[0], policy=gvfx.table_policy(result.policy("best")))]
+        best = [replace(own[0], policy=gvfx.table_policy(result.details.policy("best")))]
         assert gvfx.exact.values(world, best)[0, 0] > 0.9 * truth[0, 0]
         np.testing.assert_allclose(result.values[0][:, world.live], truth[:, world.live], atol=near)
     once, again = (gvfx.evaluate(Veiled(env), own, steps=2000, evaluate_every=k) for k in (2000, 500))
@@ -156,7 +158,7 @@ def test_a_log_says_what_would_have_been_best():
     own = [gvfx.GVF(gvfx.own_greedy(), gvfx.Reward(), 0.95, name="best")]
     result = gvfx.evaluate_log(log, own)
     np.testing.assert_allclose(result.values[0][:, world.live], gvfx.exact.values(world, own)[:, world.live], atol=1e-8)
-    assert result.policy("best").shape == (16, 4) and result.experiment["support"]["best"] == 1
+    assert result.details.policy("best").shape == (16, 4) and result.details.experiment["support"]["best"] == 1
 
 
 def test_the_limit_is_planned_for_what_will_be_the_policy():
@@ -189,11 +191,11 @@ def test_bad_input_is_one_sentence():
     mixture = gvfx.GVF(gvfx.mixture_policy([gvfx.own_greedy(), gvfx.uniform_policy()]), 1.0)
     cases.append((lambda: gvfx.evaluate(world, [mixture], steps=100), "gvf1.policy: a policy by its own"))
     given = gvfx.evaluate(world, questions()[1:2], gvfx.Uniform(), counted, steps=100)
-    cases.append((lambda: given.policy("given"), "policy: all policies of this run were given"))
+    cases.append((lambda: given.details.policy("given"), "policy: all policies of this run were given"))
     found = gvfx.evaluate(world, own, gvfx.Uniform(), counted, steps=100)
     cases += [
-        (lambda: found.policy("worst"), "'worst' is not a question of this run"),
-        (lambda: found.policy("best", 3), "seed: 3 was not run"),
+        (lambda: found.details.policy("worst"), "'worst' is not a question of this run"),
+        (lambda: found.details.policy("best", 3), "seed: 3 was not run"),
     ]
     for case, sentence in cases:
         with pytest.raises(InputError, match=sentence):

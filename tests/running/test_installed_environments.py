@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.benchmarks.environments import installed, questions, tried
+from benchmarks.environments import installed, questions, tried
 
 IGNORED = "ignore::UserWarning"  # the packages' own
 
@@ -19,7 +19,7 @@ def test_blackjacks_own_observation_is_predicted():
     assert result.predict((14, 10, 0)).shape == (1,)
     assert result.predict([(14, 10, 0), (20, 5, 1)]).shape == (1, 2)
     assert result.predict((20, 5, 0)) > result.predict((14, 10, 0))
-    assert str(result.experiment["learner"]).startswith("CertaintyEquivalence")
+    assert str(result.details.experiment["learner"]).startswith("CertaintyEquivalence")
 
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "CartPole-v1", "Blackjack-v1"])

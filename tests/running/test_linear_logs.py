@@ -38,19 +38,19 @@ def test_values_and_intervals_of_a_world_that_is_known():
     low, high = result.intervals(np.array([0.5]), level=0.999)[1]
     assert low < 5.0 < high  # by symmetry
     assert high - low < 1.5
-    assert result.experiment["support"] == {"right": pytest.approx(1.0, abs=0.02), "both": pytest.approx(1.0, abs=0.02)}
+    assert result.details.experiment["support"] == {"right": pytest.approx(1.0, abs=0.02), "both": pytest.approx(1.0, abs=0.02)}
     assert result.intervals().shape == (2, 64, 2)
 
 
 def test_an_action_never_tried_has_no_support_and_infinite_intervals():
     result = gvfx.evaluate_log(drift(action_of=0), RIGHT)
-    assert result.experiment["support"]["right"] == 0.0
+    assert result.details.experiment["support"]["right"] == 0.0
     assert np.isinf(result.intervals(np.array([0.2]))).all()
     assert "WARNING: 100% of its choices were never tried" in result.summary()
     assert np.isnan(result.predict(np.array([0.2]))[0]) and np.isfinite(result.predict(np.array([0.2]))[1])
     assert np.isnan(result.value()["right"].value) and np.isinf(result.value()["right"].low)
     assert "right  not known" in result.summary()
-    first = result.collect[0]
+    first = result.details.collect[0]
     assert (first["action"], first["seen"], len(first["observation"])) == (1, 0, 1)
 
 
@@ -58,14 +58,14 @@ def test_what_to_collect_is_where_little_was_tried():
     log = drift()
     kept = (log["action"] == 0) | (log["observation"][:, 0] < 0.5)
     log = {name: column[kept] if np.ndim(column) else column for name, column in log.items()}
-    best = gvfx.evaluate_log(log, RIGHT).collect[:3]
+    best = gvfx.evaluate_log(log, RIGHT).details.collect[:3]
     assert all(row["action"] == 1 and row["observation"][0] > 0.4 for row in best)
 
 
 def test_effective_shares_with_behaviour_probabilities():
     result = gvfx.evaluate_log(drift() | {"behaviour_prob": np.full(N, 0.5)}, RIGHT)
-    assert result.experiment["effective"]["both"] == pytest.approx(1.0)
-    assert result.experiment["effective"]["right"] == pytest.approx(0.5, abs=0.05)
+    assert result.details.experiment["effective"]["both"] == pytest.approx(1.0)
+    assert result.details.experiment["effective"]["right"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_functions_of_observations_get_arrays():

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from helpers.audit_reference import audit_score
 
 import gvfx
-from gvfx.benchmarks.audit_logs import cases, log_of, logs
-from gvfx.running.log_audits import Signals, audited_log, folds
+from benchmarks.coverage import log_cases, log_intervals, log_of
+from gvfx.running.log_table import Signals, audited_log, folds
 from gvfx.running.logs import as_log
 from gvfx.running.starts import values_at_start
 
@@ -98,23 +99,22 @@ def test_every_episode_is_left_out_of_the_answers_that_score_it():
         assert not inside & {int(e) for e in episode[~mask]} and any(e % 3 == 0 for e in inside)
     for k, seen in read:
         assert any(np.array_equal(seen, part) for part in (log.observation[masks[k]], log.next_observation[masks[k]], starts))
-    assert columns[0, :, 3].tolist() == [5, 0]
+    assert columns[:, 3].tolist() == [5, 0]
 
 
 def test_the_result_has_the_audited_value_and_says_so(tmp_path):
     log = small(60, seed=1, on=lambda j: j % 3 == 0)
     result = gvfx.evaluate_log(log, asked(), save=tmp_path / "log")
     value, check = result.value(), result.audit()
-    assert result.audits.shape == (1, 2, 6)
+    assert result.details.audits.shape == (1, 2, 6)
     assert value["right"][:3] == gvfx.evaluate_log(log, asked(), audit=False).value()["right"][:3]  # a finite one of its own
-    unsure = values_at_start(
-        result.names, result.starts * [1, np.inf, 1, np.inf, np.inf], result.predictor, audits=result.audits, own=True
-    )
+    starts = result.details.starts * [1, np.inf, 1, np.inf, np.inf]
+    unsure = values_at_start(replace(result.details, held=result.details.held | {"starts": starts}))
     assert (unsure["right"].value, unsure["right"].low) == (check["right"].value, check["right"].low)
     assert check["right"].rollouts == 20 and check["both"].rollouts == 0
     off = gvfx.evaluate_log(log, asked(), audit=False)
-    assert off.audits is None and value["both"][:3] == off.value()["both"][:3]
-    np.testing.assert_array_equal(off.starts, result.starts)
+    assert off.details.audits is None and value["both"][:3] == off.value()["both"][:3]
+    np.testing.assert_array_equal(off.details.starts, result.details.starts)
     said = [line for line in result.summary().splitlines() if "audited" in line]
     assert len(said) == 1 and said[0].startswith("right") and "off by" in said[0] and "(20 rollouts" in said[0]
     assert gvfx.load(tmp_path / "log").value()["right"][:3] == value["right"][:3]
@@ -128,7 +128,7 @@ def test_questions_of_a_policy_share_its_episodes_under_any_of_its_names():
     found = {}
     for name in ("right", "right: 0.5", "right: 0.9"):
         column = [name if each else "" for each in log["policy"]]
-        found[name] = gvfx.evaluate_log(log | {"policy": column}, questions).audits
+        found[name] = gvfx.evaluate_log(log | {"policy": column}, questions).details.audits
         assert found[name][0, :, 3].tolist() == [15, 15, 0]
         np.testing.assert_array_equal(found[name], found["right"])
 
@@ -142,7 +142,7 @@ class Frame(dict):
 def test_the_column_in_rows_episodes_and_frames():
     log = small(12, on=lambda j: j % 2 == 0)
     names = tuple(log)[:6]
-    wanted = gvfx.evaluate_log(log, asked()).audits
+    wanted = gvfx.evaluate_log(log, asked()).details.audits
     rows = [dict(zip(names, row, strict=True)) for row in zip(*(log[name] for name in names), strict=True)]
     for row in rows:
         if row["policy"] is None:
@@ -155,10 +155,10 @@ def test_the_column_in_rows_episodes_and_frames():
         followed = {"policy": log["policy"][begin]} if log["policy"][begin] else {}
         episodes.append(part | {"observations": seen, "terminations": log["terminated"][begin:end]} | followed)
     for table in (rows, episodes, log | {"policy": [b"right" if each else float("nan") for each in log["policy"]]}):
-        np.testing.assert_allclose(gvfx.evaluate_log(table, asked()).audits, wanted)
+        np.testing.assert_allclose(gvfx.evaluate_log(table, asked()).details.audits, wanted)
     frame = Frame({name: log[name] for name in names} | {"policy": [each or float("nan") for each in log["policy"]]})
-    np.testing.assert_allclose(gvfx.evaluate_log(frame, asked()).audits, wanted)
-    assert gvfx.evaluate_log(log | {"policy": [None] * len(rows)}, asked()).audits is None
+    np.testing.assert_allclose(gvfx.evaluate_log(frame, asked()).details.audits, wanted)
+    assert gvfx.evaluate_log(log | {"policy": [None] * len(rows)}, asked()).details.audits is None
 
 
 def test_a_truncated_column_ends_episodes_that_go_on_where_they_were():
@@ -181,17 +181,17 @@ def test_a_signal_that_was_never_met_is_not_sure():
     assert np.isinf(gvfx.evaluate_log(log, asked()).value()["right"].half)
 
 
-@pytest.mark.parametrize("k", [0, 1])
-def test_coverage_with_the_exact_truth(k):
+@pytest.mark.parametrize("case", log_cases().values(), ids=list(log_cases()))
+def test_coverage_with_the_exact_truth(case):
     """FrozenLake and a random MDP, 100 logs of 60 episodes, 30 % on policy: at least 93 % of the intervals contain the truth, and
     they are not wider than a fifth more than those of returns, which hold less often in FrozenLake."""
-    found = logs(cases()[k], 60, range(3000, 3100))
-    assert found.covered >= 0.93
-    assert found.ratio < 1.2
+    covered, _, half, returns, _ = log_intervals(case, 60, range(3000, 3100))
+    assert covered.mean() >= 0.93
+    assert np.median(half / returns) < 1.2
 
 
 def test_the_truth_of_the_simulated_worlds():
-    case = cases()[0]
+    case = log_cases()["FrozenLake"]
     assert case.truth == pytest.approx(float(gvfx.exact.values(case.world, [gvfx.GVF(case.policy, gvfx.Reward(), 0.95)])[0, 0]))
     assert {"target", None} == set(log_of(case, 20, 0)["policy"])
 
@@ -215,7 +215,7 @@ def test_box_observations():
         truth = slope * 0.5 + 0.175 * (1 + g * slope) / (1 - g)
         assert abs(check.value - truth) < check.half < 0.2
         assert (check.rollouts, check.steps, check.cut) == (10, 250, 10)
-    assert gvfx.evaluate_log(log, questions, audit=False).audits is None
+    assert gvfx.evaluate_log(log, questions, audit=False).details.audits is None
 
 
 @pytest.mark.parametrize(

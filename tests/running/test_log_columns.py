@@ -156,7 +156,7 @@ def test_a_dataset_knows_its_sizes_and_keeps_probabilities():
     assert log.next_observation.tolist() == [4, 5, 0]
     result = gvfx.evaluate_log(Dataset(lake_dataset()), [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.9, name="all")])
     assert result.visits.shape == (1, 6, 4)
-    assert result.experiment["effective"]["all"] > 0
+    assert result.details.experiment["effective"]["all"] > 0
 
 
 def test_a_dataset_of_minari(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.running.log_files import read_table
+from gvfx.running.log_columns import read_table
 
 TEXT = """observation,action,next_observation,terminated,reward,policy,speed
 0,1,1,False,0.5,,1
@@ -103,3 +103,11 @@ def test_parquet_of_real_packages(tmp_path, package):
     table.write_parquet(path) if package == "polars" else table.to_parquet(path)
     result = gvfx.evaluate_log(path, [gvfx.GVF([0.5, 0.5], 1.0, 0.9)])
     assert result.visits[0].tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(("names", "twice"), [("reward,reward", "reward"), ("propensity,behavior_prob", "behaviour_prob")])
+def test_two_columns_of_one_name_are_refused(tmp_path, names, twice):
+    path = tmp_path / "log.csv"
+    path.write_text(f"observation,action,next_observation,terminated,{names}\n0,0,1,False,1,0.5\n")
+    with pytest.raises(gvfx.InputError, match=f"^log: has 2 columns '{twice}'; keep one"):
+        gvfx.evaluate_log(path, [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9)])

@@ -82,6 +82,11 @@ def test_a_further_column_may_have_gaps_unless_a_question_reads_it():
         gvfx.evaluate_log(log, [gvfx.GVF([0.5, 0.5], gvfx.Info("speed"), 0.9)])
 
 
+def test_a_reward_that_is_too_large_is_named():
+    with pytest.raises(gvfx.InputError, match=r"cumulant: 1e\+160 is too large; .*, in row 2 of the log\.$"):
+        gvfx.evaluate_log(LOG | {"reward": [0.0, 0.0, 1e160, 0.0]}, [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9)])
+
+
 def test_a_log_without_rewards_says_so():
     log = {name: column for name, column in LOG.items() if name != "reward"}
     with pytest.raises(gvfx.InputError, match="in row 0 of the log .the log has no column 'reward'."):
@@ -106,7 +111,7 @@ def four(observation):
 def test_policies_know_of_actions_that_were_never_logged(policy):
     result = gvfx.evaluate_log(LOG, [gvfx.GVF(policy, gvfx.Reward(), 0.9, name="all"), gvfx.GVF(gvfx.uniform_policy(), 1.0, 0.9)])
     assert result.visits.shape == (1, 3, 4)
-    assert result.experiment["support"]["all"] == pytest.approx(0.25)
+    assert result.details.experiment["support"]["all"] == pytest.approx(0.25)
 
 
 def test_actions_in_the_middle_may_be_missing():

@@ -25,8 +25,11 @@ def test_a_log_that_covers_everything_gives_the_exact_values(lake, tmp_path):
     result = gvfx.evaluate_log(log, questions, save=tmp_path / "log.gvfx")
     exact = gvfx.exact.values(world, questions)
     np.testing.assert_allclose(result.values[0][:, world.live], exact[:, world.live], atol=1e-6)
-    assert result.experiment["support"] == pytest.approx({"goal": 1, "signal": 1, "length": 1})
-    assert result.experiment["effective"]["goal"] == pytest.approx(1) and result.experiment["effective"]["signal"] < 0.8
+    assert result.details.experiment["support"] == pytest.approx({"goal": 1, "signal": 1, "length": 1})
+    assert (
+        result.details.experiment["effective"]["goal"] == pytest.approx(1)
+        and result.details.experiment["effective"]["signal"] < 0.8
+    )
     assert "WARNING" not in result.summary() and "collect next: action" in result.summary()
     low, high = np.moveaxis(result.intervals()[:, world.live], -1, 0)
     assert (low <= exact[:, world.live] + 1e-6).all() and (exact[:, world.live] - 1e-6 <= high).all()
@@ -44,10 +47,10 @@ def test_choices_never_tried_are_warned_of(lake):
     kept = {name: column[log["action"] != 3] for name, column in log.items()}
     table = gvfx.Log(**{name: kept[name] for name in gvfx.Log._fields if name in kept}, actions=4, states=16)
     result = gvfx.evaluate_log(table, [gvfx.GVF([0, 0, 0.6, 0.4], gvfx.Reward(), 0.9, name="up")])
-    assert result.experiment["support"]["up"] == pytest.approx(0.6)
+    assert result.details.experiment["support"]["up"] == pytest.approx(0.6)
     assert "WARNING: 40% of its choices were never tried" in result.summary()
     assert np.isinf(result.intervals(0)).all()  # nobody ever went up
-    first = result.experiment["collect"][0]
+    first = result.details.experiment["collect"][0]
     assert (first["action"], first["seen"]) == (3, 0)
 
 
@@ -79,7 +82,7 @@ def test_answers_that_nothing_was_tried_for_are_not_known(lake, tmp_path):
 
 def test_what_to_collect_is_a_table(lake, tmp_path):
     result = never_up(lake[1])
-    rows = result.collect
+    rows = result.details.collect
     assert set(rows[0]) == {"observation", "action", "seen", "gain"}
     gains = [row["gain"] for row in rows]
     assert gains == sorted(gains, reverse=True) and gains[-1] > 0
@@ -88,8 +91,8 @@ def test_what_to_collect_is_a_table(lake, tmp_path):
     assert rows[0]["action"] == 3
     assert result.summary().count(" times)") == 5  # the first few
     result.save(tmp_path / "log.gvfx")
-    assert gvfx.load(tmp_path / "log.gvfx").collect == rows
-    assert gvfx.evaluate(gvfx.gridworld(), [gvfx.GVF([0.25] * 4, 1.0, 0.9)], steps=10).collect == []
+    assert gvfx.load(tmp_path / "log.gvfx").details.collect == rows
+    assert gvfx.evaluate(gvfx.gridworld(), [gvfx.GVF([0.25] * 4, 1.0, 0.9)], steps=10).details.collect == []
 
 
 def test_a_log_is_counted_like_the_run_that_made_it():

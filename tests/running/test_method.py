@@ -7,7 +7,8 @@ import pytest
 import gvfx
 from gvfx.kernel import KINDS
 from gvfx.names import kinds_of, public_classes
-from gvfx.running.method import RUNS, choose_method
+from gvfx.running.backends import RUNS, choose_method
+from gvfx_paper.loops.opening import GRID, MUJOCO
 
 QUESTIONS = [gvfx.GVF([0.5, 0.5], 1.0)]
 
@@ -22,8 +23,8 @@ QUESTIONS = [gvfx.GVF([0.5, 0.5], 1.0)]
             gvfx.Deep(3e-3, 3e-3, m_every=16, final_rate=0.03, capacity=2512, learning_starts=250, heads=5),
         ),
         ("box_actions", gvfx.Hold(gvfx.GVFExplorer()), gvfx.TwinCritics(refresh_every=4, capacity=2512, learning_starts=250)),
-        ("continuous_grid", gvfx.GVFExplorer(), gvfx.Deep()),
-        ("mujoco", gvfx.Hold(gvfx.Mixture()), gvfx.TwinCritics(m_every=2)),
+        (GRID, gvfx.GVFExplorer(), gvfx.Deep()),
+        (MUJOCO, gvfx.Hold(gvfx.Mixture()), gvfx.TwinCritics(m_every=2)),
     ],
 )
 def test_defaults(kind, behaviour, learner):
@@ -42,7 +43,7 @@ def test_tables_forget_where_a_cumulant_drifts():
 
 def test_what_is_given_and_fits_is_kept():
     given = gvfx.Floor(gvfx.GVFExplorer()), gvfx.Deep(hidden=(8,))
-    assert choose_method("continuous_grid", QUESTIONS, *given, 100) == given
+    assert choose_method(GRID, QUESTIONS, *given, 100) == given
 
 
 @pytest.mark.parametrize("kind", RUNS)
@@ -116,8 +117,12 @@ def test_wrong_learners(learner, sentence):
         ("networks", {"learner": gvfx.ExpectedSarsa()}, r"ExpectedSarsa needs Discrete observations; use gvfx.Deep\."),
         ("box_actions", {"learner": gvfx.Deep()}, r"Deep needs Discrete actions; use gvfx.TwinCritics\."),
         ("networks", {"learner": gvfx.TwinCritics()}, "TwinCritics needs Box actions; use gvfx.Deep"),
-        ("mujoco", {"learner": gvfx.Deep()}, "Deep does not fit a MuJoCo world; use gvfx.TwinCritics"),
-        ("tables", {"learner": gvfx.Deep()}, "Deep does not fit a finite world; use gvfx.CertaintyEquivalence, gvfx.Epi"),
+        (MUJOCO, {"learner": gvfx.Deep()}, "Deep does not fit a MuJoCo world; use gvfx.TwinCritics"),
+        (
+            "tables",
+            {"learner": gvfx.Deep()},
+            "Deep does not fit a finite world; use gvfx.CertaintyEquivalence, gvfx.Exp",
+        ),
     ],
 )
 def test_methods_of_another_kind(kind, parts, words):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gvfx
+import gvfx_paper
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +39,17 @@ def test_a_notebook_shows_tables_with_names_as_text(result):
 
 
 def test_a_result_without_starts_shows_its_predictions():
-    world = gvfx.paper["distinct"]
+    world = gvfx_paper.paper["distinct"]
     result = gvfx.evaluate(world.world, world.questions, gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=2000)
-    object.__setattr__(result, "starts", None)
+    object.__setattr__(result.details, "starts", None)
     assert len(result.plot().axes) == 2 and "interval" in result._repr_html_()
 
 
 def test_names_in_a_figure_are_text(tmp_path):
-    world = gvfx.paper["distinct"]
+    world = gvfx_paper.paper["distinct"]
     names = ("$\\frac{", "a\n\x1b[31m\ud800")
     questions = [gvfx.GVF(q.policy, q.cumulant, q.discount, name=name) for q, name in zip(world.questions, names, strict=True)]
     result = gvfx.evaluate(world.world, questions, gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=2000)
     result.plot().savefig(tmp_path / "answers.png")
-    object.__setattr__(result, "starts", None)
+    object.__setattr__(result.details, "starts", None)
     result.plot().savefig(tmp_path / "answers.png")

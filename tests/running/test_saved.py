@@ -21,9 +21,9 @@ def test_results_come_back_from_a_file(result, tmp_path):
     path = tmp_path / "answers.gvfx"
     result.save(path)
     back = gvfx.load(path)
-    assert (back.names, back.seeds, back.experiment) == (result.names, result.seeds, result.experiment)
+    assert (back.names, back.seeds, back.details.experiment) == (result.names, result.seeds, result.details.experiment)
     for name in ("values", "visits", "behaviour", "steps", "mse", "truth", "episodes"):
-        np.testing.assert_array_equal(getattr(back, name), getattr(result, name))
+        np.testing.assert_array_equal(getattr(back.details, name), getattr(result.details, name))
     np.testing.assert_array_equal(back.intervals(2), result.intervals(2))
     assert back.summary() == result.summary()
 

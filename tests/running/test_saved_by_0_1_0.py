@@ -37,8 +37,8 @@ def test_a_table_comes_back():
     assert result.steps.tolist() == list(range(100, 2001, 100)) and result.visits.sum() == 2 * 2000
     world = gvfx.from_gymnasium(gym.make("FrozenLake-v1"))
     questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.95)]
-    np.testing.assert_allclose(result.truth[0], gvfx.exact.values(world, questions), atol=1e-9)
-    np.testing.assert_allclose(((result.values - result.truth)[..., world.live] ** 2).mean(axis=2), result.mse[:, -1])
+    np.testing.assert_allclose(result.details.truth[0], gvfx.exact.values(world, questions), atol=1e-9)
+    np.testing.assert_allclose(((result.values - result.details.truth)[..., world.live] ** 2).mean(axis=2), result.mse[:, -1])
     assert result.predict(14) == pytest.approx([0.5086966934])
     np.testing.assert_allclose(result.intervals(14), [[0.3712218025, 0.6461715842]])
     assert "OptimalDesign" in result.summary() and "2,000 steps, 2 seeds, 11 of 16 states visited" in result.summary()
@@ -55,14 +55,20 @@ def test_networks_come_back_and_predict(name, env, questions, seen, prediction):
     path, seen = SAVED / f"{name}.gvfx", np.array(seen, np.float32)
     alone = gvfx.load(path)
     assert alone.names == tuple(q.name for q in questions) and alone.seeds == (0,)
-    assert alone.values.shape == (1, 2, 64) and alone.experiment["environment"] == env and env.split("-")[0] in alone.summary()
-    result = gvfx.load(path, env=gym.make(env), questions=questions)
+    assert (
+        alone.values.shape == (1, 2, 64)
+        and alone.details.experiment["environment"] == env
+        and env.split("-")[0] in alone.summary()
+    )
+    with pytest.warns(UserWarning, match="without comparing policies and signals"):  # which it did not keep
+        result = gvfx.load(path, env=gym.make(env), questions=questions)
     np.testing.assert_allclose(result.predict(seen), prediction, rtol=1e-4)
-    np.testing.assert_allclose(result.predict(result.points), result.values[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result.predict(result.details.points), result.values[0], rtol=1e-4, atol=1e-5)
 
 
 def test_critics_predict_after_an_action():
-    result = gvfx.load(SAVED / "critics.gvfx", env=gym.make("Pendulum-v1"), questions=SWINGS)
+    with pytest.warns(UserWarning, match="without comparing"):
+        result = gvfx.load(SAVED / "critics.gvfx", env=gym.make("Pendulum-v1"), questions=SWINGS)
     seen = np.array([1.0, 0.0, 0.0], np.float32)
     np.testing.assert_allclose(result.predict(seen, [0.5]), [-27.91305889, 0.51046137], rtol=1e-4)
 

@@ -8,8 +8,8 @@ import pytest
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.benchmarks.common.hard_worlds import corridor, current
-from gvfx.worlds.stepped import SteppedMDP
+from benchmarks.common.worlds import corridor, current
+from gvfx.worlds.conversion import SteppedMDP
 
 CE = gvfx.CertaintyEquivalence()
 
@@ -17,19 +17,19 @@ CE = gvfx.CertaintyEquivalence()
 def test_a_rule_that_was_met_says_when_and_with_which_bound(tmp_path):
     path = tmp_path / "r.gvfx"
     r = gvfx.evaluate(small_world(), two_questions(), gvfx.Uniform(), CE, steps=1e5, until=gvfx.error_below(0.05), save=path)
-    assert r.reached.all() and r.bounds[0] < 0.05
-    words = f"until: met in this run after {r.stopped[0]:,} steps: the error is below {r.bounds[0]:.3g} (target 0.05)"
+    assert r.reached.all() and r.details.bounds[0] < 0.05
+    words = f"until: met in this run after {r.stopped[0]:,} steps: the error is below {r.details.bounds[0]:.3g} (target 0.05)"
     assert words in r.summary() and "±: half the width of the 95 % interval" in r.summary()
     assert "states reached, the last one" in r.summary() and "chance of the unseen" in r.summary()
     back = gvfx.load(path)
-    assert back.summary() == r.summary() and back.reached.all() and np.array_equal(back.unseen, r.unseen)
+    assert back.summary() == r.summary() and back.reached.all() and np.array_equal(back.details.unseen, r.details.unseen)
 
 
 def test_a_rule_that_was_not_met_says_what_is_missing():
     world, questions = current(20, 0.4, 0.05)
     with pytest.warns(UserWarning, match=r"^until: 1 of 1 runs .*(may rest on states|never tried|cumulant other than 0)"):
         r = gvfx.evaluate(SteppedMDP(world), questions, gvfx.Uniform(), CE, steps=400, until=gvfx.error_below(0.01))
-    assert not r.reached.any() and np.isinf(r.bounds).all() and r.unseen.max() > 0.03
+    assert not r.reached.any() and np.isinf(r.details.bounds).all() and r.details.unseen.max() > 0.03
     assert "until: an error below 0.01 was not reached within 400 steps (the error cannot be bounded yet)" in r.summary()
 
 

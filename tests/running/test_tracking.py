@@ -29,9 +29,12 @@ def test_every_measurement_is_a_line_and_progress_is_still_told(saved, tmp_path)
     result, path = saved
     lines = [json.loads(line) for line in path.with_name("run.jsonl").read_text().splitlines()]
     assert [(line["seed"], line["step"]) for line in lines[:-1]] == [(s, t) for s in (0, 1) for t in (50, 100, 150, 200)]
-    share = result.weights / result.weights.sum()
-    assert lines[3]["error"] == pytest.approx(float(result.expected[0, -1] @ share))
-    assert lines[-1]["value: one"] == pytest.approx(result.values[:, 1].mean()) and lines[-1]["experiment"] == result.experiment
+    share = result.details.weights / result.details.weights.sum()
+    assert lines[3]["error"] == pytest.approx(float(result.details.expected[0, -1] @ share))
+    assert (
+        lines[-1]["value: one"] == pytest.approx(result.values[:, 1].mean())
+        and lines[-1]["experiment"] == result.details.experiment
+    )
     told = []
     again = run(track=[tmp_path / "a.jsonl", gvfx.JsonLines(tmp_path / "b.jsonl")], progress=lambda *what: told.append(what))
     assert len(told) == 8 and np.array_equal(again.values, result.values)  # following a run changes nothing

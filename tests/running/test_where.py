@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from helpers.command_line import invoke
 from helpers.environments import WALK_QUESTIONS, Sound, Vectors, Veiled, Walk, changed, lake_log
+from helpers.networks import DEEP, TWINS
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.experiments.settings.grid import CONTINUOUS
-from gvfx.report.answers import page_of
+from gvfx.report.result_page import page_of
+from gvfx.running.plan import Plan
+from gvfx_paper.settings.continuous import CONTINUOUS
 
 HALF = [gvfx.GVF([0.5, 0.5], gvfx.Reward(), 0.9, name="r"), gvfx.GVF([0.2, 0.8], 1.0, 0.8, name="one")]
 LAKE = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.95, name="r")]
@@ -25,12 +27,12 @@ def on_grid(where, **options):
 
 def test_the_error_is_that_of_the_start_value():
     world, result = small_world(), on_grid("start")
-    away = (result.values - result.truth) @ world.start
+    away = (result.values - result.details.truth) @ world.start
     np.testing.assert_allclose(result.mse[:, -1], away**2)
-    np.testing.assert_allclose(result.starts[:, :, 0], result.values @ world.start)
+    np.testing.assert_allclose(result.details.starts[:, :, 0], result.values @ world.start)
     value = result.value()
     for i, name in enumerate(result.names):
-        own = result.starts[:, i]
+        own = result.details.starts[:, i]
         assert value[name].value == pytest.approx(own[:, 0].mean()) and value[name].truth == pytest.approx(own[0, 2])
         below, above = 1.96 * np.sqrt((own[:, 3:] ** 2).sum(axis=0)) / 2
         assert value[name].low == pytest.approx(value[name].value - below, rel=1e-4)
@@ -42,13 +44,14 @@ def test_the_error_is_that_of_the_start_value():
 
 def test_the_error_over_states_is_their_weighted_mean():
     result = on_grid({2: 3.0, 4: 1.0})
-    squares = (result.values - result.truth)[:, :, [2, 4]] ** 2
+    squares = (result.values - result.details.truth)[:, :, [2, 4]] ** 2
     np.testing.assert_allclose(result.mse[:, -1], squares @ [0.75, 0.25])
     calibrated = on_grid("start", calibrate=True, seeds=1)
-    shares = 1 / calibrated.starts[0, :, 2] ** 2
-    np.testing.assert_allclose(calibrated.weights, [2, 1] * shares / shares.mean())
+    shares = 1 / calibrated.details.starts[0, :, 2] ** 2
+    np.testing.assert_allclose(calibrated.details.weights, [2, 1] * shares / shares.mean())
 
 
+@pytest.mark.compiled(8)
 def test_the_plan_goes_where_errors_count():
     """FrozenLake 8x8: by the exact importance, the visits of a plan for the start leave less than half of its error."""
     world = gvfx.from_gymnasium(gymnasium.make("FrozenLake-v1", map_name="8x8"))
@@ -96,6 +99,7 @@ def test_a_checkpoint_belongs_to_its_where(tmp_path):
             on_grid(where, checkpoint=tmp_path, seeds=1)
 
 
+@pytest.mark.compiled(8)
 def test_stepped_tables_learn_their_starts():
     """FrozenLake behind a wrapper: its one start is found, and its value is that of the state."""
     env = Veiled(gymnasium.make("FrozenLake-v1"))
@@ -105,15 +109,15 @@ def test_stepped_tables_learn_their_starts():
     assert value.value == pytest.approx(result.predict(0)[0]) and value.low < truth < value.high and np.isnan(value.truth)
     low, high = result.intervals(0)[0]
     assert high - low <= 2 * value.half <= 1.2 * (high - low)  # a little more: another start may not have come up yet
-    np.testing.assert_allclose(result.expected[0, -1], result.starts[0, :, 1] ** 2)
+    np.testing.assert_allclose(result.details.expected[0, -1], result.details.starts[0, :, 1] ** 2)
 
 
 def test_stepped_tables_over_states():
     result = gvfx.evaluate(Sound(), HALF, steps=2000, where=[1, 2])
-    errors = result.snapshots[-1].standard_errors[0][:, [1, 2]]
-    np.testing.assert_allclose(result.expected[0, -1], (errors**2).mean(axis=1))
+    errors = result.details.snapshots[-1].standard_errors[0][:, [1, 2]]
+    np.testing.assert_allclose(result.details.expected[0, -1], (errors**2).mean(axis=1))
     unmet = gvfx.evaluate(changed(observation_space=gymnasium.spaces.Discrete(9))(), HALF, steps=500, where=[8])
-    assert np.isnan(unmet.expected).all()
+    assert np.isnan(unmet.details.expected).all()
 
 
 def test_learners_of_steps_keep_their_starts_if_asked():
@@ -128,13 +132,14 @@ def test_logs():
     world, log = lake_log()
     questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.95, name="r")]
     result = gvfx.evaluate_log(log, questions, where="start")
-    assert result.experiment["where"] == "start" and result.summary()
-    starts = result.models[0].evidence.starts[: world.states]
-    np.testing.assert_allclose(result.starts[0, 0, 0], result.values[0, 0] @ (starts / starts.sum()))
+    assert result.details.experiment["where"] == "start" and result.summary()
+    starts = result.details.models[0].evidence.starts[: world.states]
+    np.testing.assert_allclose(result.details.starts[0, 0, 0], result.values[0, 0] @ (starts / starts.sum()))
     far = gvfx.evaluate_log(log, questions, where=[14])
-    assert far.experiment["collect"] != gvfx.evaluate_log(log, questions, where=[0]).experiment["collect"]
+    assert far.details.experiment["collect"] != gvfx.evaluate_log(log, questions, where=[0]).details.experiment["collect"]
 
 
+@pytest.mark.compiled(8)
 def test_plans():
     world, questions = small_world(), two_questions()
     costs = gvfx.plan(world, questions, 0.05, where="start")
@@ -154,12 +159,12 @@ def test_continuous_observations():
     half = np.array([v.half for v in result.value().values()])
     wide = np.diff(result.intervals(at), axis=1)[:, 0] / 2
     assert (half >= wide * 0.999).all() and (half < 1.5 * wide).all()
-    np.testing.assert_allclose(result.expected[0, -1], result.starts[0, :, 1] ** 2)
+    np.testing.assert_allclose(result.details.expected[0, -1], result.details.starts[0, :, 1] ** 2)
     points = np.array([[0, 0], [0.5, 0.5]], np.float32)
     over = gvfx.evaluate(Walk(), WALK_QUESTIONS, steps=1500, where=points, evaluate_every=750)
-    errors = np.diff(over.intervals(points), axis=2)[:, :, 0] / 2 / over.predictor.quantile(0.025)
-    np.testing.assert_allclose(over.expected[0, -1], (errors**2).mean(axis=1), rtol=1e-6)
-    assert over.experiment["where"] == "2 observations" and over.value().keys() == result.value().keys()
+    errors = np.diff(over.intervals(points), axis=2)[:, :, 0] / 2 / over.details.predictor.quantile(0.025)
+    np.testing.assert_allclose(over.details.expected[0, -1], (errors**2).mean(axis=1), rtol=1e-6)
+    assert over.details.experiment["where"] == "2 observations" and over.value().keys() == result.value().keys()
 
 
 @pytest.mark.parametrize(
@@ -180,21 +185,20 @@ def test_observations_are_checked(where, said):
 
 def test_networks_have_start_values_with_a_spread():
     at = np.array([0, 1], np.float32)  # where every episode begins
-    options = dict(learner=gvfx.Deep(heads=3, learning_starts=64), steps=300, evaluate_every=300)
+    options = dict(learner=DEEP, steps=300, evaluate_every=300)
     for where in (None, "start"):
         result = gvfx.evaluate(Vectors(), HALF, where=where, **options)
         for i, value in enumerate(result.value().values()):
             assert value.value == pytest.approx(result.predict(at)[i], rel=1e-5) and np.isnan([value.low, value.truth]).all()
-            assert value.spread == pytest.approx(result.spread(at)[i], rel=1e-4) and "spread" in str(value)
-    np.testing.assert_allclose(result.expected[0, -1], result.spread(at) ** 2, rtol=1e-4)
+            assert value.spread == pytest.approx(result.details.spread(at)[i], rel=1e-4) and "spread" in str(value)
+    np.testing.assert_allclose(result.details.expected[0, -1], result.details.spread(at) ** 2, rtol=1e-4)
     assert result.rows()[0]["spread"] == pytest.approx(result.value()["r"].spread)
 
 
 def test_box_actions_have_start_values():
     env = gymnasium.make("Pendulum-v1", max_episode_steps=20)
     questions = [gvfx.GVF(gvfx.gaussian_policy(lambda o: np.zeros((len(o), 1)), 0.5), gvfx.Reward(), 0.9, name="still")]
-    learner = gvfx.TwinCritics(hidden=(16,), batch=16, learning_starts=32)
-    result = gvfx.evaluate(env, questions, learner=learner, steps=100, where="start", evaluate_every=100)
+    result = gvfx.evaluate(env, questions, learner=TWINS, steps=100, where="start", evaluate_every=100)
     value = result.value()["still"]
     assert np.isfinite(value.value) and np.isnan([value.low, value.spread]).all() and "value at the start" in result.summary()
 
@@ -205,11 +209,12 @@ def test_where_it_is_not_supported():
     with pytest.raises(gvfx.InputError, match="^where: .* on the continuous grid; give 'start'"):
         gvfx.evaluate(CONTINUOUS.world, CONTINUOUS.questions, learner=gvfx.LinearCertaintyEquivalence(), steps=10, where=[1])
     with pytest.raises(gvfx.InputError, match="^average_episodes:"):
-        on_grid("start", learner=gvfx.ExpectedSarsa(), behaviour=gvfx.Uniform(), average_episodes=5)
+        on_grid("start", learner=gvfx.ExpectedSarsa(), behaviour=gvfx.Uniform(), steps=Plan.checked(4000, None, (), 5))
     with pytest.raises(gvfx.InputError, match="^calibrate: with `where`"):
         gvfx.evaluate(Sound(), HALF, steps=10, where="start", calibrate=True)
 
 
+@pytest.mark.compiled(8)
 def test_command_line():
     options = ("-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--steps", 4000, "--seeds", 1)
     assert "value at the start" in invoke("run", "distinct", *options, "--where", "start").stdout

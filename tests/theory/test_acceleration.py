@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gvfx.theory.acceleration import MEMORY, Anderson
+from gvfx.learners.least_squares import MEMORY, Anderson
 
 RNG = np.random.default_rng(5)
 TURN = np.linalg.qr(RNG.normal(size=(6, 6)))[0]

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gvfx
+import gvfx_paper
 from gvfx import exact
 from gvfx.questions.gvf import stack
-from gvfx.theory import systems
+from gvfx.theory import exact as systems
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=30, deadline=None)
@@ -28,14 +29,14 @@ FORMS = ["expected_sarsa", "importance_sampling", "return_variance"]
     ],
 )
 def test_mean_value_over_401_states_of_the_paper_settings(setting, expected, digits):
-    s = gvfx.paper[setting]
+    s = gvfx_paper.paper[setting]
     v = exact.values(s.world, s.questions)
     assert v.shape == (2, 401)
     assert v.mean(axis=1) == pytest.approx(expected, abs=0.51 * 10**-digits)
 
 
 def test_mean_value_of_the_forty_gvfs():
-    s = gvfx.paper["forty"]
+    s = gvfx_paper.paper["forty"]
     v = exact.values(s.world, s.questions)
     assert v.shape == (40, 401)
     assert v.mean() == pytest.approx(3.087, abs=0.00051)
@@ -130,7 +131,7 @@ def test_discount_function_may_end_a_sum_that_the_world_never_ends():
 
 
 def test_values_are_linear_in_a_drifters_level():
-    s = gvfx.paper["fourrooms"]
+    s = gvfx_paper.paper["fourrooms"]
     at = {level: exact.values(s.world, s.questions, np.array([0.0, level])) for level in (0.0, 1.0, -250.0)}
     assert (at[0.0][1] == 0).all()
     assert at[1.0][1].max() > 0.5

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gvfx
+import gvfx_paper
 from gvfx import exact
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -43,7 +44,7 @@ def test_explorer_behaviour_ignores_the_order_of_gvfs_and_the_unit_of_cumulants(
 
 def test_explorer_behaviour_is_uniform_where_every_m_is_zero():
     """In the goal cells of `forty` (its ten cumulants, one policy) nothing is uncertain: Eq. 3 is 0/0 there."""
-    s = gvfx.paper["forty"]
+    s = gvfx_paper.paper["forty"]
     goals = [r * 20 + c for r, c in s.world.layout.goals.values()]
     m = exact.variance(s.world, s.questions[:10])
     mu = exact.explorer_behaviour(s.world, s.questions[:10], m)

@@ -11,8 +11,7 @@ import pytest
 import gvfx
 from gvfx.compilation.loops import from_python
 from gvfx.kernel import Sizes
-from gvfx.theory.equations import explorer_square
-from gvfx.theory.explorer import compiled_explorer, explorer_probabilities, log_explorer_score
+from gvfx.theory.equations import compiled_explorer, explorer_probabilities, explorer_square, log_explorer_score
 
 ACTIONS, GVFS = 5, 3
 
@@ -41,6 +40,7 @@ def test_over_jax_arrays(inputs):
     np.testing.assert_allclose(explorer_probabilities(explorer_square(weights, pi, m), jnp), plain(*inputs), rtol=1e-5)
 
 
+@pytest.mark.compiled(2)
 def test_in_a_compiled_loop(inputs):
     mu = np.empty(ACTIONS)
     from_python(compiled_explorer(GVFS, ACTIONS))(*inputs, mu)

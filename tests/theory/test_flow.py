@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gvfx import design
-from gvfx.theory.flow import highest_average
+from gvfx.theory.importance import highest_average
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=20, deadline=None)

@@ -5,15 +5,13 @@ import pytest
 from helpers.reference_plans import dense_pairs, followed, planned, slopes, summed
 from helpers.second_solver import dense_model, least_error, log_error
 
+from benchmarks.common.design_worlds import DESIGNS, bandits, line, sparse_random
+from benchmarks.common.worlds import random_world
 from gvfx import design
-from gvfx.benchmarks.common.design_worlds import DESIGNS, bandits, line, sparse_random
-from gvfx.benchmarks.random_mdps import random_world
-from gvfx.theory import flow, polish
-from gvfx.theory.ending import solve_with_endings
-from gvfx.theory.endless import best_endless_plan, endless_slopes
-from gvfx.theory.flow import ENDLESS
-from gvfx.theory.importance import per_visit
-from gvfx.theory.optimum import CONVERGED
+from gvfx.theory import importance as flow
+from gvfx.theory import optimum as polish
+from gvfx.theory.importance import ENDLESS, per_visit
+from gvfx.theory.optimum import CONVERGED, best_endless_plan, endless_slopes, solve_with_endings
 
 WORSE = 1e-3  # by how much the design may be above what the second solver finds
 BY_TIME = {  # worlds whose gap is mostly the value of depending on the time step

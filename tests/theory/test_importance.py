@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gvfx
 from gvfx import design, exact
-from gvfx.theory import systems
+from gvfx.theory import exact as systems
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=20, deadline=None)

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gvfx
+import gvfx_paper
 from gvfx import design, exact
 from gvfx.questions.gvf import stack
-from gvfx.theory.dual import _pairs
 from gvfx.theory.importance import per_visit
+from gvfx.theory.optimum import _pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
 LIGHT = settings(max_examples=20, deadline=None)
@@ -18,13 +19,13 @@ LIGHT = settings(max_examples=20, deadline=None)
 
 def frozen_four_rooms():
     """FourRooms with the drifter taken as N(100, 0.5)."""
-    s = gvfx.paper["fourrooms"]
+    s = gvfx_paper.paper["fourrooms"]
     second = gvfx.GVF(s.questions[1].policy, gvfx.Distractor(100, 0.5, at="right"), 0.99, name="right")
     return s.world, [s.questions[0], second]
 
 
 def setting(name):
-    s = gvfx.paper[name]
+    s = gvfx_paper.paper[name]
     return frozen_four_rooms() if name == "fourrooms" else (s.world, s.questions)
 
 

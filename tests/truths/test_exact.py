@@ -5,9 +5,10 @@ import pytest
 from helpers.worlds import chain, golden, two_armed_bandit
 
 import gvfx
+import gvfx_paper
 from gvfx.questions.gvf import stack
 from gvfx.theory import exact
-from gvfx.truths.exact import GroundTruth, predicted_values
+from gvfx.theory.exact import GroundTruth, predicted_values
 
 
 def test_mse_on_the_chain_by_hand():
@@ -64,7 +65,7 @@ def test_truth_follows_a_drifters_present_level():
 
 def test_errors_average_over_the_cells_of_each_setting():
     for name, cells in (("distinct", 400), ("fourrooms", 365)):
-        s = gvfx.paper[name]
+        s = gvfx_paper.paper[name]
         asked = stack(s.questions, s.world)
         truth = GroundTruth.exact(s.world, asked)
         assert len(truth.points) == cells

@@ -5,6 +5,7 @@ import pytest
 from helpers.worlds import dense
 
 import gvfx
+import gvfx_paper
 
 LEFT, RIGHT, UP, DOWN = range(4)
 
@@ -20,7 +21,7 @@ def onward(world, state, action):
 
 @pytest.fixture(scope="module")
 def same():
-    return gvfx.paper["same"].world
+    return gvfx_paper.paper["same"].world
 
 
 def test_sizes_of_the_papers_grid(same):
@@ -53,7 +54,7 @@ def test_a_blocked_chosen_move_stays_with_nine_tenths(same):
 
 @pytest.mark.parametrize("setting", ["same", "distinct", "forty", "fourrooms"])
 def test_acting_in_a_goal_goes_to_the_absorbing_state_and_only_there_an_episode_ends(setting):
-    world = gvfx.paper[setting].world
+    world = gvfx_paper.paper[setting].world
     goals = [20 * r + c for r, c in world.layout.goals.values()]
     for s in range(400):
         for action in range(4):
@@ -66,15 +67,15 @@ def test_acting_in_a_goal_goes_to_the_absorbing_state_and_only_there_an_episode_
 
 
 def test_goals_of_the_papers_settings():
-    assert dict(gvfx.paper["same"].world.layout.goals) == {"left": (0, 0)}
-    assert dict(gvfx.paper["distinct"].world.layout.goals) == {"left": (0, 0), "right": (0, 19)}
-    cells = {20 * r + c for r, c in gvfx.paper["forty"].world.layout.goals.values()}
+    assert dict(gvfx_paper.paper["same"].world.layout.goals) == {"left": (0, 0)}
+    assert dict(gvfx_paper.paper["distinct"].world.layout.goals) == {"left": (0, 0), "right": (0, 19)}
+    cells = {20 * r + c for r, c in gvfx_paper.paper["forty"].world.layout.goals.values()}
     assert cells == {1, 24, 45, 130, 206, 287, 303, 378, 384, 399}
 
 
 @pytest.mark.parametrize(("setting", "cells"), [("same", 399), ("distinct", 398), ("forty", 390), ("fourrooms", 363)])
 def test_start_is_uniform_over_free_cells_that_are_no_goal(setting, cells):
-    world = gvfx.paper[setting].world
+    world = gvfx_paper.paper[setting].world
     goals = [20 * r + c for r, c in world.layout.goals.values()]
     starts = world.start > 0
     assert starts.sum() == cells
@@ -84,7 +85,7 @@ def test_start_is_uniform_over_free_cells_that_are_no_goal(setting, cells):
 
 
 def test_four_rooms_walls_and_doorways():
-    world = gvfx.paper["fourrooms"].world
+    world = gvfx_paper.paper["fourrooms"].world
     walls = world.layout.walls
     assert walls.sum() == 35  # row and column 10 cross once, four doorways: 20 + 20 - 1 - 4
     assert walls[10].nonzero()[0].tolist() == [c for c in range(20) if c not in (4, 15)]
@@ -96,7 +97,7 @@ def test_four_rooms_walls_and_doorways():
 
 
 def test_a_wall_is_never_entered_and_takes_no_share_of_the_slip():
-    world = gvfx.paper["fourrooms"].world
+    world = gvfx_paper.paper["fourrooms"].world
     walls = set(world.layout.walls.ravel().nonzero()[0].tolist())
     s = 20 * 9 + 6  # the wall row lies below
     assert onward(world, s, DOWN) == pytest.approx({s: 0.9, s - 1: 0.1 / 3, s + 1: 0.1 / 3, s - 20: 0.1 / 3})

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from gvfx.errors import InputError
-from gvfx.worlds.numbering import spec_of
-from gvfx.worlds.spec import BadObservation, BoxActionSpec, BoxSpec, DiscreteSpec
+from gvfx.worlds.spec import BadObservation, BoxActionSpec, BoxSpec, DiscreteSpec, spec_of
 
 
 class Made(gym.Env):

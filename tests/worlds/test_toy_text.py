@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import gvfx
+from gvfx.worlds.conversion import is_toy_text
 from gvfx.worlds.spec import time_limit
-from gvfx.worlds.toy_text import is_toy_text
 
 TOYS = ["FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4", "CliffWalking-v1", "CliffWalkingSlippery-v1"]
 

@@ -73,7 +73,7 @@ class MixtureActor(Behaviour):
     """A learned mixture of the target policies, drawn to Theorem 4.1's behaviour by the variance critics.
 
     Its network gives, at every state, the probability of following each target policy and a residual on that policy's action;
-    `gvfx.learners.networks.mixture_actor` has the loss.  Wrap it in `Hold`, so that a choice lasts.
+    `gvfx.learners.networks.actors` has the loss.  Wrap it in `Hold`, so that a choice lasts.
 
     residual: the largest change of a component of an action.
     floor:    the part of the probability that is spread evenly over the target policies.

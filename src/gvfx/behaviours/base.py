@@ -64,6 +64,7 @@ class Behaviour(ABC, Generic[State]):
     needs_variance: ClassVar[bool] = False  # whether the learner must keep the variance function M
     needs_intrinsic: ClassVar[bool] = False  # whether a learner with networks must keep an intrinsic value
     needs_actor: ClassVar[bool] = False  # whether it learns its own actor (Box actions)
+    by_episode: ClassVar[bool] = False  # whether it learns from its own actions, one whole episode after another
     explores: ClassVar[bool] = False  # whether it tries every action without Floor(Epsilon(...))
     counts_cells: ClassVar[bool] = False  # whether `observe` must see the transitions between cells of continuous observations
 
@@ -104,6 +105,10 @@ class Behaviour(ABC, Generic[State]):
 
     def on_cells(self) -> Behaviour[State]:
         """The behaviour for rows that are cells of continuous observations, if some of its defaults differ there."""
+        return self
+
+    def after_log(self, steps: int, logged: int) -> Behaviour[State]:
+        """The behaviour for a run of `steps` that starts from the transitions of a log, if it plans further ahead than that."""
         return self
 
     def retarget(self, state: State, model: Empirical) -> None:

@@ -14,8 +14,7 @@ from gvfx.errors import InputError
 from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
-from gvfx.theory.equations import explorer_square
-from gvfx.theory.explorer import compiled_explorer, explorer_probabilities
+from gvfx.theory.equations import compiled_explorer, explorer_probabilities, explorer_square
 from gvfx.worlds.mdp import MDP
 
 

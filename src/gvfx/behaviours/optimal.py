@@ -19,28 +19,28 @@ follows it.  Three things protect against estimates from few visits:
 Two things make the most of few steps.  Between two plans, a directed search tries what has hardly been tried
 (`gvfx.behaviours.directed_search`); and a plan's probabilities are followed as closely as whole visits allow: each state takes
 the action that lags furthest behind its share since the last plan, so that no pair is left out by chance.  A pair that probably
-has no chance in it (`gvfx.evidence.determinism`) needs neither prior visits nor many of its own.
+has no chance in it (`gvfx.evidence.smoothing`) needs neither prior visits nor many of its own.
 
 It reads only the evidence of the run, so it can be combined with any tabular learner.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from gvfx.behaviours import directed_search
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.directed_search import search_rule
-from gvfx.behaviours.search_state import NOTHING, SOUGHT, Search, begin_search, planned, recount, wait, want
+from gvfx.behaviours.directed_search import NOTHING, Search, begin_search, mark_wanted, plan_made, postpone, recount
 from gvfx.errors import InputError
-from gvfx.evidence.cell_model import CellModel
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.determinism import determinism
-from gvfx.evidence.smoothing import Smoothed
+from gvfx.evidence.smoothing import Smoothed, determinism
+from gvfx.evidence.transitions import CellModel
 from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
@@ -61,8 +61,60 @@ class PlannedState(NamedTuple):
     search: Search
 
 
+class Planning(Behaviour[PlannedState]):
+    """A behaviour that searches at first and then follows plans made on the evidence, each time the data grow by `growth`."""
+
+    first: int | None  # steps before the first plan; None: three per state and action
+    growth: float
+    prior: float
+    random: float  # share of random actions
+    search: float
+    tracked: ClassVar[bool]  # whether visits follow the plan's shares instead of being drawn
+
+    explores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, "behaviour")
+        if self.first is not None and self.first < 1:
+            raise InputError(f"first: {self.first} random steps are too few for a plan; give at least 1, or None.")
+        if not self.growth > 1:
+            raise InputError(f"growth: {type(self).__name__} needs growth > 1.")
+        if not 0 < self.prior < math.inf:
+            raise InputError(f"prior: {type(self).__name__} needs a finite prior > 0.")
+        if not 0 <= self.random <= 1:
+            raise InputError(f"random: the share {self.random} lies outside [0, 1].")
+        if not 0 <= self.search < 1:
+            raise InputError(f"search: the share {self.search} lies outside [0, 1); give 0 for no search.")
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return planned_rule(sizes.actions, self.search > 0, self.tracked, self.random)
+
+    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
+        shape = (world.rows, world.actions)
+        since = np.zeros(shape if self.tracked else (0, world.actions), np.int64)
+        return PlannedState(np.full(shape, 1 / world.actions), np.zeros(1), since, begin_search(self.search, world, asked.pi))
+
+    def retarget(self, state: PlannedState, model: Empirical) -> None:
+        mark_wanted(state.search, model.world, model.asked.pi)
+
+    def shown(self, state: PlannedState) -> PlannedState:
+        """The state without search and with the plan's probabilities instead of the action that is due."""
+        at = state.search.at.copy()
+        at[0].sought = NOTHING
+        return state._replace(since=np.full_like(state.since, -1), search=state.search._replace(at=at))
+
+    def stops(self, steps: int, world: MDP) -> Sequence[int]:
+        return growing(self.first or 3 * world.rows * world.actions, self.growth, steps)
+
+    def follow(self, state: PlannedState, mu: np.ndarray) -> None:
+        """Follow a plan mu [row, action] from now on, with random actions."""
+        state.table[:] = (1 - self.random) * mu + self.random / mu.shape[1]
+        state.since[:] = 0
+        plan_made(state.search)
+
+
 @dataclass(frozen=True)
-class OptimalDesign(Behaviour[PlannedState]):
+class OptimalDesign(Planning):
     """The behaviour that minimises the predicted error of all answers, replanned each time the data grow by `growth`.
 
     first:  steps before the first plan (default: three per state and action).
@@ -89,30 +141,16 @@ class OptimalDesign(Behaviour[PlannedState]):
     search: float = field(default=0.8, metadata={"before": 0.0})
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear"})
-    explores: ClassVar[bool] = True
+    tracked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if self.first is not None and self.first < 1:
-            raise InputError(f"first: {self.first} random steps are too few for a plan; give at least 1, or None.")
-        if not (self.growth > 1 and self.ahead > 0):
-            raise InputError("growth: OptimalDesign needs growth > 1 and ahead > 0.")
-        if not (self.prior > 0 and self.floor > 0 and 0 <= self.random <= 1):
-            raise InputError("floor: OptimalDesign needs prior > 0 and floor > 0, and random within [0, 1].")
-        if not 0 <= self.search < 1:
-            raise InputError(f"search: the share {self.search} lies outside [0, 1); give 0 for no search.")
+        super().__post_init__()
+        for name in ("ahead", "floor"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name}: OptimalDesign needs {name} > 0.")
 
-    def rule(self, sizes: Sizes) -> BehaviourRule:
-        return planned_rule(sizes.actions, self.search > 0, True, self.random)
-
-    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
-        return begin_planned(asked, world, self.search, tracked=True)
-
-    def retarget(self, state: PlannedState, model: Empirical) -> None:
-        want(state.search, model.world, model.asked.pi)
-
-    def shown(self, state: PlannedState) -> PlannedState:
-        return plan_alone(state)
+    def after_log(self, steps: int, logged: int) -> OptimalDesign:
+        return replace(self, ahead=min(self.ahead, steps / logged))
 
     def on_cells(self) -> OptimalDesign:
         growth = CELL_GROWTH if self.growth == OptimalDesign.growth else self.growth
@@ -124,15 +162,12 @@ class OptimalDesign(Behaviour[PlannedState]):
     def counts_cells(self) -> bool:  # type: ignore[override]
         return self.on_cells().search > 0
 
-    def stops(self, steps: int, world: MDP) -> Sequence[int]:
-        return growing(self.first or 3 * world.rows * world.actions, self.growth, steps)
-
     def refresh(self, state: PlannedState, model: Empirical) -> None:
         known, need = self.needs(model)
         steps = known.visits.sum()
         routes = known.model if isinstance(model, CellModel) else known.routes()
         mu = remaining_design(routes, need, known.visits, self.ahead * steps)
-        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1])
+        self.follow(state, mu)
         if isinstance(model, CellModel):
             state.share[:] = model.share
             recount(state.search, model)
@@ -160,41 +195,18 @@ class OptimalDesign(Behaviour[PlannedState]):
 class _OnCells(OptimalDesign):
     """OptimalDesign whose rows are cells: actions are drawn, and nothing is searched until the first plan says what they are."""
 
-    def rule(self, sizes: Sizes) -> BehaviourRule:
-        return planned_rule(sizes.actions, self.search > 0, False, self.random)
+    tracked: ClassVar[bool] = False
 
     def begin(self, asked: Stacked, world: MDP) -> PlannedState:
-        state = begin_planned(asked, world, self.search, tracked=False)
-        wait(state.search)
+        state = super().begin(asked, world)
+        postpone(state.search)
         return state
-
-
-def begin_planned(asked: Stacked, world: MDP, search: float, tracked: bool) -> PlannedState:
-    """The state before the first plan; tracked: whether visits follow the plan's shares instead of being drawn."""
-    shape = (world.rows, world.actions)
-    since = np.zeros(shape if tracked else (0, world.actions), np.int64)
-    return PlannedState(np.full(shape, 1 / world.actions), np.zeros(1), since, begin_search(search, world, asked.pi))
-
-
-def follow_plan(state: PlannedState, mu: np.ndarray) -> None:
-    """Follow mu [row, action] from now on."""
-    state.table[:] = mu
-    state.since[:] = 0
-    planned(state.search)
-
-
-def plan_alone(state: PlannedState) -> PlannedState:
-    """The state without search and with the plan's probabilities instead of the action that is due."""
-    at = state.search.at.copy()
-    at[SOUGHT] = NOTHING
-    return state._replace(since=np.full_like(state.since, -1), search=state.search._replace(at=at))
 
 
 @cache
 def planned_rule(actions: int, searching: bool, tracked: bool, random: float) -> BehaviourRule:
     """Follow a plan; searching, tracked: see `PlannedState`;  random: share of actions that are not the one due."""
-    search = search_rule(actions)
-    follow, count, search_end = search.follow, search.observe, search.episode_end
+    follow, count, search_end = directed_search.follow, directed_search.observe, directed_search.episode_end
 
     @piece
     def probabilities(state, t, s, x, pi, m, mu):

@@ -1,11 +1,10 @@
 """Recent methods as behaviours: robust on-policy sampling, and two designs from the literature planned on the run's evidence.
 
-`gvfx.theory.rivals` has the formulas of the designs and states where they are our interpretation.
+`gvfx.theory.design` has the formulas of the designs and states where they are our interpretation.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.optimal import OptimalDesign, PlannedState, begin_planned, follow_plan, plan_alone, planned_rule
-from gvfx.errors import InputError
+from gvfx.behaviours.optimal import PlannedState, Planning
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.model import estimated
-from gvfx.inputs import check_fields
+from gvfx.evidence.smoothing import estimated
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
 from gvfx.questions.gvf import GVF, Stacked
 from gvfx.theory.design import characteristic_time_of, second_moment_of
@@ -52,7 +49,7 @@ class RobustSampling(Behaviour[SamplingState]):
 
 
 @dataclass(frozen=True)
-class Planned(Behaviour[PlannedState]):
+class PublishedDesign(Planning):
     """Random at first; then a design for the world estimated from the data, replanned each time the data grow by `growth`.
 
     first:  random steps before the first plan (default: that of OptimalDesign).
@@ -69,44 +66,18 @@ class Planned(Behaviour[PlannedState]):
     search: float = field(default=0.0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
-    explores: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        self._frame()
-        if not (0 < self.prior < math.inf and 0 <= self.random <= 1):
-            raise InputError(f"prior: {type(self).__name__} needs a finite prior > 0, and random within [0, 1].")
+    tracked: ClassVar[bool] = False
 
     @abstractmethod
     def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
         """The behaviour mu [state, action] for a known world."""
 
-    def _frame(self) -> OptimalDesign:
-        """The OptimalDesign that decides when to plan and how a plan is followed."""
-        return OptimalDesign(first=self.first, growth=self.growth, search=self.search)
-
-    def rule(self, sizes: Sizes) -> BehaviourRule:
-        return planned_rule(sizes.actions, self.search > 0, False, self.random)
-
-    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
-        return begin_planned(asked, world, self.search, tracked=False)
-
-    def retarget(self, state: PlannedState, model: Empirical) -> None:
-        self._frame().retarget(state, model)
-
-    def shown(self, state: PlannedState) -> PlannedState:
-        return plan_alone(state)
-
-    def stops(self, steps: int, world: MDP) -> Sequence[int]:
-        return self._frame().stops(steps, world)
-
     def refresh(self, state: PlannedState, model: Empirical) -> None:
-        mu = self.design(*estimated(model, self.prior))
-        follow_plan(state, (1 - self.random) * mu + self.random / mu.shape[1])
+        self.follow(state, self.design(*estimated(model, self.prior)))
 
 
 @dataclass(frozen=True)
-class SecondMoment(Planned):
+class SecondMoment(PublishedDesign):
     """Actions proportional to the root of the weighted mean square returns of all GVFs (Liu, Chen & Zhang)."""
 
     def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:
@@ -114,7 +85,7 @@ class SecondMoment(Planned):
 
 
 @dataclass(frozen=True)
-class CharacteristicTime(Planned):
+class CharacteristicTime(PublishedDesign):
     """Visits that minimise the largest value deviation per visit (MR-NaS, Russo & Pacchiano 2025)."""
 
     def design(self, world: MDP, questions: Sequence[GVF]) -> np.ndarray:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import os
 import re
+import signal
 import sys
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -17,9 +24,39 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
-from gvfx.errors import InputError
-from gvfx.files import check_writable, write_whole
-from gvfx.text import printable
+from gvfx.errors import InputError, StoreError, UnknownName, printable
+from gvfx.files import check_writable, write_or_copy, write_whole
+from gvfx.names import SHORT_NAMES, as_call, public_classes
+
+# --- Names of behaviours on the command line: the class names of the library; the paper's short names are accepted too
+
+
+_CLASSES = {short.lower(): name for name, short in SHORT_NAMES.items()}
+
+
+def class_name(name: str) -> str:
+    """A name with the paper's short name written out: SR-greedy is SuccessorRepresentation-greedy."""
+    return exchanged(name, _CLASSES)
+
+
+def exchanged(name: str, names: dict[str, str]) -> str:
+    """A name whose first word, before a dash, is exchanged for that of `names`, if it is there."""
+    stem, dash, variant = name.partition("-")
+    return names.get(stem.lower(), stem) + dash + variant
+
+
+def made_by_name(field: str, name: str | None, base: type[Any]) -> Any:
+    """A behaviour or learner with its defaults, by class name or short name; None without a name."""
+    if name is None:
+        return None
+    classes = public_classes(base)
+    kind = {known.lower(): known for known in classes}.get(class_name(name).lower())
+    if kind is None:
+        raise UnknownName(field, name, list(classes))
+    if as_call(classes[kind]).endswith("(...)"):
+        raise InputError(f"{field}: {kind} needs arguments; use it from Python, {as_call(classes[kind])}, or choose another.")
+    return classes[kind]()
+
 
 NUMBERS = frozenset(
     {"GVFs", "steps", "MSE", "standard error", "steps/s", "learning rate", "value error, mean |V - V̂|", "value", "episodes"}
@@ -101,19 +138,17 @@ def check_name(path: Path, option: str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise InputError(f"{option}: {path!s:.80} cannot be used ({said}); give another name.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{option}: {path!s:.80} cannot be used ({reason}); give another name.") from None
 
 
 def check_output(path: Path | None, option: str) -> None:
-    """Make the folder of an output file, and refuse one that cannot be written, before any work is done."""
+    """Refuse an output file that cannot be written, before any work is done; its folder is made (`remove_unused`)."""
     if path is None or path == STDOUT:
         return
     check_name(path, option)
     with suppress(OSError):  # which `check_writable` names
-        missing = [each for each in (*reversed(path.parents), path) if not each.exists()]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _made.extend(missing)
+        _made.extend(each for each in (*reversed(path.parents), path) if not each.exists())
     check_writable(path, option)
 
 
@@ -129,13 +164,34 @@ def remove_unused() -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a JSON file, whole or not at all, and say so; to stdout if the path is -."""
+    """Write a JSON file, whole or not at all; to stdout if the path is -."""
     text = json.dumps(data, indent=1)
     if path == STDOUT:
         print(text)
-        return
-    write_whole(path, text.encode())
-    make_console().say(f"wrote {path}")
+    else:
+        write_whole(path, text.encode())
+
+
+def write_outputs(console: Terminal, *outputs: tuple[str, Path | None, Callable[[Path], None]], failed: str = "") -> None:
+    """Write the files of a command, after its answers were printed, and say so; outputs: option, path if given, what writes it.
+
+    A file that cannot be written keeps none of the others back, and a copy is in the temporary folder (`write_or_copy`); the
+    StoreError about it comes last.  failed: the sentence about an earlier file.
+    """
+    sentences = [failed] * bool(failed)
+    for option, path, write in outputs:
+        if path is None:
+            continue
+        if path == STDOUT:
+            write(path)
+            continue
+        try:
+            write_or_copy(path, write, option)
+            console.say(f"wrote {path}")
+        except StoreError as error:
+            sentences.append(str(error))
+    if sentences:
+        raise StoreError(" ".join(sentences))
 
 
 def finite(data: Any) -> Any:
@@ -145,3 +201,136 @@ def finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+# --- Ctrl-C and SIGTERM: both stop a command in the same way, and running work can be saved on the way out ----------
+
+
+WORDS = {signal.SIGINT: "interrupted by Ctrl-C", signal.SIGTERM: "terminated by SIGTERM"}
+LONGEST = 4.5  # seconds that a command may take to stop
+AT_ONCE = 0.25  # seconds: a second signal within them is the same one, sent to the process and to its group
+STILL = "gvfx: the environment has not finished its step yet; another Ctrl-C ends at once, and what was learned is lost."
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal stopped the command.  A KeyboardInterrupt, so code that saves its work on Ctrl-C does so on SIGTERM too."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+_heard: list[int] = []  # all signals, in the order in which they came
+_received: list[int] = []  # those that raised
+_announced: list[bool] = []  # whether a sentence was asked for
+_patient: list[bool] = []
+_notes: list[str] = []  # what to add to the sentence about a stop
+
+
+def install_handlers() -> None:
+    """Make SIGINT and SIGTERM raise `Stopped` in the main thread; a second signal ends the process at once.
+
+    A thread ends the process if the main thread, which may be compiling, has not done so in `LONGEST` seconds.
+    """
+    for number in WORDS:
+        signal.signal(number, _stop)
+    read, write = os.pipe()
+    if hasattr(os, "set_blocking"):  # not on every Windows
+        os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # signals to a copy are its own
+    threading.Thread(target=_listen, args=(read,), daemon=True).start()
+
+
+@contextmanager
+def noted(text: str) -> Iterator[None]:
+    """Add this to the sentence about a stop inside the block."""
+    _notes.append(text)
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(text)
+        raise
+    finally:
+        _notes.remove(text)
+
+
+def wait_for_steps() -> None:
+    """Wait for as long as it takes for a step of the user's environment to end, so that what was learned can be kept."""
+    _patient.append(True)
+
+
+def _listen(pipe: int) -> None:
+    """Pass signals on as they arrive, also those that the main thread has no time for; the first one starts the watch."""
+    heard: SimpleQueue[int] = SimpleQueue()
+    while True:
+        number = os.read(pipe, 1)[0]
+        if number in (*WORDS,):
+            if not _heard:
+                threading.Thread(target=_watch, args=(number, heard), daemon=True).start()
+            else:
+                heard.put(number)
+            _heard.append(number)
+
+
+def _watch(number: int, heard: SimpleQueue[int]) -> None:
+    """End the process `LONGEST` seconds after the first signal, or soon after a second one."""
+    time.sleep(AT_ONCE)
+    while not heard.empty():
+        heard.get()
+    again = None
+    try:
+        again = heard.get(timeout=LONGEST - AT_ONCE)
+    except Empty:
+        if _patient:
+            print(STILL, file=sys.stderr, flush=True)
+            again = heard.get()
+    if again is not None:
+        time.sleep(AT_ONCE)  # for the main thread, which heard it too
+    _end_now(again or number)
+
+
+def _end_now(number: int) -> None:
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    print(f"gvfx: {'; '.join([WORDS[signal.Signals(number)], *_notes])}.", file=sys.stderr, flush=True)
+    os._exit(128 + number)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    for each in WORDS:
+        signal.signal(each, signal.SIG_DFL)
+    _received.append(number)
+    for worker in multiprocessing.active_children():
+        worker.terminate()
+    raise Stopped(number)
+
+
+_stop.yields_to_runs = True  # type: ignore[attr-defined]  # `gvfx.running.drive` may take its place during a run
+
+
+def raise_if_stopped() -> None:
+    """For callbacks in worker threads, where signals raise nothing: raise `Stopped` if one was received."""
+    if _received:
+        raise Stopped(_received[0])
+
+
+def sentence_and_code(stop: Any) -> tuple[str, int]:
+    """What to print about a stop, with the notes added to it, and the exit code: 128 + the signal's number."""
+    _announced.append(True)
+    if hasattr(stop, "in_a_terminal"):  # gvfx.Interrupted: runs that ended in order
+        return stop.in_a_terminal, stop.exit_code
+    number = signal.Signals(next((n for n in stop.args if n in (*WORDS,)), signal.SIGINT))
+    return "; ".join([WORDS[number], *getattr(stop, "__notes__", [])]) + ".", 128 + number
+
+
+def exit_if_stopped(code: int) -> None:
+    """End a stopped process without the interpreter's teardown, in which an interrupted JAX compilation can crash."""
+    if _received:
+        if not _announced:  # it came before or after the command itself
+            sentence, code = sentence_and_code(Stopped(_received[0]))
+            print(f"gvfx: {sentence}", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,12 +1,14 @@
 """The folder in which compiled code is kept: private to its user, limited in size, and safe when processes race or are killed.
 
 An entry is a file named by its key.  It is written to a temporary name and renamed, so that a reader sees all of it or
-nothing; its first bytes are a checksum of the rest, so that a damaged file is dropped instead of run.  If the folder cannot
-be used, one line in the log says why, and compiled code stays in memory.
+nothing; its first bytes are a checksum of its key and the rest, so that a damaged or renamed file is dropped instead of run.
+Nothing is read that another user could have written.  If the folder cannot be used, one line in the log says why, and compiled
+code stays in memory.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import math
@@ -20,11 +22,95 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gvfx.files import read_whole
+# --- Which files of compiled code may be run: those that nobody but this user and root could have written or replaced
 
-HEADER = b"gvfx compiled 2\n"
+
+MOST_LINKS = 40  # on the way to a folder
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+NOT_FOLLOWED = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # a pipe is opened without waiting for its other end
+
+
+class Untrusted(Exception):
+    """A file that another user may have written; says why."""
+
+
+def read_trusted(path: Path) -> bytes:
+    """The bytes of a file of this user in a safe folder.  Raises Untrusted, or OSError if there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | NOT_FOLLOWED | AT_ONCE)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # ENXIO: a socket
+            raise Untrusted("it is a link or no file") from None
+        raise
+    with open(handle, "rb") as file:
+        if reason := _foreign(os.fstat(handle)) or unsafe(path.parent):
+            raise Untrusted(reason)
+        return file.read()
+
+
+def unsafe(path: Path) -> str:
+    """Why others could put code into this folder or read it; empty if they cannot."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is a link or a file, not a folder"
+    if not hasattr(os, "geteuid"):  # Windows: who may enter is not in the mode, but a user's own folders are private
+        return "" if path.is_relative_to(Path.home()) else "it is outside your own folders"
+    if status.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return "other users may enter it"
+    reasons = ((place, _changeable(status)) for place, status in _way(path.absolute()))
+    return next((f"other users may replace it, because {place} {reason}" for place, reason in reasons if reason), "")
+
+
+def _foreign(status: os.stat_result) -> str:
+    """Why an open file may hold what another user wrote; empty if it does not."""
+    if not stat.S_ISREG(status.st_mode):
+        return "it is no file"
+    if not hasattr(os, "geteuid"):
+        return ""
+    if status.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if status.st_mode & OTHERS:
+        return "other users may write it"
+    return "it has another name elsewhere" if status.st_nlink != 1 else ""
+
+
+def _changeable(status: os.stat_result) -> str:
+    """Why others could change what is in a folder, or where a link leads; in a sticky folder everybody has their own files."""
+    if status.st_uid not in (0, os.geteuid()):
+        return "belongs to another user"
+    is_shared = status.st_mode & OTHERS and not status.st_mode & stat.S_ISVTX
+    return "can be written by others" if is_shared and not stat.S_ISLNK(status.st_mode) else ""
+
+
+def _way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Every folder and every link that the system passes on its way to an absolute path, with its status."""
+    at, rest, links = Path(path.anchor), [*reversed(path.parts[1:])], 0
+    yield at, at.lstat()
+    while rest:
+        part = rest.pop()
+        if part == "..":
+            at = at.parent
+            continue
+        status = (at / part).lstat()
+        yield at / part, status
+        if not stat.S_ISLNK(status.st_mode):
+            at /= part
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        target = Path(os.readlink(at / part))
+        rest += [each for each in reversed(target.parts) if each != target.anchor]
+        at = Path(target.anchor) if target.is_absolute() else at
+
+
+HEADER = b"gvfx compiled 3\n"
 LIMIT = 500_000_000  # bytes; the entries used least recently are removed first
 ABANDONED = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+ADVICE = "set GVFX_CACHE_DIR to a new folder of yours"
 KINDS = {"loop": "loops on tables", "network": "networks"}  # an entry's suffix, and what it holds
 
 log = logging.getLogger("gvfx")
@@ -51,10 +137,13 @@ class Folder:
         """The content stored under a key, or None; marks the entry as used."""
         path = self._file(key, kind)
         try:
-            raw = read_whole(path)
+            raw = read_trusted(path)
         except OSError:
             return None
-        content = _unsealed(raw)
+        except Untrusted as reason:
+            _say(f"compiled code in {self.path} is not used, because others may have written it ({reason}); {ADVICE}.")
+            return None
+        content = _unsealed(key, raw)
         with suppress(OSError):  # a read-only folder can still be read
             if content is None:
                 path.unlink(missing_ok=True)
@@ -69,7 +158,7 @@ class Folder:
         try:
             try:
                 with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                    file.write(_sealed(content))
+                    file.write(_sealed(key, content))
                 scratch.replace(path)
             finally:
                 scratch.unlink(missing_ok=True)
@@ -124,19 +213,19 @@ class Folder:
 
 def chosen() -> Path:
     """The folder asked for: GVFX_CACHE_DIR, or gvfx in the user's cache folder.  Raises RuntimeError without a home."""
-    asked = os.environ.get("GVFX_CACHE_DIR")
-    if asked:
-        return Path(asked).expanduser().absolute()
+    folder = os.environ.get("GVFX_CACHE_DIR")
+    if folder:
+        return Path(folder).expanduser().absolute()
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache") / "gvfx"
 
 
 def current() -> Folder | None:
-    """The folder for compiled code, made if necessary; None if it cannot be used, which is said once."""
+    """The folder for compiled code, made if necessary; None if it cannot be used, which is logged once."""
     try:
         return _opened(chosen())
     except RuntimeError as error:
-        _say(f"compiled code is kept in memory only: {error}; set GVFX_CACHE_DIR to a folder of yours.")
+        _say(f"compiled code is kept in memory only: {error}; {ADVICE}.")
         return None
 
 
@@ -144,32 +233,15 @@ def current() -> Folder | None:
 def _opened(path: Path) -> Folder | None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        reason = _unsafe(path)
+        reason = unsafe(path)
         if not reason and not os.access(path, os.W_OK | os.X_OK):
             reason = "it cannot be written"
     except OSError as error:
         reason = error.strerror or str(error)
     if not reason:
         return Folder(path)
-    _say(f"compiled code is kept in memory only: {path}: {reason}; set GVFX_CACHE_DIR to a folder of yours.")
+    _say(f"compiled code is kept in memory only: {path}: {reason}; {ADVICE}.")
     return None
-
-
-def _unsafe(path: Path) -> str:
-    """Why others could put code into this folder or read it; empty if they cannot."""
-    status = path.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        return "it is a link or a file, not a folder"
-    if not hasattr(os, "geteuid"):  # Windows: who may enter is not in the mode, but a user's own folders are private
-        return "" if path.is_relative_to(Path.home()) else "it is outside your own folders"
-    if status.st_uid != os.geteuid():
-        return "it belongs to another user"
-    if status.st_mode & 0o077:
-        return "other users may enter it (chmod 700 makes it private)"
-    above = path.parent.stat()
-    if above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX:
-        return f"other users may replace it, because they may write to {path.parent}"
-    return ""
 
 
 @cache
@@ -178,12 +250,11 @@ def _say(line: str) -> None:
     log.warning("gvfx: %s", line)
 
 
-def _sealed(content: bytes) -> bytes:
-    return HEADER + hashlib.sha256(content).digest() + content
+def _sealed(key: str, content: bytes) -> bytes:
+    return HEADER + hashlib.sha256(key.encode() + content).digest() + content
 
 
-def _unsealed(raw: bytes) -> bytes | None:
-    """The content of a file, or None if it is damaged or of another format."""
-    start = len(HEADER) + 32
-    content = raw[start:]
-    return content if raw[:start] == HEADER + hashlib.sha256(content).digest() else None
+def _unsealed(key: str, raw: bytes) -> bytes | None:
+    """The content of a file, or None if it is damaged, of another key or of another format."""
+    content = raw[len(HEADER) + 32 :]
+    return content if raw == _sealed(key, content) else None

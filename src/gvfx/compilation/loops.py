@@ -18,7 +18,7 @@ import platform
 import secrets
 from collections.abc import Callable
 from functools import cache
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 from weakref import WeakSet
 
@@ -26,17 +26,91 @@ import llvmlite
 import numba
 import numpy as np
 from llvmlite import binding as llvm
-from numba import njit
+from numba import njit, types
 from numba.core import config, sigutils
 from numba.core.caching import NullCache, _Cache
-from numba.core.compiler import CompileResult
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import NumbaPickler
 from numba.extending import overload
 
 from gvfx.compilation import folder
-from gvfx.compilation.fingerprint import Fingerprint, Unknown, formulas
+from gvfx.content import Content, Unknown
+
+# --- A hash of everything that compiled code depends on: its functions, the functions and constants they use, its argument types
+# Two functions with equal fingerprints compile to the same code.  Only compiled functions, and plain ones that compiled code may
+# call, are followed.  Whatever cannot be followed raises `Unknown`; such a function is compiled in every process.
+
+
+LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba")  # known by their versions
+formulas: WeakSet[FunctionType] = WeakSet()  # plain functions that compiled code may call, of which their own code is compiled
+
+
+class Fingerprint(Content):
+    """A hash under construction; `records` are the named tuple classes of the argument types, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[type] = []
+        self.dispatchers: list[Any] = []
+
+    def _content(self, thing: Any, attributes: frozenset[str]) -> None:
+        if isinstance(thing, Dispatcher):
+            self._dispatcher(thing)
+        elif isinstance(thing, FunctionType) and thing not in formulas and not self._of_a_library(thing):
+            raise Unknown(f"the Python function {thing.__qualname__}")
+        else:
+            super()._content(thing, attributes)
+
+    def _other(self, thing: Any, attributes: frozenset[str]) -> None:
+        if isinstance(thing, np.ndarray):
+            raise Unknown("an array of Python objects")
+        if isinstance(thing, frozenset):
+            self.text("set", *sorted(map(repr, thing)))
+        elif isinstance(thing, types.Type):
+            self.text("type", thing)
+        elif isinstance(thing, type) and issubclass(thing, tuple) and hasattr(thing, "_fields"):
+            self.text("record", thing.__module__, thing.__qualname__, *thing._fields)
+            self.add(tuple(getattr(thing, "_field_defaults", {}).items()))
+        else:
+            super()._other(thing, attributes)
+
+    def _of_a_library(self, thing: Any) -> bool:
+        name = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None) or type(thing).__module__
+        return name.partition(".")[0] in LIBRARIES
+
+    def _dispatcher(self, dispatcher: Any) -> None:
+        if dispatcher._compiler.pipeline_class is not Compiler:
+            raise Unknown("a compiler of its own")
+        self.dispatchers.append(dispatcher)
+        self.text("compiled", *(f"{k}={sorted(v) if isinstance(v, set) else v!r}" for k, v in _options(dispatcher)))
+        self._function(dispatcher.py_func)
+
+    def add_argument(self, kind: Any) -> None:
+        """Add an argument's type: a number, an array of numbers, or a (named) tuple of them, with the names of its fields."""
+        if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+            self.records.append(kind.instance_class)
+            self.add(kind.instance_class)
+        if isinstance(kind, types.Tuple | types.UniTuple | types.NamedTuple | types.NamedUniTuple):
+            self.text("tuple", len(kind))
+            for part in kind:
+                self.add_argument(part)
+        elif isinstance(kind, types.Number | types.Boolean | types.NoneType):
+            self.text("number", kind)
+        elif isinstance(kind, types.Array) and isinstance(kind.dtype, types.Number | types.Boolean):
+            self.text("array", kind.dtype, kind.ndim, kind.layout, kind.mutable, kind.aligned)
+        else:
+            raise Unknown(f"an argument of type {kind}")
+
+
+def _options(dispatcher: Any) -> list[tuple[str, Any]]:
+    options = {**dispatcher.targetoptions, **{f"local {k}": str(v) for k, v in dispatcher.locals.items()}}
+    for name, value in options.items():
+        if not isinstance(value, bool | int | str | set | frozenset | None):
+            raise Unknown(f"the option {name}={value!r}")
+    return sorted(options.items())
+
 
 KIND = "loop"
 SETTINGS = (  # numba's settings that change the code it makes
@@ -188,7 +262,7 @@ class _Stored(_Watched):
         place.write(key, KIND, raw.getvalue())
 
     def _key(self, sig: Any, codegen: Any) -> tuple[str, Fingerprint] | None:
-        """The key of the function with some argument types, with what went into it; None if it cannot be known."""
+        """The key of the function with some argument types, with what it was made of; None if it cannot be known."""
         known = Fingerprint()
         try:
             known.add(self.dispatcher)

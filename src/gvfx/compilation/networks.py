@@ -8,10 +8,14 @@ code, where they are checksummed and renamed into place, under keys that also na
 from __future__ import annotations
 
 import hashlib
+import os
+import zlib
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax._src import compilation_cache
 from llvmlite import binding
 
@@ -56,3 +60,29 @@ def _on_this_cpu(key: str) -> str:
 @cache
 def _cpu() -> str:
     return f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
+
+
+# --- XLA on the CPU: one thread per process, because seeds run in parallel and results must not depend on threads ---
+
+FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+@cache
+def start_jax() -> None:
+    """Start JAX with one thread, unless it is already running or XLA_FLAGS is set; what it compiles is kept on disk.
+
+    Environment variables are restored.
+    """
+    keep_networks()
+    if "XLA_FLAGS" in os.environ:
+        return
+    os.environ["XLA_FLAGS"] = FLAGS
+    try:
+        jax.local_devices()  # XLA reads its flags now, and only once
+    finally:
+        del os.environ["XLA_FLAGS"]
+
+
+def named_keys(seed: int, streams: Iterable[str]) -> jax.Array:
+    """One key per named stream, from the seed and the stream's name alone."""
+    return jnp.stack([jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode())) for name in streams])

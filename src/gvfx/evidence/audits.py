@@ -21,7 +21,7 @@ the block's first rollout, so the weighted mean stays unbiased, whatever the sco
 its number v, uniform on (0, 1), and the n rollouts of a policy in a block have one v in each of n equal strata, in random order.
 Each of them has the right chance, so that the mean stays unbiased.  What $-\log v$ differs from its mean in the stratum is
 subtracted from the score, times the slope of the *other* rollouts' scores, which is independent of it: no bias either.  So what
-is linear in $-\log v$, such as the effect of answers that are off everywhere alike, is no part of the variance of the
+is linear in $-\log v$, such as what answers that are off by one amount everywhere add, is no part of the variance of the
 mean, and is left out of its estimate by regression on the means of the strata.  With fewer than `ENOUGH` rollouts, and in a block
 that the end of the run left incomplete, nothing is subtracted or left out.
 
@@ -43,6 +43,72 @@ from typing import NamedTuple
 import numpy as np
 import scipy.special
 
+# --- Intervals of audited values that hold with any number of rollouts, for cumulants in a known range --------------
+# The last cumulant of a rollout that stops with probability $1 - \gamma$ after each step (0 if the episode ended before) has the
+# expectation $(1 - \gamma) V(d_0)$, and lies in the range.  Its mean is bounded by betting (Waudby-Smith and Ramdas, 2024): if x
+# in [0, 1] has mean m, the capital $\prod_j (1 + f (x_j / m - 1))$ of a gambler who bets a fraction f has an expectation of at
+# most 1, and so has its average over several f; it exceeds $2/\alpha$ with probability at most $\alpha/2$.  All m where it does
+# not are above the lower bound, since it decreases in m.  Numbers v from strata (`gvfx.evidence.audits`) keep this: the x are
+# independent, their means differ and have the mean m, and the product of the $1 + f (m_j / m - 1)$ is at most 1.
+
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)  # for which a result keeps bounds
+BETS = np.concatenate([[0.9, 0.75], 0.5 ** np.arange(1, 13)])
+HALVINGS = 60
+
+
+def last_cumulants(cumulants: np.ndarray, gamma: np.ndarray, stop: float, terminated: bool) -> np.ndarray:
+    """The cumulant at which a rollout with number v stops, by each question's own discount, [gvf]; with discount 1 the return.
+
+    cumulants [step, gvf]; gamma [gvf]; stop: v; NaN where a cut leaves it unknown.
+    """
+    out = np.full(len(gamma), 0.0 if terminated else np.nan)
+    for i, g in enumerate(gamma.tolist()):
+        if g < 1:
+            t = 1 if g == 0 else max(1, int(np.ceil(np.log(stop) / np.log(g))))  # the first with gamma^t <= v
+            if t <= len(cumulants):
+                out[i] = cumulants[t - 1, i]
+        elif terminated:
+            out[i] = cumulants[:, i].sum()
+    return out
+
+
+def lower(x: np.ndarray, error: float) -> float:
+    """A lower bound of the mean of x in [0, 1], [n], that is too large with at most this probability."""
+    if not len(x) or not (x > 0).any():
+        return 0.0
+
+    def capital(m: float) -> float:
+        logs = np.log1p(BETS[:, None] * (x / m - 1)).sum(axis=1)
+        return float(np.logaddexp.reduce(logs) - np.log(len(BETS)))
+
+    low, high = 0.0, float(x.mean())
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle == 0 or capital(middle) > -np.log(error) else (low, middle)
+    return low
+
+
+def value_bounds(last: np.ndarray, gamma: float, least: float, most: float, level: float) -> tuple[float, float]:
+    """An interval of a value at the start from `last_cumulants` [rollout] of a question, in the range from least to most."""
+    if gamma < 1:
+        least, most = min(least, 0.0), max(most, 0.0)
+    x = np.clip((last - least) / (most - least), 0.0, 1.0)
+    error = (1 - level) / 2
+    low = lower(np.where(np.isnan(x), 0.0, x), error)
+    high = 1 - lower(np.where(np.isnan(x), 0.0, 1 - x), error)
+    scale = 1 / (1 - gamma) if gamma < 1 else 1.0
+    return (least + (most - least) * low) * scale, (least + (most - least) * high) * scale
+
+
+def bounds_of_runs(bounds: np.ndarray, level: float) -> np.ndarray:
+    """Intervals [gvf, 2] of the mean over runs, from those that each keeps for `LEVELS`, [seed, gvf, level, 2]; NaN without."""
+    needed = 1 - (1 - level) / len(bounds)
+    fit = [k for k, kept in enumerate(LEVELS) if kept >= needed - 1e-9]
+    if not fit:
+        return np.where(np.isnan(bounds[0, :, 0]), np.nan, [-np.inf, np.inf])
+    return np.asarray(bounds[:, :, fit[0]].mean(axis=0))
+
+
 ENOUGH = 20  # rollouts in a block from which what is linear in -log v is subtracted
 RIDGE = 1.0  # rollouts without a slope, by which slopes are shrunk
 FEW = 100.0  # expected number of rare events below which the spread of scores is not trusted alone
@@ -58,7 +124,7 @@ class Scores(NamedTuple):
     pair: np.ndarray  # int64 [rollout]: those of different policies with the same number in a block have the same draws
     stop: np.ndarray  # [rollout] v, the number that decided when it stopped
     planned: np.ndarray  # int64 [rollout] rollouts of its policy that were planned in the block
-    last: np.ndarray  # [rollout, gvf] `gvfx.evidence.bounded.last_cumulants`; NaN where a cut leaves it unknown
+    last: np.ndarray  # [rollout, gvf] `gvfx.evidence.audits.last_cumulants`; NaN where a cut leaves it unknown
     start: np.ndarray  # [rollout, gvf] V(s_0)
     gain: np.ndarray  # [rollout, gvf] Y - V(s_0)
     squares: np.ndarray  # [rollout, gvf] sum of the squared terms of the gain
@@ -72,31 +138,15 @@ class Scores(NamedTuple):
     @classmethod
     def none(cls, gvfs: int) -> Scores:
         """No scores yet."""
-        whole, each = np.zeros(0, np.int64), np.zeros((0, gvfs))
-        return cls(
-            block=whole,
-            steps=whole,
-            cut=np.zeros(0, bool),
-            pair=whole,
-            stop=np.zeros(0),
-            planned=whole,
-            last=each,
-            start=each,
-            gain=each,
-            squares=each,
-            implied=each,
-            implied_fourth=each,
-            resets=whole,
-            reset_mean=each,
-            reset_covariance=np.zeros((0, gvfs, gvfs)),
-            surprise=each,
-        )
+        own: dict[str, np.ndarray] = {name: np.zeros(0, np.int64) for name in ("block", "steps", "pair", "planned", "resets")}
+        own |= {"cut": np.zeros(0, bool), "stop": np.zeros(0), "reset_covariance": np.zeros((0, gvfs, gvfs))}
+        return cls(**{name: np.zeros((0, gvfs)) for name in cls._fields} | own)
 
 
 PER_ROLLOUT = Scores._fields[: Scores._fields.index("resets")]
 
 
-class Audit(NamedTuple):
+class AuditedValues(NamedTuple):
     """What the audits of one run say about each question, [gvf] each, and about differences between two."""
 
     value: np.ndarray  # NaN without a block of two rollouts
@@ -159,7 +209,7 @@ class _Block(NamedTuple):
     resets_freedom: float
 
 
-def audited(scores: Scores) -> Audit:
+def audited(scores: Scores) -> AuditedValues:
     """The value at the start of every question by its audits, with standard errors, also of differences."""
     gvfs = scores.start.shape[1]
     own = ~np.isnan(scores.gain)
@@ -171,16 +221,12 @@ def audited(scores: Scores) -> Audit:
     found = n.sum(axis=0) > 0
     share = np.divide(weight, weight.sum(axis=0), out=np.zeros_like(weight), where=found)
     value = np.where(found, sum((s * block.value for s, block in zip(share, blocks, strict=True)), np.zeros(gvfs)), np.nan)
-    parts: list[np.ndarray] = []
-    freedoms: list[np.ndarray] = []
-    for s, block in zip(share, blocks, strict=True):
-        for part, freedom in _parts(block, s):
-            parts.append(part)
-            freedoms.append(freedom)
-    variance, freedom = _welch(np.array(parts).reshape(-1, gvfs, gvfs), np.array(freedoms).reshape(-1, gvfs, gvfs))
+    parts = [part for s, block in zip(share, blocks, strict=True) for part in _parts(block, s)]
+    both = np.array(parts).reshape(-1, 2, gvfs, gvfs)
+    variance, freedom = _welch(both[:, 0].copy(), both[:, 1].copy())
     known = found[:, None] & found
     errors, freedom = np.where(known, np.sqrt(variance), np.inf), np.where(known, freedom, 1.0)
-    return Audit(value, errors.diagonal().copy(), freedom.diagonal().copy(), *counted, errors, freedom)
+    return AuditedValues(value, errors.diagonal().copy(), freedom.diagonal().copy(), *counted, errors, freedom)
 
 
 def _parts(block: _Block, share: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -196,12 +242,8 @@ def _parts(block: _Block, share: np.ndarray) -> list[tuple[np.ndarray, np.ndarra
     np.fill_diagonal(over, away)
     least = np.minimum(block.freedom[:, None], block.freedom)
     ones = np.ones_like(least)
-    return [
-        (joint, least),
-        (row, block.freedom[:, None] * ones),
-        (row.T, block.freedom * ones),
-        (over, block.resets_freedom * ones),
-    ]
+    of_rows = block.freedom[:, None] * ones
+    return [(joint, least), (row, of_rows), (row.T, of_rows.T), (over, block.resets_freedom * ones)]
 
 
 def _welch(parts: np.ndarray, freedoms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -302,3 +344,96 @@ def _over_seeds(error: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.
     with np.errstate(invalid="ignore"):
         variance, joint = _welch(error**2, freedom)
     return variance, np.where(np.isfinite(variance), joint, 1.0)
+
+
+# --- The value at the start from recorded episodes of a target policy, scored against answers that were fitted without them
+# The episodes of a log are divided into folds.  With answers $\hat Q$ fitted without the fold of an episode that followed $\pi$,
+# and $\hat V(s) = \sum_a \pi(a|s) \hat Q(s,a)$, the score of the episode is
+#
+# $$Y = \hat V(s_0) + \sum_t w_t\,[c_t + \gamma \hat V(s_{t+1}) - \hat Q(s_t, a_t)], \qquad w_t = \prod_{k<t} \gamma_k, \quad
+# (A3)$$
+#
+# which is Eq. A1 discounted to the end of the episode, in place of stopping by chance.  $E[Y] = V(d_0)$ in every fold, so that
+# all scores are one sample.
+#
+# **Starts.**  All episodes of the log have the same distribution of starts.  The mean of $\hat V(s_0)$ over the episodes of $\pi$
+# is therefore moved to that over all episodes, fold by fold, by the slope of Y on $\hat V(s_0)$ (1 with few episodes).
+#
+# **Rare events.**  If a few transitions of the log carry most of the squared temporal-difference errors, and fewer than `FEW` of
+# them are expected in the episodes of $\pi$, the variance of a score is at least what these errors imply, their mean square times
+# the mean of $\sum_t w_t^2$.
+
+CROSS_FITTING_ENOUGH = 8  # episodes from which the slope on V(s_0) is estimated
+CROSS_FITTING_FEW = 20.0  # expected effective number of surprises below which the spread of scores is not trusted alone
+ROUNDING = 1e-18  # of the sum of squares of V(s_0): starts that vary less are the same
+
+
+class Episodes(NamedTuple):
+    """All episodes of a log; gain and length are those of the questions whose policy was followed, NaN for the others."""
+
+    fold: np.ndarray  # int64 [episode]
+    steps: np.ndarray  # int64 [episode]
+    cut: np.ndarray  # bool [episode]: did not end by termination
+    start: np.ndarray  # [episode, gvf] V(s_0)
+    gain: np.ndarray  # [episode, gvf] Y - V(s_0)
+    length: np.ndarray  # [episode, gvf] sum of the squares of w
+    level: np.ndarray  # [fold, gvf] the mean of V(s_0) over all episodes of the log by the answers of each fold
+    surprise: np.ndarray  # [gvf] mean squared temporal-difference error of the answers to the whole log
+    common: np.ndarray  # [gvf] the share of transitions that carry it
+
+
+def surprises(errors: np.ndarray, times: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Of temporal-difference errors [n, gvf]: the mean square, and the share of transitions that carry it, each [gvf].
+
+    times [n]: how often each occurred, if not once.
+    """
+    n = np.ones(len(errors)) if times is None else times.astype(float)
+    squares, many = errors**2, max(1.0, n.sum())
+    total, fourth = n @ squares, n @ squares**2
+    common = np.divide(total**2, fourth, out=np.full(len(total), many), where=fourth > 0) / many
+    return total / many, common
+
+
+def cross_fitted(episodes: Episodes) -> AuditedValues:
+    """The value at the start of every question by the episodes that followed its policy, with standard errors."""
+    gvfs = episodes.start.shape[1]
+    none = np.full(gvfs, np.nan), np.full(gvfs, np.inf), np.ones(gvfs)
+    apart = np.full((gvfs, gvfs), np.inf), np.ones((gvfs, gvfs))  # differences are not scored
+    out = AuditedValues(*none, np.zeros(gvfs), np.zeros(gvfs), np.zeros(gvfs), *apart)
+    for i in range(gvfs):
+        own = ~np.isnan(episodes.gain[:, i])
+        out.rollouts[i], out.steps[i], out.cut[i] = own.sum(), episodes.steps[own].sum(), episodes.cut[own].sum()
+        if own.sum() > 1:
+            out.value[i], out.error[i], out.freedom[i] = _estimated(episodes, i, own)
+    return out
+
+
+def _estimated(episodes: Episodes, i: int, own: np.ndarray) -> tuple[float, float, float]:
+    """Value, standard error and degrees of freedom of question i, whose policy at least two episodes followed."""
+    fold, start, n = episodes.fold, episodes.start[:, i], int(own.sum())
+    every, on = np.bincount(fold), np.bincount(fold[own], minlength=fold.max() + 1)
+    x = start - (np.bincount(fold, start) / np.maximum(every, 1))[fold]  # from the mean of the fold
+    others = every - on
+    rest = others / np.maximum(every, 1)  # [fold]
+    y = start[own] + episodes.gain[own, i]
+    away, moved, least = x[own] - x[own].mean(), float(x[own].mean()), ROUNDING * float(start @ start)
+    slope, freedom, lever, spread = 0.0, n - 1.0, 0.0, float(away @ away)
+    if len(fold) > n and float(x @ x) > least:
+        slope = 1.0
+        if n >= CROSS_FITTING_ENOUGH and spread > least:
+            slope, freedom, lever = float(away @ y) / spread, n - 2.0, moved**2 / spread
+    apart = start[own] - episodes.level[fold[own], i]
+    z = y - slope * rest[fold[own]] * apart
+    variance = float(((z - z.mean()) ** 2).sum()) / freedom
+    if episodes.common[i] * episodes.length[own, i].sum() < CROSS_FITTING_FEW:  # rare events
+        implied = float(episodes.length[own, i].mean()) * float(episodes.surprise[i])
+        variance = max(variance, implied + float((((1 - slope * rest[fold[own]]) * apart) ** 2).mean()))
+    parts, freedoms = [variance * (1 / n + lever)], [freedom]
+    weight = on / np.maximum(every, 1) / n  # [fold] of each other start
+    free = float(len(fold) - (every > 0).sum())
+    if slope and free:
+        parts.append(slope**2 * float(others @ weight**2) * float(x @ x) / free)
+        freedoms.append(free)
+    total = sum(parts)
+    welch = total**2 / sum(v**2 / f for v, f in zip(parts, freedoms, strict=True)) if total > 0 else sum(freedoms)
+    return float(y.mean()) - slope * moved, float(np.sqrt(total)), welch

@@ -31,8 +31,8 @@ import scipy.sparse.linalg
 from gvfx.kernel import piece
 from gvfx.questions.gvf import Stacked
 from gvfx.questions.where import Evaluation
-from gvfx.theory.improvement import converged_policies
-from gvfx.theory.systems import ending, groups
+from gvfx.theory.equations import converged_policies
+from gvfx.theory.exact import ending, groups
 from gvfx.worlds.mdp import MDP
 
 UNDISCOUNTED = 0.999  # discounts from which on a sum is as good as undiscounted
@@ -53,6 +53,9 @@ class Evidence(NamedTuple):
     found: np.ndarray  # int64 [states] 1 + the steps done when the state was first reached; 0: never
 
 
+BY_ROW = {"sums": 0, "squares": 0, "recent": 1, "missed": 1}  # arrays with one entry per row, and the axis of the rows
+
+
 def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] = ()) -> Evidence:
     """Evidence at the start of a run; without `kept` its arrays are empty and nothing is counted."""
     paying = (asked.pays >= 0) & (world.prob > 0)
@@ -61,18 +64,15 @@ def no_evidence(world: MDP, asked: Stacked, kept: bool, rates: Sequence[float] =
     shape = (paying.shape[0] * paying.shape[1], paying.shape[2])
     row = np.full(shape, -1, dtype=np.int32)
     row[paying.reshape(shape)] = np.arange(paying.sum())
-    size = (int(paying.sum()), len(asked.names))
-    return Evidence(
-        counts=np.zeros(shape, dtype=np.int64),
-        row=row,
-        sums=np.zeros(size),
-        squares=np.zeros(size),
-        rates=np.array(rates, dtype=float),
-        recent=np.zeros((len(rates), *size)),
-        missed=np.zeros((len(rates), *size)),
-        starts=np.zeros(world.states if kept else 0, dtype=np.int64),
-        found=np.zeros(world.states if kept else 0, dtype=np.int64),
-    )
+    return _nothing(row, int(paying.sum()), len(asked.names), rates, world.states if kept else 0)
+
+
+def _nothing(row: np.ndarray, rows: int, gvfs: int, rates: Sequence[float], states: int) -> Evidence:
+    """Evidence of no steps, with the outcomes' rows in the sums."""
+    sums, squares = np.zeros((2, rows, gvfs))
+    recent, missed = np.zeros((2, len(rates), rows, gvfs))
+    starts, found = np.zeros((2, states), np.int64)
+    return Evidence(np.zeros(row.shape, np.int64), row, sums, squares, np.array(rates, float), recent, missed, starts, found)
 
 
 @cache
@@ -137,10 +137,10 @@ class Empirical:
         outcome = np.flatnonzero(self.evidence.counts.ravel())
         n = self.evidence.counts.ravel()[outcome].astype(float)
         pair = outcome // world.successors
-        if world.features is None:
-            total = np.bincount(pair, n, world.states * world.actions)
-            return Seen(pair, outcome, n / total[pair])
-        return _expanded(world, outcome, n, pair)
+        prob = n / np.bincount(pair, n, world.states * world.actions)[pair] if world.features is None else n
+        if world.features is not None:
+            pair, outcome, prob = _expanded(world, outcome, n, pair)
+        return Seen(pair, outcome, prob, pair // world.actions, world.next.ravel()[outcome], self.evidence.row.ravel()[outcome])
 
     @cached_property
     def tried(self) -> np.ndarray:
@@ -182,7 +182,7 @@ class Empirical:
 
     @cached_property
     def starts_variance(self) -> np.ndarray:
-        """The variance of the value at the start due to the starts themselves (`gvfx.evidence.starts`), [gvf]; 0 if known."""
+        """The variance of the value at the start due to the starts themselves (`evidence.uncertainty`), [gvf]; 0 if known."""
         return self.starts_variance_of(self.values)
 
     def starts_variance_of(self, values: np.ndarray) -> np.ndarray:
@@ -210,19 +210,18 @@ class Empirical:
         """Certainty-equivalent values of every GVF, [gvf, state]."""
         world, seen = self.world, self.seen
         out = np.zeros((len(self.asked.names), world.states))
-        paid = self.means[self.evidence.row.ravel()[seen.outcome]]  # [seen, gvf]
-        state = seen.pair // world.actions
+        paid = self.means[seen.row]  # [seen, gvf]
         for group in self.groups:
             share = self.policy(group[0]).ravel()[seen.pair] * seen.prob
             solve = self.solver(group[0], 1)
-            own = np.array([np.bincount(state, share * paid[:, i], world.states) for i in group])
+            own = np.array([np.bincount(seen.state, share * paid[:, i], world.states) for i in group])
             out[group] = solve(own.T).T
         return out
 
     def only(self, i: int, pi: np.ndarray) -> Empirical:
         """The same model with question i alone and another policy [state, action]."""
         e = self.evidence
-        columns = {name: getattr(e, name)[..., [i]] for name in ("sums", "squares", "recent", "missed")}
+        columns = {name: getattr(e, name)[..., [i]] for name in BY_ROW}
         return Empirical(self.world, self.asked.only(i, pi), e._replace(**columns))
 
     def converged_policies(self) -> np.ndarray:
@@ -252,14 +251,17 @@ class Empirical:
         """A function that solves (I - sum_a pi_i P gamma_i^power) x = b [state, ...]; x is 0 in states whose sums do not end."""
         world, seen = self.world, self.seen
         weight = self.policy(i).ravel()[seen.pair] * seen.prob * self.discounts(i) ** power
-        where = (seen.pair // world.actions, world.next.ravel()[seen.outcome])
-        kernel = sp.csc_array(sp.coo_array((weight, where), shape=(world.states, world.states)))
+        kernel = sp.csc_array(sp.coo_array((weight, (seen.state, seen.arrived)), shape=(world.states, world.states)))
         if self.asked.gamma[:, i].max() < 1:
             return scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve
         known = ending(kernel)
         kernel = sp.csc_array(sp.diags_array(known.astype(float)) @ kernel)
         solve = scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve
         return lambda b: solve((b.T * known).T)
+
+    def targets(self, i: int, v: np.ndarray) -> np.ndarray:
+        """c + gamma V(s') of question i for the outcomes seen, [seen], with its mean cumulants and values v [state]."""
+        return self.means[self.seen.row, i] + self.discounts(i) * v[self.seen.arrived]
 
     def noise(self, v: np.ndarray) -> np.ndarray:
         """sigma^2(s, a) = Var(c + gamma V(s') | s, a) in the model, [state, action, gvf]."""
@@ -269,42 +271,47 @@ class Empirical:
         """Mean and variance of c + gamma V(s') given s, a in the model, each [state, action, gvf]."""
         world, seen = self.world, self.seen
         pairs = world.states * world.actions
-        row = self.evidence.row.ravel()[seen.outcome]
-        arrived = world.next.ravel()[seen.outcome]
         mean, out = np.zeros((2, pairs, len(v)))
         for i in range(len(v)):
-            target = self.means[row, i] + self.discounts(i) * v[i][arrived]
+            target = self.targets(i, v[i])
             mean[:, i] = np.bincount(seen.pair, seen.prob * target, pairs)
-            spread = (target - mean[seen.pair, i]) ** 2 + self.spreads[row, i]
+            spread = (target - mean[seen.pair, i]) ** 2 + self.spreads[seen.row, i]
             out[:, i] = np.bincount(seen.pair, seen.prob * spread, pairs)
         shape = (world.states, world.actions, len(v))
         return mean.reshape(shape), out.reshape(shape)
 
     def variance(self) -> np.ndarray:
         """The variance function M(s, a) of the model with Expected-Sarsa targets (Eq. 6), [state, action, gvf]."""
-        world, seen = self.world, self.seen
-        noise = self.noise(self.values)
+        seen, noise = self.seen, self.noise(self.values)
         out = noise.reshape(-1, noise.shape[2]).copy()
-        arrived = world.next.ravel()[seen.outcome]
         for group in self.groups:
             own = np.stack([(self.policy(group[0]) * noise[:, :, i]).sum(axis=1) for i in group], axis=1)
             m = self.solver(group[0], 2)(own)
             squared = seen.prob * self.discounts(group[0]) ** 2
             for j, i in enumerate(group):
-                out[:, i] += np.bincount(seen.pair, squared * m[arrived, j], len(out))
+                out[:, i] += np.bincount(seen.pair, squared * m[seen.arrived, j], len(out))
         return out.reshape(noise.shape)
 
 
 class Seen(NamedTuple):
-    """The outcomes seen: their (state, action), index into the world's flattened arrays, and estimated probability."""
+    """The outcomes seen, [seen] each."""
 
-    pair: np.ndarray
-    outcome: np.ndarray
-    prob: np.ndarray
+    pair: np.ndarray  # state * actions + action
+    outcome: np.ndarray  # index into the world's flattened arrays
+    prob: np.ndarray  # estimated
+    state: np.ndarray
+    arrived: np.ndarray  # the next state
+    row: np.ndarray  # in the sums of cumulants
+
+    def left(self, visits: np.ndarray) -> np.ndarray:
+        """How often each pair left its state, [state, action], with visits [state, action]."""
+        away = self.arrived != self.state
+        times = (self.prob * visits.ravel()[self.pair])[away]
+        return np.bincount(self.pair[away], times, visits.size).reshape(visits.shape)
 
 
-def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> Seen:
-    """The outcomes seen with those of a table row given to each of its states."""
+def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs, outcomes and probabilities of the outcomes seen, with those of a table row given to each of its states."""
     cell = world.feature[pair // world.actions] * world.actions + pair % world.actions
     total = np.bincount(cell, n, world.rows * world.actions)
     prob = n / total[cell]
@@ -315,4 +322,117 @@ def _expanded(world: MDP, outcome: np.ndarray, n: np.ndarray, pair: np.ndarray) 
     length = (past - first)[cells]
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
     which = order[np.repeat(first[cells], length) + within]
-    return Seen(np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which])
+    return np.repeat(np.arange(world.states * world.actions), length), outcome[which], prob[which]
+
+
+# --- Evidence from an environment whose outcomes are not known beforehand: each gets a number when it is first seen -
+# An outcome is a state, an action and the next state; termination leads to an extra state, numbered after all others.  The
+# outcomes of a pair are a linked list, so memory grows with the outcomes seen and not with all possible ones.
+
+FIRST = 1024  # initial capacity, in outcomes
+
+
+class Outcomes(NamedTuple):
+    """The outcomes seen so far: the first `used` entries of the [outcome] arrays, which have spare capacity."""
+
+    evidence: Evidence  # counts and row are [outcome, 1]
+    pair: np.ndarray  # int64 [outcome] state * actions + action
+    following: np.ndarray  # int64 [outcome]
+    link: np.ndarray  # int64 [outcome] the previous new outcome of the same pair; -1: none
+    head: np.ndarray  # int64 [pair] the latest new outcome; -1: none
+    discounts: np.ndarray  # [outcome, gvf] sums over transitions
+    used: np.ndarray  # int64 [1]
+
+
+def no_outcomes(states: int, actions: int, gvfs: int, rates: Sequence[float], capacity: int = FIRST) -> Outcomes:
+    """No outcomes, at the start of a run; with capacity 0 nothing can be counted."""
+    pairs = states * actions if capacity else 0
+    row = np.arange(capacity, dtype=np.int32)[:, None]
+    evidence = _nothing(row, capacity, gvfs, rates, states + 1 if capacity else 0)
+    pair, following, link = np.zeros((3, capacity), np.int64)
+    return Outcomes(evidence, pair, following, link, np.full(pairs, -1), np.zeros((capacity, gvfs)), np.zeros(1, np.int64))
+
+
+def grown(outcomes: Outcomes) -> Outcomes:
+    """The same outcomes with twice the capacity."""
+
+    def twice(array: np.ndarray, axis: int = 0) -> np.ndarray:
+        return np.concatenate([array, np.zeros_like(array)], axis)
+
+    e = outcomes.evidence
+    own = {name: twice(getattr(e, name), axis) for name, axis in (("counts", 0), *BY_ROW.items())}
+    evidence = e._replace(row=np.arange(2 * len(e.row), dtype=np.int32)[:, None], **own)
+    parts = {name: twice(getattr(outcomes, name)) for name in ("pair", "following", "link", "discounts")}
+    return outcomes._replace(evidence=evidence, **parts)
+
+
+@cache
+def remembering(gvfs: int) -> Callable[..., None]:
+    """The compiled function remember(outcomes, pair, following, c, gamma), which adds a transition; c and gamma [gvf]."""
+    count = counting(gvfs)
+
+    @piece
+    def remember(met, pair, following, c, gamma):
+        o = met.head[pair]
+        while o >= 0 and met.following[o] != following:
+            o = met.link[o]
+        if o < 0:
+            o = met.used[0]
+            met.used[0] = o + 1
+            met.pair[o] = pair
+            met.following[o] = following
+            met.link[o] = met.head[pair]
+            met.head[pair] = o
+        count(met.evidence, o, 0, c)
+        for i in range(gvfs):
+            met.discounts[o, i] += gamma[i]
+
+    return remember
+
+
+def widened(asked: Stacked) -> Stacked:
+    """The questions with one more state, to which termination leads."""
+    asked = asked._replace(pays=np.concatenate([asked.pays, np.full_like(asked.pays[:1], -1)]))
+    if not asked.pi_stride:
+        return asked
+    last = np.full((1, *asked.pi.shape[1:]), 1 / asked.pi.shape[1])
+    return asked._replace(pi=np.concatenate([asked.pi, last]))
+
+
+def empirical(outcomes: Outcomes, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
+    """The model estimated from the outcomes; its last state is terminal, and states where something was tried are evaluated.
+
+    skeleton: an MDP with the environment's sizes and time limit, without the terminal state.
+    asked:    the questions as `widened` returns them.
+    varying:  whether a discount changes between transitions.
+    """
+    states, actions, used = skeleton.states + 1, skeleton.actions, int(outcomes.used[0])
+    order = np.argsort(outcomes.pair[:used], kind="stable")
+    pair = outcomes.pair[order]
+    slot = np.arange(used) - np.searchsorted(pair, pair)
+    width = int(slot.max()) + 1
+
+    def placed(values: Any, nothing: Any, dtype: Any) -> np.ndarray:
+        out = np.full((states * actions, width), nothing, dtype=dtype)
+        out[pair, slot] = values
+        return out
+
+    e = outcomes.evidence
+    counts = placed(e.counts[order, 0], 0, np.int64)
+    following = placed(outcomes.following[order], -1, np.int64)
+    following = np.where(following < 0, np.repeat(np.arange(states), actions)[:, None], following)
+    total = counts.sum(axis=1, keepdims=True)
+    prob = np.where(total > 0, counts / np.maximum(total, 1), np.eye(1, width))
+    shape = (states, actions, width)
+    terminal = np.arange(states) == states - 1
+    live = total.reshape(states, actions).sum(axis=1) > 0
+    start = e.starts / e.starts.sum()
+    world = MDP(following.reshape(shape), prob.reshape(shape), start, terminal, skeleton.horizon, live)
+    if varying:
+        gamma = np.zeros((states * actions, width, len(asked.names)))
+        gamma[pair, slot] = outcomes.discounts[order] / e.counts[order]
+        asked = asked._replace(gamma=gamma.reshape(-1, gamma.shape[2]), gamma_stride=1)
+    sums = {name: getattr(e, name)[(slice(None),) * axis + (order,)] for name, axis in BY_ROW.items()}
+    row = placed(np.arange(used), -1, np.int32)
+    evidence = e._replace(counts=counts, row=row, starts=e.starts.copy(), found=e.found.copy(), **sums)
+    return Empirical(world, asked, evidence, sampled_start=True)

@@ -10,26 +10,193 @@ shares its probability equally among them.  For the best of K policies K - 1 one
 can only be wrong if the truly best policy seems worse than it is, beside another one; in a tie with a margin too.
 
 **What was never seen** keeps a decision open as it does with `error_below`: while a policy still in question depends on something
-never tried, or may meet the unseen too often, and by the stake of the unseen (`unseen`) and of outcomes that pairs have not shown
-yet (`unshown`), the larger of which is added to every bound.
+never tried, or may meet the unseen too often, and by the stake of the unseen (`Unseen.stake`) and of outcomes that pairs have not
+shown yet (`stakes`), the larger of which is added to every bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 
-from gvfx.errors import InputError
-from gvfx.evidence.joint import Joint
-from gvfx.inputs import check_fields, checked, is_real
-from gvfx.questions.comparable import Contest, comparable
-from gvfx.questions.gvf import GVF
-from gvfx.schedules import growing
-from gvfx.text import printable
-from gvfx.theory.forecast import LOOK_GROWTH
+from gvfx.errors import InputError, printable
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.uncertainty import WIDEST, ErrorModel, error_model, reaches, start_errors
+from gvfx.evidence.unseen import STOP_BELOW, stakes
+from gvfx.inputs import check_fields, check_level, checked, is_real
+from gvfx.questions.gvf import GVF, Contest, comparable
+from gvfx.questions.where import START
+from gvfx.theory.design import allowed_at, look_times
+from gvfx.theory.importance import per_visit
+
+# --- Several values at the start together: the errors of their differences, which share the data --------------------
+# Two answers are estimated from the same transitions.  With $h_i(s,a) = f_i(s)\,\pi_i(a|s)$ (`reaches`) and the target
+# $X_i = c_i + \gamma V_i(s')$ of one transition, the delta method says what one visit of a pair does to both: it moves answer i
+# by $h_i (X_i - E X_i)/n$ and answer j by $h_j (X_j - E X_j)/n$.  Therefore
+#
+# $$\mathrm{Var}(\hat V_i - \hat V_j) \approx \sum_{s,a} \mathrm{Var}(h_i X_i - h_j X_j \mid s,a) / n(s,a). \quad (D8)$$
+#
+# The variances of the targets are those of single answers (`shared_noise`), so only their correlation is to be estimated: that
+# of the pair's own outcomes, drawn towards the mean over pairs by `VISITS` visits.  Cumulants of the same signal are the same
+# numbers and part of the correlated outcome, unless a world draws them for each question, as their sums tell: such noise is
+# uncorrelated.
+#
+# As for a single value, the chance of the starts is added (of the difference), and a variance is widened by its own doubt.
+
+VISITS = 10.0  # of all pairs' correlation, added to each pair's own
+Groups = Sequence[Sequence[int]]  # questions that are compared with each other
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Values at the start and the standard errors of their differences; NaN between questions that are not compared."""
+
+    values: np.ndarray  # [gvf]
+    errors: np.ndarray  # [gvf, gvf] of differences; of the values themselves on the diagonal
+    unsure: np.ndarray  # bool [gvf]: whether a value has no interval, because of what was never tried or seen
+    open: np.ndarray  # bool [gvf]: whether a run may not stop for that reason
+    stake: np.ndarray  # [gvf] how much states never seen may change a value
+    freedom: float | np.ndarray = 0.0  # degrees of freedom of the errors, of all or [gvf, gvf]; 0: Gaussian
+    unshown: Callable[[], np.ndarray] | None = None  # gives [gvf] how much outcomes never shown may change it (`stakes`)
+
+    @cached_property
+    def stakes(self) -> np.ndarray:
+        """How much states never seen and outcomes never shown may change a value, [gvf]; takes a while."""
+        return self.stake if self.unshown is None else np.maximum(self.stake, self.unshown())
+
+    def quantiles(self, tail: float) -> np.ndarray:
+        """The number of standard errors of each difference that is exceeded with probability `tail`, [gvf, gvf]."""
+        return np.broadcast_to(quantiles(tail, np.asarray(self.freedom)), self.errors.shape)
+
+    @property
+    def known(self) -> np.ndarray:
+        """The errors, infinite where a value is unsure, [gvf, gvf]."""
+        return np.where(self.unsure[:, None] | self.unsure, np.inf, self.errors)
+
+
+def quantile(tail: float, freedom: float = 0.0) -> float:
+    """The quantile of Student's t, or of the normal distribution without degrees of freedom, that is exceeded with `tail`."""
+    return float(quantiles(tail, np.asarray(freedom)))
+
+
+def quantiles(tail: float, freedom: np.ndarray) -> np.ndarray:
+    """As `quantile`, for degrees of freedom [...]."""
+    student = scipy.special.stdtrit(np.where(freedom > 0, freedom, 1.0), tail)
+    return -np.where(freedom > 0, student, scipy.special.ndtri(tail))
+
+
+def unpaired(error: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and freedom of differences between independent values, [gvf, gvf] each, from their own, [gvf] each.
+
+    On the diagonal are their own.  The freedom is Welch's and Satterthwaite's.
+    """
+    square = error**2
+    both = square[:, None] + square
+    with np.errstate(divide="ignore", invalid="ignore"):
+        joint = both**2 / (square[:, None] ** 2 / freedom[:, None] + square**2 / freedom)
+    joint = np.where(np.isfinite(joint), joint, np.minimum(freedom[:, None], freedom))
+    own = np.eye(len(error), dtype=bool)
+    return np.where(own, error, np.sqrt(both)), np.where(own, freedom, joint)
+
+
+def joint_of_audits(values: np.ndarray, errors: np.ndarray, freedom: np.ndarray) -> Joint:
+    """Audited values at the start [gvf], standard errors of their differences and their freedom, [gvf, gvf] each.
+
+    On the diagonals are those of the values.  What has no error yet keeps a decision open.
+    """
+    unsure = ~(np.isfinite(values) & np.isfinite(np.diagonal(errors)))
+    return Joint(np.where(unsure, 0.0, values), errors, unsure, unsure, np.zeros(len(values)), freedom)
+
+
+def joint_of_sums(values: np.ndarray, errors: np.ndarray) -> Joint:
+    """Values at the start and their standard errors, [gvf] each, which add up in differences: their correlations are unknown."""
+    both = np.where(np.eye(len(errors), dtype=bool), errors, errors[:, None] + errors)
+    unsure = ~(np.isfinite(values) & np.isfinite(errors))
+    return Joint(np.where(unsure, 0.0, values), both, unsure, unsure, np.zeros(len(values)))
+
+
+def joint_of(data: Empirical, groups: Groups) -> Joint:
+    """The values at the start of a run on tables; groups: lists of questions that are compared."""
+    p, d = error_model(data), START.on(data.world)
+    own = start_errors(data, p)
+    values = data.values @ d.weights
+    errors = np.full((len(own), len(own)), np.nan)
+    for members in groups:
+        errors[np.ix_(members, members)] = np.sqrt(_variances(data, p, list(members)))
+    np.fill_diagonal(errors, start_errors(data, p, sure=True))
+    untried = p.unknown[:, d.states].any(axis=1)
+    return Joint(
+        values=values,
+        errors=errors,
+        unsure=np.isinf(own),
+        open=untried | (p.unseen.over(d) > STOP_BELOW),
+        stake=p.unseen.stake @ d.weights,
+        unshown=lambda: stakes(data, d.weights),
+    )
+
+
+def _variances(data: Empirical, p: ErrorModel, members: list[int]) -> np.ndarray:
+    """Variances of the differences between the values at the start of some questions, [member, member]."""
+    counts = data.visits
+    related = correlations(data, members)
+    reach = dict(reaches(data, p))
+    scale = {i: reach[i] * np.sqrt(np.where(counts > 0, p.noise[:, :, i], 0.0)) for i in members}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rough = {i: np.where(p.noise[:, :, i] > 0, p.doubt[:, :, i] / p.noise[:, :, i] ** 2, 0.0) for i in members}
+    out = np.zeros((len(members), len(members)))
+    for k, i in enumerate(members):
+        for m, j in enumerate(members[:k]):
+            own = scale[i] ** 2 + scale[j] ** 2 - 2 * related[:, :, k, m] * scale[i] * scale[j]
+            own = np.maximum(own, 0.0)
+            found = per_visit(own, counts).sum()  # Eq. D8
+            doubt = per_visit(own**2 * np.maximum(rough[i], rough[j]), counts.astype(float) ** 2).sum()
+            widened = 1 + min(doubt / (4 * found**2), WIDEST) if found > 0 else 1.0
+            apart = data.starts_variance_of((data.values[i] - data.values[j])[None])[0]
+            out[k, m] = out[m, k] = found * widened + apart
+    return out
+
+
+def correlations(data: Empirical, members: Sequence[int]) -> np.ndarray:
+    """Correlations of the targets c + gamma V(s') of some questions given s, a, [state, action, member, member].
+
+    Each pair's own, joined by `VISITS` visits of the mean over all pairs.
+    """
+    world, seen, e, v = data.world, data.seen, data.evidence, data.values
+    pairs, size, row = world.states * world.actions, len(members), seen.row
+    mean = data.moments(v)[0].reshape(pairs, -1)
+    away = [data.targets(i, v[i]) - mean[seen.pair, i] for i in members]
+    first = members[0]
+    shared = all(
+        np.array_equal(e.sums[:, i], e.sums[:, first]) and np.array_equal(e.squares[:, i], e.squares[:, first]) for i in members
+    )
+    own = np.zeros((pairs, size, size))
+    for k in range(size):
+        for m in range(k + 1):
+            both = away[k] * away[m] + (data.spreads[row, first] if shared else 0.0)
+            own[:, k, m] = own[:, m, k] = np.bincount(seen.pair, seen.prob * both, pairs)
+    n, related = data.visits.ravel().astype(float)[:, None, None], _normalised(own)
+    everywhere = _normalised((n * related).sum(axis=0))
+    everywhere[np.arange(size), np.arange(size)] = 1.0
+    related = _normalised(n * related + VISITS * everywhere)
+    if not shared:  # noise within an outcome is each question's own
+        between = np.diagonal(own, axis1=1, axis2=2)
+        inner = np.stack([np.bincount(seen.pair, seen.prob * data.spreads[row, i], pairs) for i in members], axis=1)
+        share = np.sqrt(np.divide(between, between + inner, out=np.ones(between.shape), where=between + inner > 0))
+        related = np.where(np.eye(size, dtype=bool), related, related * share[:, :, None] * share[:, None, :])
+    return related.reshape(world.states, world.actions, size, size)
+
+
+def _normalised(covariance: np.ndarray) -> np.ndarray:
+    """Covariances [..., k, k] as correlations; 0 where a variance is 0."""
+    deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
+    below = deviation[..., :, None] * deviation[..., None, :]
+    return np.divide(covariance, below, out=np.zeros(covariance.shape), where=below > 0)
+
 
 WHERE = "where: decided() compares values at the start; leave `where` out, or give 'start'."
 
@@ -47,8 +214,7 @@ class Decided:
 
     def __post_init__(self) -> None:
         check_fields(self, "until")
-        if not (is_real(self.confidence) and 0 < self.confidence < 1):
-            raise InputError(f"confidence: {self.confidence!r} lies outside (0, 1); give a number such as 0.95.")
+        check_level(self.confidence, "confidence")
         if not (is_real(self.margin) and self.margin >= 0):
             raise InputError(f"margin: {self.margin!r} is not a difference of values; give a finite number of at least 0.")
         if self.threshold is not None and not is_real(self.threshold):
@@ -85,7 +251,9 @@ class Verdict:
 
     def _sentence(self) -> str:
         if self.threshold is not None:
-            parts = [f"{_and(names)} {_is(names)} {word} {self.threshold:g}" for names, word in self._sides() if names]
+            within = f"within {self.margin:g} of"
+            sides = (self.best, "above"), (self.beaten, "below"), (self.tied, within), (self.open, "not decided against")
+            parts = [f"{_and(s)} {'are' if len(s) > 1 else 'is'} {word} {self.threshold:g}" for s, word in sides if s]
             return f"{self.signal}: {', '.join(parts)}"
         (best,) = self.best
         above = "below" if self.lower_is_better else "above"
@@ -99,17 +267,9 @@ class Verdict:
         tied = f"no difference above the margin of {self.margin:g} in favour of {_and(self.tied)}"
         return f"{self.signal}: {best} is the best{rest}, with {tied}"
 
-    def _sides(self) -> list[tuple[tuple[str, ...], str]]:
-        within = f"within {self.margin:g} of"
-        return [(self.best, "above"), (self.beaten, "below"), (self.tied, within), (self.open, "not decided against")]
-
 
 def _and(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _is(names: Sequence[str]) -> str:
-    return "are" if len(names) > 1 else "is"
 
 
 @dataclass(frozen=True)
@@ -131,9 +291,7 @@ class Decision:
         less = 0 if self.rule.threshold is not None else 1
         return sum(len(contest.members) - less for contest in self.contests)
 
-    def looks(self, steps: int, pairs: int, growth: float = LOOK_GROWTH) -> Sequence[int]:
-        """Steps at which to look: first after one step per state and action, then each time the data have grown."""
-        return [*growing(max(100, pairs), growth, steps), steps]
+    looks = staticmethod(look_times)
 
     def bound(self, joint: Joint, looks: int) -> tuple[float, bool]:
         """How much is missing for a decision, below 0 if it is made; and whether this look counts.
@@ -173,7 +331,7 @@ class Decision:
 
     def _quantiles(self, joint: Joint, looks: int) -> np.ndarray:
         """How many standard errors count at a look, [gvf, gvf]."""
-        return joint.quantiles((1 - self.rule.confidence) / ((looks + 1) * (looks + 2)) / self.comparisons)
+        return joint.quantiles(allowed_at(looks, self.rule.confidence) / self.comparisons)
 
     def _all_gaps(self, joint: Joint, z: np.ndarray, stake: np.ndarray) -> np.ndarray:
         """The gaps of all contests, [comparison]."""
@@ -219,8 +377,8 @@ class Decision:
         tied = settled & (high >= 0)
         sides = {"best": leads, "beaten": (high < 0) & ~leads, "tied": tied, "open": ~settled}
         around = bool((low[tied] > -self.rule.margin).all())
-        told = {word: named(mask) for word, mask in sides.items()}
-        return Verdict(**shared | told, both_ways=around, lower_is_better=self.rule.lower_is_better)
+        names = {word: named(mask) for word, mask in sides.items()}
+        return Verdict(**shared | names, both_ways=around, lower_is_better=self.rule.lower_is_better)
 
 
 @checked

@@ -18,13 +18,102 @@ Shapes: table rows are states, or groups of them with state aggregation; pairs a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
 from gvfx.evidence.counts import Empirical
-from gvfx.theory.flow import Model
+from gvfx.evidence.unseen import RARELY
+from gvfx.questions.gvf import GVF
+from gvfx.questions.policies import as_policy
+from gvfx.questions.signals import Cumulant, OutcomeTables
+from gvfx.theory.importance import ENDLESS, Model
+from gvfx.worlds.mdp import MDP
+
+# --- Pairs without chance: how likely it is that an action always does the same in a state --------------------------
+# Where most pairs have no chance in them, as in a taxi that picks up or does not, one try settles a pair, and a plan that treats
+# it like the noisy ones wastes its steps.  A pair that has shown one outcome in n tries either has no chance in it, or it has and
+# was lucky:
+#
+# $$P(\text{no chance}\mid n) = \frac{q}{q + (1-q)\,s(n)},$$
+#
+# with s(n) the chance that a pair with several outcomes shows only one in n tries, the mean over the pairs that have shown
+# several (keep a random n of their tries: rarefaction), but at least 1 / (n + 1), as if its second outcome could have any
+# probability; and q the share of pairs without chance among the others of the same action that were tried so often that s(n) is
+# below `TELLING`.  A few imaginary pairs (`ALIKE`) pull an action's share to that of all actions, and others with chance
+# (`CAUTION`) join all.  Where every pair has chance in it, q is 0 and nothing changes.  A pair that never left a state which
+# others seldom leave is not among them: it may only hold.
+
+TELLING = 0.1  # largest s(n) of pairs that say how many have no chance in them
+CAUTION, ALIKE = 5.0, 2.0  # imaginary pairs: with chance, and like those of all actions
+EXACT = 1e-12  # largest variance of a target, in units of the largest squared value, that counts as 0
+FINE, COARSE = 32, 1.25  # s is computed at every n up to FINE, then at multiples of COARSE
+
+
+class Determinism(NamedTuple):
+    """How likely every pair has no chance in it [state, action], and the share of such pairs in the world."""
+
+    sure: np.ndarray
+    share: float
+
+
+def determinism(data: Empirical) -> Determinism:
+    """What the data say about pairs without chance."""
+    world, seen = data.world, data.seen
+    n = data.visits.ravel().astype(float)
+    spread = data.noise(data.values).max(axis=2).ravel()
+    one = (np.bincount(seen.pair, minlength=n.size) == 1) & (spread <= EXACT * max(1.0, float(np.abs(data.values).max()) ** 2))
+    several = (n > 0) & ~one
+    one &= ~_holding(data)
+    at = several[seen.pair]
+    tries, single = shows_one(seen.pair[at], data.evidence.counts.ravel()[seen.outcome[at]].astype(float), n[seen.pair[at]])
+    lucky = np.where(n > 0, single[np.searchsorted(tries, np.maximum(n, 1), side="right") - 1], 1.0)
+    lucky = np.maximum(lucky, 1 / (n + 1))
+    telling = (n > 0) & (lucky < TELLING)
+    share = float((one & telling).sum() / (telling.sum() + CAUTION))
+    if share == 0:
+        return Determinism(np.zeros(data.visits.shape), 0.0)
+    action = np.tile(np.arange(world.actions), world.states)
+    asked, found = (np.bincount(action[which], minlength=world.actions) for which in (telling, telling & one))
+    itself = (telling & one).astype(float)
+    own = (found[action] - itself + ALIKE * share) / (asked[action] - telling + ALIKE)
+    sure = np.where(one, own / (own + (1 - own) * lucky), 0.0)
+    return Determinism(sure.reshape(data.visits.shape), float(sure[n > 0].mean()))
+
+
+def _holding(data: Empirical) -> np.ndarray:
+    """Whether a pair never left its state, and those that did left it seldom, or none did, [pair] bool."""
+    n = data.visits.astype(float)
+    left = data.seen.left(n)
+    tried = np.where(left > 0, n, 0.0).sum(axis=1, keepdims=True)
+    seldom = left.sum(axis=1, keepdims=True) < RARELY * np.maximum(tried, 1)
+    return ((left == 0) & (n > 0) & seldom).ravel()
+
+
+def shows_one(pair: np.ndarray, count: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of tries n from 1, increasing, and the chance s(n) that a pair shows one outcome only in n tries.
+
+    pair, count, total: an outcome's pair, how often it was seen, and how often its pair was tried, [outcome]
+    """
+    most = int(total.max(initial=1.0))
+    coarse = np.unique((FINE * COARSE ** np.arange(80)).astype(np.int64))
+    tries = np.concatenate([np.arange(1, FINE), coarse[coarse <= max(most, FINE)]])
+    chances = np.ones(len(tries))
+    log_total, log_count = gammaln(total + 1), gammaln(count + 1)
+    for k, j in enumerate(tries):
+        pairs = np.unique(pair[total >= j]).size
+        if not pairs:
+            chances[k:] = chances[k - 1] if k else 1.0
+            break
+        at = count >= j
+        chance = log_count[at] - gammaln(count[at] - j + 1) - log_total[at] + gammaln(total[at] - j + 1)
+        chances[k] = np.exp(chance).sum() / pairs
+    return tries, np.minimum.accumulate(chances)
+
 
 PRIOR_VISITS = 1.0  # of the noise in standard errors
 LEAST_CHANCE = 1e-3  # of a pair
@@ -189,3 +278,68 @@ class Smoothed:
         """The model with every pair's visits filled up to the prior number, instead of added to: for ways that are well known."""
         missing = np.maximum(self._prior - self.visits, LEAST_CHANCE) * self.chance
         return self.model._replace(prob=self._transitions(missing))
+
+
+# --- The MDP estimated from data, with the same questions: whatever works on a known world then works on the estimate
+# States are table rows.  Transitions are smoothed, so that an action never tried does what the row's actions did
+# on average.  A row in which nothing was tried is terminal, has value 0 and is not evaluated.
+
+ALMOST_NONE = 1e-9  # prior visits: an average is used only for outcomes without data
+
+
+def estimated(data: Empirical, prior: float = 1.0) -> tuple[MDP, list[GVF]]:
+    """The estimated MDP over table rows, and the questions as questions about it; `prior` visits are added to every pair."""
+    world, asked, e = data.world, data.asked, data.evidence
+    seen = RowOutcomes.of(data)
+    counts = seen.per_successor(seen.n)
+    acted = counts.sum(axis=(1, 2)) > 0
+    prob = smoothed(counts, counts.sum(axis=2, keepdims=True), prior)
+    prob[~acted, :, 0] = 1.0
+    starts = np.bincount(world.feature, e.starts, seen.rows) * acted
+    live = np.zeros(seen.rows, dtype=bool)
+    live[world.feature[world.live]] = True
+    model = MDP(seen.following, prob, starts / starts.sum(), ~acted, world.horizon, live & acted)
+
+    paid = e.row.ravel()[seen.outcome]
+    policies = _policies(data)
+    questions = []
+    for i, name in enumerate(asked.names):
+        first = data.means[paid, i]
+        mean = smoothed(seen.per_successor(seen.n * first), counts, ALMOST_NONE)
+        square = smoothed(seen.per_successor(seen.n * (first**2 + data.spreads[paid, i])), counts, ALMOST_NONE)
+        cumulant = _PerOutcome(mean, np.sqrt(np.maximum(square - mean**2, 0.0)))
+        discount: Any = min(float(asked.gamma[0, i]), 1 - ENDLESS)  # an end that was not seen yet remains possible
+        if asked.gamma_stride:
+            share = seen.per_edge(data.discount(i, seen.outcome))[seen.edge]
+            discount = _looked_up(dict(zip(zip(seen.row.tolist(), seen.next_row.tolist(), strict=True), share, strict=True)))
+        questions.append(GVF(policies[i], cumulant, discount, float(data.weights[i]), name))
+    return model, questions
+
+
+def _policies(data: Empirical) -> list[Any]:
+    """The questions' policies over table rows; equal policies are the same object."""
+    asked, world = data.asked, data.world
+    pi = asked.pi
+    if asked.pi_stride and world.features is not None:
+        pi = np.full((world.rows, *pi.shape[1:]), 1 / world.actions)
+        pi[world.feature] = 0.0
+        np.add.at(pi, world.feature, asked.pi)
+        pi /= pi.sum(axis=1, keepdims=True)
+    made: dict[bytes, Any] = {}
+    tables = [np.ascontiguousarray(pi[:, :, i]) for i in range(pi.shape[2])]
+    return [made.setdefault(t.tobytes(), as_policy(t if asked.pi_stride else t[0])) for t in tables]
+
+
+def _looked_up(table: Mapping[tuple[int, int], float]) -> Callable[[int, int, int], float]:
+    return lambda row, action, arrived: float(table.get((row, arrived), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _PerOutcome(Cumulant):
+    """Mean and standard deviation of every outcome, [row, action, successor]."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+
+    def tables(self, world: Any) -> OutcomeTables:
+        return OutcomeTables(self.mean, self.sd, np.zeros((1, 1, 1)))

@@ -41,7 +41,8 @@ from scipy.special import gammaln
 
 from gvfx.evidence.counts import Empirical
 from gvfx.questions.where import EVERYWHERE, Evaluation, as_evaluation
-from gvfx.theory.systems import ending
+from gvfx.theory.exact import ending
+from gvfx.theory.importance import ENDLESS
 
 KNOWN_BELOW = 0.02  # largest chance of the unseen with which an answer gets a finite interval
 OPEN_BELOW = 0.005  # the same while the state found last has hardly been tried
@@ -97,12 +98,11 @@ class Unseen:
         action is like them, and of 1 if it never leaves; the first is `LIKE_OTHERS` times as likely before any try.  Only where
         the others seldom leave (q below `RARELY`): elsewhere an action that stays ran into a wall.
         """
-        seen, world, n = self.data.seen, self.data.world, self.data.visits.astype(float)
-        away = world.next.ravel()[seen.outcome] != seen.pair // world.actions
-        left = np.bincount(seen.pair[away], (seen.prob * n.ravel()[seen.pair])[away], n.size).reshape(n.shape)
+        n = self.data.visits.astype(float)
+        left = self.data.seen.left(n)
         q = left.sum(axis=1, keepdims=True) / np.maximum(n.sum(axis=1, keepdims=True) - n, 1)
-        alike = LIKE_OTHERS * (1 - np.minimum(q, 1)) ** n
-        return np.where((left == 0) & (n > 0) & (q < RARELY), q * alike / (alike + 1), 0.0)
+        odds = LIKE_OTHERS * (1 - np.minimum(q, 1)) ** n
+        return np.where((left == 0) & (n > 0) & (q < RARELY), q * odds / (odds + 1), 0.0)
 
     @cached_property
     def unreached(self) -> int:
@@ -112,10 +112,8 @@ class Unseen:
     @cached_property
     def trapping(self) -> np.ndarray:
         """Whether a state was left by no action that was tried in it, [state] bool."""
-        seen, world = self.data.seen, self.data.world
-        state, arrived = seen.pair // world.actions, world.next.ravel()[seen.outcome]
-        stayed = np.asarray(self.data.tried.any(axis=1))
-        stayed[state[arrived != state]] = False
+        seen, stayed = self.data.seen, np.asarray(self.data.tried.any(axis=1))
+        stayed[seen.state[seen.arrived != seen.state]] = False
         return stayed
 
     @cached_property
@@ -124,14 +122,14 @@ class Unseen:
         return self.newest is not None and (self.finding or bool(self.data.visits[self.newest].min() < SETTLED))
 
     @cached_property
-    def complete(self) -> bool:
-        """Whether every state that the world is known to have was reached, so that no other can lie behind any of them."""
-        return self.data.closed and bool(((self.data.evidence.found > 0) | self.data.world.terminal).all())
-
-    @cached_property
     def finding(self) -> bool:
         """Whether the last state was found in the second half of the data."""
         return bool(2 * self.data.evidence.found.max() > 1 + self.data.visits.sum())
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every state that the world is known to have was reached, so that no other can lie behind any of them."""
+        return self.data.closed and bool(((self.data.evidence.found > 0) | self.data.world.terminal).all())
 
     @cached_property
     def newest(self) -> int | None:
@@ -144,8 +142,8 @@ class Unseen:
     @cached_property
     def entered(self) -> np.ndarray:
         """Whether an episode began or went on in a state, [state] bool; not where all of them ended."""
-        world, seen = self.data.world, self.data.seen
-        arrived = np.bincount(world.next.ravel()[seen.outcome], minlength=world.states)
+        world = self.data.world
+        arrived = np.bincount(self.data.seen.arrived, minlength=world.states)
         return (arrived + self.data.evidence.starts > 0) & ~world.terminal
 
     @cached_property
@@ -184,7 +182,7 @@ class Unseen:
     def over_visited(self) -> np.ndarray:
         """The root mean square as in `over` for a forecast, [gvf]: over the states acted in, with policies of tried actions only.
 
-        A forecast assumes that untried actions do what the state's other actions did (`gvfx.evidence.model`), so they are no
+        A forecast assumes that untried actions do what the state's other actions did (`gvfx.evidence.smoothing`), so they are no
         reason to refuse it; states never seen are.
         """
         data = self.data
@@ -240,9 +238,8 @@ def _first_passage(data: Empirical, i: int, pi: np.ndarray, mass: np.ndarray) ->
     """u of GVF i [state], from its policy and the missing mass, both [state, action]."""
     world, seen = data.world, data.seen
     chosen = pi.ravel()[seen.pair] * seen.prob * data.discounts(i)
-    onward = chosen * (1 - mass.ravel()[seen.pair])
-    where = (seen.pair // world.actions, world.next.ravel()[seen.outcome])
-    kernel = sp.csr_array(sp.coo_array((onward, where), shape=(world.states, world.states)))
+    known = chosen * (1 - mass.ravel()[seen.pair])
+    kernel = sp.csr_array(sp.coo_array((known, (seen.state, seen.arrived)), shape=(world.states, world.states)))
     asked = data.asked
     discount = np.bincount(seen.pair, seen.prob * asked.gamma[seen.outcome * asked.gamma_stride, i], mass.size)
     discount = np.where(data.tried, discount.reshape(mass.shape), asked.gamma[:, i].max())
@@ -251,3 +248,63 @@ def _first_passage(data: Empirical, i: int, pi: np.ndarray, mass: np.ndarray) ->
     kernel = sp.csr_array(sp.diags_array(ends.astype(float)) @ kernel)
     u = scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve(np.where(ends, now, 0.0))
     return np.clip(np.where(ends, u, 1.0), 0.0, 1.0)
+
+
+# --- Outcomes that a pair has not shown yet: how far they could move the value at the start -------------------------
+# Standard errors are those of small changes of the estimated model.  Early in a run the changes are not small: where the next
+# step towards a reward was tried once, without success, everything behind it seems out of reach, its noise counts nothing, and a
+# value near 0 looks sure.  A decision therefore also asks what the value could be.
+#
+# Let h(n) be the mean chance that a pair tried n times shows an outcome that it has not shown before (the discovery curve of
+# `unseen`, of outcomes instead of states).  With the chances p of a pair's outcomes, $h(n) = E \sum p (1-p)^n$, so the fall of
+# the curve, $h(n) - h(n+1) = E \sum p^2 (1-p)^n$, is about the variance of a single pair's chance around it: a pair lacks
+# nothing, or a whole outcome.  In the **favourable model** every pair, with the chance $m = h + \sqrt{h(n) - h(n+1)}$, does the
+# best that any action of its state has ever done; in the unfavourable one the worst:
+#
+# $$V^\pm(s) = \sum_a \pi(a|s)\,[(1-m)\,E(c + \gamma V^\pm(s')) + m \max_o / \min_o (c_o + \gamma V^\pm(s'_o))].$$
+#
+# Both are solved by policy iteration.  The stake is the larger distance of the two from the answer.
+
+ROUNDS = 20  # of policy iteration; each extends the good (or bad) news by one state at least
+
+
+def chances(data: Empirical) -> np.ndarray:
+    """m: how likely a pair's next outcome may be one that it has not shown before, [state, action]; 0 in terminal states."""
+    seen, total = data.seen, data.visits.ravel().astype(float)
+    tries, h = discovery(seen.pair, seen.prob * total[seen.pair], total, np.zeros(len(seen.pair)))
+    square = np.maximum(h / (tries + 1), np.append(-np.diff(h) / np.diff(tries), 0.0))
+    mass = np.minimum(h + np.sqrt(square), 1.0)[np.searchsorted(tries, data.visits, side="right") - 1]
+    return np.where(data.world.terminal[:, None], 0.0, mass)
+
+
+def stakes(data: Empirical, at: np.ndarray) -> np.ndarray:
+    """How much outcomes never shown could change the mean answer over states with the weights `at` [state], [gvf]."""
+    mass = chances(data)
+    out = np.empty(len(data.values))
+    for i, answer in enumerate(data.values):
+        out[i] = max(abs(float((extreme(data, mass, i, sign) - answer) @ at)) for sign in (1.0, -1.0))
+    return out
+
+
+def extreme(data: Empirical, mass: np.ndarray, i: int, sign: float) -> np.ndarray:
+    """GVF i in the favourable model (sign 1) or the unfavourable one (-1), [state]; mass: m [state, action]."""
+    world, seen, pi = data.world, data.seen, data.policy(i)
+    state, arrived = seen.state, seen.arrived
+    paid, gamma = data.means[seen.row, i], np.minimum(data.discounts(i), 1 - ENDLESS)
+    usual = ((1 - mass) * pi).ravel()[seen.pair] * seen.prob
+    rest = np.where(data.tried, pi * mass, 0.0).sum(axis=1)
+    shape, value, chosen = (world.states, world.states), data.values[i], np.zeros(0, np.intp)
+    for _ in range(ROUNDS):
+        target = sign * (paid + gamma * value[arrived])
+        best = np.full(world.states, -np.inf)
+        np.maximum.at(best, state, target)
+        last, chosen = chosen, np.flatnonzero(target == best[state])
+        chosen = chosen[np.unique(state[chosen], return_index=True)[1]]  # one outcome per state
+        if np.array_equal(last, chosen):
+            break
+        weight = usual.copy()
+        weight[chosen] += rest[state[chosen]]
+        kernel = sp.csc_array(sp.coo_array((weight * gamma, (state, arrived)), shape=shape))
+        own = np.bincount(state, weight * paid, world.states)
+        value = scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve(own)
+    return value

@@ -1,7 +1,7 @@
 """An experiment as pure data: hashable, with a JSON round trip, so that (hash, seed) identifies a result.
 
 Worlds are stored by their recipe (or their arrays); behaviours, learners, questions and schedules by class and fields: those
-of gvfx by class name, your own as "module:Class"; functions as "module:name" (`gvfx.experiments.own_parts`).
+of gvfx by class name, your own as "module:Class"; functions as "module:name" (`gvfx.experiments.specification`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,14 +24,136 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.experiments.own_parts import PACKAGES, OwnParts, name_of, named_in
+from gvfx.inputs import listed
 from gvfx.learners.base import Learner
 from gvfx.names import HOME_OF
 from gvfx.questions.gvf import GVF
+from gvfx.running.checkpoint import Made, made_of
 from gvfx.running.plan import Plan
+from gvfx.running.schema import GROUP
 from gvfx.worlds.gridworld import gridworld
-from gvfx.worlds.mdp import MDP
-from gvfx.worlds.world import World
+from gvfx.worlds.mdp import MDP, World
+
+# --- The caller's classes and functions in a stored experiment, written as "module:name" ----------------------------
+# Decoding a text imports nothing but modules of gvfx that define parts of experiments.  A name is looked up among the objects
+# that the caller passes, then in modules that are already imported; the standard library and names that a module merely imports
+# are excluded.  Worker processes receive, with the text, the names that the caller's own objects have, and import only those
+# (`imported`).  A script that is run goes by the name of its file, so that a class has one name, whether it is run or imported.
+
+
+PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where gvfx defines parts of an experiment
+PACKAGES = tuple(f"gvfx.{name}" for name in PARTS)
+
+
+def name_of(value: Any, field: str) -> str:
+    """ "module:name" of a frozen dataclass or function at the top level of a module; all others are refused."""
+    home, name = getattr(value, "__module__", "?"), getattr(value, "__qualname__", "?")
+    what = "class" if isinstance(value, type) else "function"
+    if "<" in name or "." in name or getattr(sys.modules.get(home), name, None) is not value:
+        raise InputError(
+            f"{field}: a {what} inside a stored experiment must be named module:{what}; {name} is not, so define it at the "
+            "top level of a module."
+        )
+    if isinstance(value, type) and not is_frozen(value):
+        raise InputError(f"{field}: {name} cannot be stored; write @dataclass(frozen=True) above the class.")
+    if home in ("__main__", "__mp_main__"):  # the second in worker processes, which run the script again
+        home = _script()
+        if home is None:
+            raise InputError(f"{field}: {name} is defined in an interactive session; define it in a file to store it.")
+    return f"{home}:{name}"
+
+
+def named_in(data: Any) -> tuple[str, ...]:
+    """The names of classes and functions outside gvfx in an encoded experiment, sorted."""
+    if isinstance(data, list):
+        return tuple(sorted({name for part in data for name in named_in(part)}))
+    if not isinstance(data, dict):
+        return ()
+    here = [str(data[key]) for key in ("@", "@function") if ":" in str(data.get(key))]
+    return tuple(sorted({*here, *named_in(list(data.values()))}))
+
+
+def imported(names: Iterable[str]) -> list[Callable[..., Any]]:
+    """Import the classes and functions of these names; only for names that the caller's own objects have."""
+    found = []
+    for full in names:
+        home, _, name = full.partition(":")
+        try:
+            module = _loaded(home) or import_module(home)
+            found.append(getattr(module, name))
+        except (ImportError, AttributeError):
+            raise InputError(
+                f"experiment: this worker cannot import {full}; install its module where every worker's Python finds it."
+            ) from None
+    return found
+
+
+def content_of(names: tuple[str, ...]) -> Made | None:
+    """The content that the classes and functions of these names have now; None without names."""
+    return made_of(zip(names, imported(names), strict=True)) if names else None
+
+
+class OwnParts:
+    """The classes and functions outside gvfx that an experiment's text may name."""
+
+    def __init__(self, given: Iterable[Callable[..., Any]] = ()) -> None:
+        self.given = {name_of(part, "classes"): part for part in listed(given, "classes", "classes and functions")}
+
+    def dataclass(self, full: str) -> Any:
+        """A frozen dataclass by its name "module:Class"."""
+        found = self._find(full)
+        if not is_frozen(found):
+            raise InputError(f"experiment: {full} is not a frozen dataclass.")
+        return found
+
+    def function(self, full: str) -> Callable[..., Any]:
+        """A function by its name "module:name"."""
+        found = self._find(full)
+        if not callable(found) or isinstance(found, type):
+            raise InputError(f"experiment: {full} is not a function.")
+        return found
+
+    def _find(self, full: str) -> Any:
+        if full in self.given:
+            return self.given[full]
+        home, _, name = full.partition(":")
+        module = None if home.split(".")[0] in sys.stdlib_module_names else _loaded(home)
+        found = getattr(module, name, None)
+        if found is None or getattr(found, "__module__", None) != getattr(module, "__name__", ""):
+            raise InputError(
+                f"experiment: {full} is named by the text but not known to your program; pass it, as in "
+                f"Experiment.from_json(text, classes=[{name}])."
+            )
+        return found
+
+
+def is_frozen(kind: Any) -> bool:
+    """Whether this is a frozen dataclass."""
+    params: Any = getattr(kind, "__dataclass_params__", None)
+    return isinstance(kind, type) and params is not None and params.frozen
+
+
+def _script() -> str | None:
+    """The module name of the script that is run; None in an interactive session."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name)
+    return Path(file).stem if file else None
+
+
+def _loaded(home: str) -> ModuleType | None:
+    """A module that is already imported, or one of gvfx that defines parts of experiments; the script that is run is found by the
+    name of its file."""
+    if home.split(".")[0] != "gvfx":
+        return sys.modules["__main__"] if home == _script() else sys.modules.get(home)
+    if not f"{home}.".startswith(tuple(f"{package}." for package in PACKAGES)):  # a text must not be able to import it
+        return None
+    try:
+        return import_module(home)
+    except ImportError:
+        return None
+
 
 FORMAT = 1  # increased when the same specification would give other numbers
 MAKERS = {"gridworld": gridworld}
@@ -36,14 +162,12 @@ NUMBERS = {"bool", "float16", "float32", "float64", *(f"{kind}{n}" for kind in (
 
 @cache
 def known_classes() -> dict[str, type]:
-    """The dataclasses of gvfx that an experiment may contain, by name: all in modules that define a public name."""
-    homes = sorted({home for home in HOME_OF.values() if home.startswith(PACKAGES)})
-    found = [c for home in homes for c in vars(import_module(home)).values() if _is_dataclass(c) and c.__module__ == home]
-    return {c.__name__: c for c in found}
-
-
-def _is_dataclass(value: Any) -> bool:
-    return isinstance(value, type) and dataclasses.is_dataclass(value)
+    """The dataclasses that an experiment may contain by their bare names: those in modules that define a public name of gvfx, and
+    the modules that installed packages add, each in a tuple `PARTS`."""
+    added = {home for point in entry_points(group=GROUP) for home in point.load().PARTS}
+    homes = sorted({home for home in HOME_OF.values() if home.startswith(PACKAGES)} | added)
+    found = [c for home in homes for c in vars(import_module(home)).values() if isinstance(c, type) and c.__module__ == home]
+    return {c.__name__: c for c in found if dataclasses.is_dataclass(c)}
 
 
 @dataclass(frozen=True)
@@ -74,6 +198,16 @@ class Experiment:
         """The names "module:name" of this experiment's classes and functions outside gvfx."""
         return named_in(json.loads(self.json))
 
+    @property
+    def plan(self) -> Plan:
+        """Its length and the times of its measurements and snapshots."""
+        return Plan.checked(self.steps, self.evaluate_every, self.snapshots, self.average_episodes)
+
+    @property
+    def made_of(self) -> Made | None:
+        """The content of those classes and functions now; None if there are none."""
+        return content_of(self.own_parts)
+
     @classmethod
     def from_json(cls, text: str, classes: Iterable[Callable[..., Any]] = ()) -> Experiment:
         """The experiment stored in a text; text of another format is refused.
@@ -103,7 +237,7 @@ class Experiment:
 
     def _checked(self) -> Experiment:
         """This experiment, if its parts are of the right kinds."""
-        Plan.checked(self.steps, self.evaluate_every, self.snapshots, self.average_episodes)
+        _ = self.plan  # refuses wrong times
         kinds: dict[str, Any] = {"world": World, "behaviour": Behaviour, "learner": Learner, "until": ErrorBelow | None}
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
@@ -147,13 +281,12 @@ def _fields(value: Any) -> dict[str, Any]:
     A field added in a later version is left out at its default, or at the value `before` that older versions come closest to, so
     that older experiments keep their hashes.
     """
-    kept = [f for f in dataclasses.fields(value) if not (is_later(f) and getattr(value, f.name) == value_before(f))]
+    kept = [
+        f
+        for f in dataclasses.fields(value)
+        if not {"later", "before"} & {*f.metadata} or getattr(value, f.name) != value_before(f)
+    ]
     return {f.name: encode(getattr(value, f.name), f.name) for f in kept}
-
-
-def is_later(f: Any) -> bool:
-    """Whether a field was added in a later version than its class."""
-    return bool(f.metadata.get("later")) or "before" in f.metadata
 
 
 def value_before(f: Any) -> Any:

@@ -10,25 +10,160 @@ results/<hash>/index.json   which files were found whole, so that they need not 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import platform
+import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 
-from gvfx.errors import StoreError
-from gvfx.experiments.divergence import Divergence
-from gvfx.experiments.index import Index
+from gvfx import __version__
+from gvfx.errors import Diverged, StoreError, printable
 from gvfx.experiments.specification import Experiment
 from gvfx.files import Irregular, read_whole, sweep_up, write_whole
 from gvfx.inputs import as_path
 from gvfx.locks import Lock, Owner, lock, owner
 from gvfx.locks import sweep_up as sweep_up_lock
+from gvfx.running.checkpoint import KEPT, Made, compared
 from gvfx.running.plan import Plan
 from gvfx.running.record import Part
 from gvfx.tensors import CorruptFile, misfit, read, read_one
 from gvfx.worlds.mdp import MDP
+
+# --- Which files of an experiment's folder were found whole, so that they need not be read again: `index.json` in that folder
+# A file is known by its size, its inode and the times of its last changes; one for which any of them differs is read again.  A
+# missing, damaged or foreign index knows nothing.  What no change of these shows, such as a bit that a disk has lost, is noticed
+# when the file is used, because its checksum is compared then, or with `gvfx reproduce --verify`.
+
+
+NAME = "index.json"
+LARGEST = 100_000_000  # bytes
+RECENT = 2.0  # seconds; a file could change again without a new time, where clocks of file systems are coarse
+
+Seen = tuple[int, int, int, int]  # size, times of the last changes of contents and of status in nanoseconds, inode
+
+
+def seen(status: os.stat_result) -> Seen:
+    """How a file looks without reading it."""
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+class Index:
+    """The files of one experiment that were found whole."""
+
+    def __init__(self, folder: Path, experiment: str) -> None:
+        """experiment: its hash; the index of another one, in a folder that was renamed, knows nothing."""
+        self.path, self.experiment = folder / NAME, experiment
+        self._whole, self._changed = self._read(), False
+
+    def knows(self, name: str, status: os.stat_result) -> bool:
+        """Whether a file was found whole and looks as it did then."""
+        return self._whole.get(name) == seen(status)
+
+    def add(self, name: str, status: os.stat_result) -> None:
+        """Note that a file was found whole; status: from before it was read.  One that has just changed is left out."""
+        changed = max(status.st_mtime_ns, status.st_ctime_ns) / 1e9
+        if changed < time.time() - RECENT:
+            self._whole[name], self._changed = seen(status), True
+
+    def forget(self, name: str) -> None:
+        """Have a file read again."""
+        if self._whole.pop(name, None) is not None:
+            self._changed = True
+            self.save(frozenset({name}))
+
+    def clear(self) -> None:
+        """Have all files read again."""
+        self._whole, self._changed = {}, True
+
+    def save(self, without: Set[str] = frozenset()) -> None:
+        """Write what is new, beside what other processes have written meanwhile, if the folder can be written."""
+        if not self._changed:
+            return
+        self._whole = {name: each for name, each in self._read().items() if name not in without} | self._whole
+        files = {name: list(each) for name, each in sorted(self._whole.items())}
+        with suppress(OSError):
+            write_whole(self.path, (json.dumps(self._sealed(files)) + "\n").encode(), sync=False)
+        self._changed = False
+
+    def _sealed(self, files: dict[str, list[int]]) -> dict[str, object]:
+        text = json.dumps([self.experiment, files], sort_keys=True)
+        return {"experiment": self.experiment, "files": files, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+    def _read(self) -> dict[str, Seen]:
+        try:
+            kept = json.loads(read_whole(self.path, LARGEST))
+            if kept != self._sealed(kept["files"]):
+                return {}
+            return {name: (each[0], each[1], each[2], each[3]) for name, each in kept["files"].items()}
+        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            return {}
+
+
+# --- The record of a run that diverged, which a store keeps in the place of its result ------------------------------
+
+
+VERSIONS = f"gvfx {__version__}, numba {version('numba')}, numpy {version('numpy')}, Python {platform.python_version()}"
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """A run in which a number became infinite or NaN: what stopped it, and when."""
+
+    experiment: str  # hash
+    seed: int
+    what: str  # the number that is not finite: "loss of Q", "table of M", ...
+    gvf: str | None  # whose it is; None if it is no single GVF's
+    value: str  # "nan", "inf" or "-inf"
+    step: int
+    checkpoint: int | None  # the step of the last good checkpoint; None if there is none
+    message: str
+    versions: str = VERSIONS
+    made_of: str = ""  # the content of the caller's own classes and functions; left out if there are none
+
+    @classmethod
+    def of(cls, experiment: str, error: Diverged, made: Made | None = None) -> Divergence:
+        parts = (error.seed, error.what, error.gvf, str(error.value), error.step, error.checkpoint, str(error))
+        return cls(experiment, *parts, made_of="" if made is None else made.text)
+
+    @property
+    def sentence(self) -> str:
+        """'the loss of Q of 'left' became nan'."""
+        return f"the {self.what}{f' of {self.gvf!r}' if self.gvf else ''} became {self.value}"
+
+    def to_bytes(self) -> bytes:
+        """JSON with a checksum."""
+        fields = {name: value for name, value in asdict(self).items() if name != "made_of" or value}
+        return (json.dumps({**fields, "sha256": _checksum(fields)}, indent=1) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, name: str) -> Divergence:
+        """The record in a file; raises CorruptFile, which names the file."""
+        try:
+            fields = json.loads(raw)
+            if fields.pop("sha256") != _checksum(fields):
+                raise ValueError("checksum")
+            if {*fields, "made_of"} != {*KINDS} or not all(type(value) in KINDS[name] for name, value in fields.items()):
+                raise ValueError("fields")
+            return cls(**fields)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise CorruptFile(f"{name}: damaged (its checksum does not match); delete it to run the seed again.") from None
+
+
+KINDS = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(Divergence).items()}  # of the fields in a file
+
+
+def _checksum(fields: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
 
 DESCRIBED = "experiment.json"
 LARGEST_RECORD = 1_000_000  # bytes of a record of divergence
@@ -44,7 +179,8 @@ class Store:
         self.folder = as_path(folder, "folder")
         self._indices: dict[str, Index] = {}
         self._plans: dict[str, Plan] = {}
-        self._aside: list[str] = []  # what was wrong with files that were set aside, since it was last said
+        self._uncompared: list[str] = []  # what is not known of stored runs
+        self._aside: list[str] = []  # what was wrong with files that were set aside, since `warn` last named them
 
     def path(self, experiment: Experiment, seed: int) -> Path:
         return self.folder / experiment.hash / _name(seed)
@@ -115,7 +251,15 @@ class Store:
             index.save()
 
     def warn(self) -> None:
-        """Say which files were set aside since the last time."""
+        """Say which files were set aside since the last time, and what could not be compared."""
+        if self._uncompared:
+            what = ", ".join(self._uncompared)
+            self._uncompared.clear()
+            warnings.warn(
+                f"results: stored runs in {self.folder} are used without comparing {printable(what)}; if it has changed since, "
+                "delete them.",
+                stacklevel=3,
+            )
         if not self._aside:
             return
         count, first = len(self._aside), self._aside[0].rpartition("; ")[0] or self._aside[0]
@@ -139,8 +283,7 @@ class Store:
         path = self.path(experiment, seed)
         try:
             arrays, metadata = read(path)
-            if metadata != {"experiment": experiment.hash, "seed": str(seed)}:
-                raise _another(path, str(metadata.get("experiment")), str(metadata.get("seed")))
+            self._check_run(path, experiment, seed, metadata)
             return self._checked(experiment, Part.from_arrays(arrays, str(path)), str(path))
         except CorruptFile:
             self._index(experiment).forget(path.name)
@@ -156,14 +299,24 @@ class Store:
         if not self._index(experiment).knows(path.name, path.stat()):
             return self.load(experiment, seed).mse
         mse, metadata = read_one(path, "mse")
-        if metadata != {"experiment": experiment.hash, "seed": str(seed)}:
-            raise _another(path, str(metadata.get("experiment")), str(metadata.get("seed")))
+        self._check_run(path, experiment, seed, metadata)
         return mse
+
+    def _check_run(self, path: Path, experiment: Experiment, seed: int, metadata: Mapping[str, str]) -> None:
+        """Refuse the file of another run, or of one made before the caller's own classes and functions were edited."""
+        if {k: v for k, v in metadata.items() if k != KEPT} != {"experiment": experiment.hash, "seed": str(seed)}:
+            raise _another(path, str(metadata.get("experiment")), str(metadata.get("seed")))
+        made, uncompared = experiment.made_of, list[str]()
+        if made is None:
+            return
+        if changed := compared(metadata.get(KEPT), made, uncompared.append):
+            raise CorruptFile(f"{path}: was made before {changed} changed; delete it to run the seed again.")
+        self._uncompared += [each for each in uncompared if each and each not in self._uncompared]
 
     def _checked(self, experiment: Experiment, part: Part, name: str) -> Part:
         """The part, if it has the measurements and the sizes of its experiment."""
         if experiment.hash not in self._plans:
-            self._plans[experiment.hash] = Plan.checked(experiment.steps, experiment.evaluate_every, experiment.snapshots)
+            self._plans[experiment.hash] = experiment.plan
         plan = self._plans[experiment.hash]
         if tuple(part.steps.tolist()) != plan.evaluations or tuple(part.snapshot_steps.tolist()) != plan.snapshots:
             raise misfit(name, "the times of its measurements are others than the experiment's")
@@ -190,6 +343,7 @@ class Store:
             raise self._unreadable(file, error) from None
         if (record.experiment, record.seed) != (experiment.hash, seed):
             raise _another(file, record.experiment, str(record.seed))
+        self._check_run(file, experiment, seed, {"experiment": experiment.hash, "seed": str(seed), KEPT: record.made_of})
         return record
 
     def save(self, experiment: Experiment, seed: int, raw: bytes) -> None:
@@ -214,9 +368,11 @@ class Store:
         return owner(_claim(self.path(experiment, seed)))
 
     def _index(self, experiment: Experiment) -> Index:
-        if experiment.hash not in self._indices:
-            self._indices[experiment.hash] = Index(self.folder / experiment.hash, experiment.hash)
-        return self._indices[experiment.hash]
+        made = experiment.made_of
+        run = experiment.hash if made is None else f"{experiment.hash}/{hashlib.sha256(made.text.encode()).hexdigest()}"
+        if run not in self._indices:
+            self._indices[run] = Index(self.folder / experiment.hash, run)
+        return self._indices[run]
 
     def _set_aside(self, file: Path, why: str) -> None:
         """Rename a file that is not what its name says."""

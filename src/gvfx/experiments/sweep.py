@@ -18,28 +18,25 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import InputError, RunError, StoreError
-from gvfx.experiments.clusters import NoScheduler, is_lost
-from gvfx.experiments.divergence import Divergence
-from gvfx.experiments.executors import Made, checkpoints_of, find_device, run_task, run_together
+from gvfx.experiments.executors import NoScheduler, Outcome, checkpoints_of, find_device, is_lost, run_task, run_together
 from gvfx.experiments.executors import executor as default_executor
 from gvfx.experiments.specification import Experiment
-from gvfx.experiments.store import Store
+from gvfx.experiments.store import Divergence, Store
 from gvfx.files import append_line, open_lines
 from gvfx.inputs import checked, is_finite, listed, shown, whole
-from gvfx.learners.networks.deep import Deep
+from gvfx.learners.networks.learners import Deep
 from gvfx.locks import Lock
 from gvfx.questions.gvf import question_names
-from gvfx.running.gathering import gather
-from gvfx.running.interrupt import NAMES, Interrupted, Interruption
-from gvfx.running.plan import Plan, checked_seeds
+from gvfx.running.drive import NAMES, Interrupted, Interruption
+from gvfx.running.plan import checked_seeds
 from gvfx.running.record import no_part
-from gvfx.running.result import Result
+from gvfx.running.result import Result, gather
 from gvfx.tensors import misfit
 
 ATTEMPTS = 4  # to go on with new workers when some die
 AHEAD = 8  # runs that an executor of unknown size is given at once
 LOOK_EVERY = 0.2  # seconds between two looks for a signal
-SETTLED = 1.0  # seconds after which an executor that was stopped has said how its runs ended
+SETTLED = 1.0  # seconds after which an executor that was stopped has reported how its runs ended
 
 
 @dataclass(frozen=True)
@@ -162,10 +159,10 @@ class _Work:
         self.done = self.steps = 0
         self.diverged: dict[tuple[str, int], Divergence] = {}  # by experiment and seed
         self.interruption = Interruption()
-        self.begun = self.stirred = time.perf_counter()  # stirred: when something last happened
+        self.begun = self.last_event = time.perf_counter()  # last_event: when something last happened
         self.steal = self.stealing = False
         self.logs = True  # whether runs.jsonl can be written
-        self.told: set[tuple[str, int]] = set()  # runs of other processes that were reported
+        self.reported: set[tuple[str, int]] = set()  # runs of other processes that were reported
 
     def run(self, pool: Executor, window: int, patience: float) -> None:
         while self.queue or self.under_way or self.elsewhere:
@@ -187,9 +184,9 @@ class _Work:
         self.stealing = self.steal
         if not self.stealing:
             time.sleep(patience)
-            new = [pair for pair in self.elsewhere if (pair[0].hash, pair[1]) not in self.told]
-            if new and time.perf_counter() - self.stirred > STALLED:
-                self.told |= {(e.hash, seed) for e, seed in self.elsewhere}
+            new = [pair for pair in self.elsewhere if (pair[0].hash, pair[1]) not in self.reported]
+            if new and time.perf_counter() - self.last_event > STALLED:
+                self.reported |= {(e.hash, seed) for e, seed in self.elsewhere}
                 warnings.warn(elsewhere(self.store, new), stacklevel=4)
         self.queue, self.elsewhere = self.elsewhere, deque()
 
@@ -220,7 +217,7 @@ class _Work:
         if claim is None:
             self.elsewhere.append((experiment, seed))
             return
-        self.stirred = time.perf_counter()
+        self.last_event = time.perf_counter()
         if self.store.has(experiment, seed):
             claim.release()
             self.found += 1
@@ -258,7 +255,7 @@ class _Work:
         del self.under_way[future]
         claim.release()
 
-    def _keep(self, experiment: Experiment, seed: int, made: Made) -> None:
+    def _keep(self, experiment: Experiment, seed: int, made: Outcome) -> None:
         """Store a result, after which its checkpoints are not needed; or how the run diverged, and leave its checkpoints."""
         if made.diverged is not None:
             self.store.save_divergence(experiment, made.diverged)
@@ -268,20 +265,20 @@ class _Work:
             if self.checkpoints:
                 checkpoints_of(Path(self.checkpoints), experiment.hash, (seed,)).clear()
         self.done += 1
-        self.stirred = time.perf_counter()
+        self.last_event = time.perf_counter()
         self.steps += experiment.steps if made.diverged is None else made.diverged.step
         self._log(experiment, seed, made)
         if self.report:
             self.report(self.tally())
 
-    def _log(self, experiment: Experiment, seed: int, made: Made) -> None:
-        said = {"experiment": experiment.hash, "seed": seed, "steps": experiment.steps, "seconds": round(made.seconds, 4)}
+    def _log(self, experiment: Experiment, seed: int, made: Outcome) -> None:
+        line = {"experiment": experiment.hash, "seed": seed, "steps": experiment.steps, "seconds": round(made.seconds, 4)}
         if made.diverged is not None:
-            said |= {"steps": made.diverged.step, "diverged": True}
+            line |= {"steps": made.diverged.step, "diverged": True}
         try:
             handle = open_lines(self.store.folder / "runs.jsonl")
             try:
-                append_line(handle, json.dumps(said))
+                append_line(handle, json.dumps(line))
             finally:
                 os.close(handle)
         except OSError as error:  # a mere log
@@ -295,7 +292,7 @@ class _Work:
         running = [future for future in self.under_way if not future.cancel()]
         for future in wait(running, SETTLED).done:
             if future.exception() is None and future.result().finished:
-                with suppress(StoreError):  # of a full disk, which is said already
+                with suppress(StoreError):  # of a full disk, which is reported already
                     self._finish(future)
         for experiment, seed, claim in self.under_way.values():
             claim.release()
@@ -333,7 +330,7 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
     described: dict[str, Any] = {"hash": experiment.hash}
     described |= {"behaviour": repr(experiment.behaviour), "learner": repr(experiment.learner)}
     if len(good) < len(listed):
-        plan = Plan.checked(experiment.steps, experiment.evaluate_every, experiment.snapshots)
+        plan = experiment.plan
         like = loaded[good[0]] if good else no_part(plan.evaluations, plan.snapshots, len(experiment.questions))
         loaded |= {seed: like.diverged() for seed in listed if seed not in loaded}
         described["diverged"] = [seed for seed in listed if seed not in good]
@@ -345,7 +342,7 @@ def stored_error(store: Store, experiment: Experiment, seeds: int | Iterable[int
     """The times [t], the errors [seed, t, gvf] and their weighted mean [seed, t] of a stored result; the rest is not read."""
     listed = checked_seeds(seeds)
     good = {*finished_seeds(store, experiment, listed)}
-    times = Plan.checked(experiment.steps, experiment.evaluate_every, experiment.snapshots).evaluations
+    times = experiment.plan.evaluations
     none = np.full((len(times), len(experiment.questions)), np.nan)
     mse = np.stack([store.mse(experiment, seed) if seed in good else none for seed in listed])
     weights = np.array([q.weight for q in experiment.questions])

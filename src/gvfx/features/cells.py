@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from gvfx.features.kernel import farthest_points, squared_distances
+from gvfx.features.bases import farthest_points, squared_distances
 from gvfx.features.scaling import Scaling
 from gvfx.kernel import piece, whole
 
@@ -45,13 +45,12 @@ class Cells(NamedTuple):
     def arrays(self, prefix: str) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
         out = {name: np.asarray(getattr(self, name)) for name in self._fields if name != "scaling"}
-        out |= {f"scaling.{name}": array for name, array in self.scaling._asdict().items()}
-        return {prefix + name: array for name, array in out.items()}
+        return {prefix + name: array for name, array in (out | self.scaling.arrays()).items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], prefix: str) -> Cells:
         """The cells that `arrays` described; they share no memory with them."""
-        scaling = Scaling(*(arrays[f"{prefix}scaling.{name}"].copy() for name in Scaling._fields))
+        scaling = Scaling(*(array.copy() for array in Scaling.from_arrays(arrays, prefix)))
         own = {name: arrays[prefix + name].copy() for name in ("low", "high", "centres", "inputs")}
         return cls(scaling=scaling, side=int(arrays[f"{prefix}side"]), **own)
 

@@ -10,6 +10,7 @@ data may leave them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -46,18 +47,19 @@ class Scaling(NamedTuple):
         low, middle, high = np.quantile(few[:, kept], [0.25, 0.5, 0.75], axis=0)
         between = high - low
         bent = (between > 0) & (seen[:, kept].std(axis=0) > HEAVY * between)
-        start = cls(
-            kept=kept,
-            middle=np.where(bent, middle, 0.0),
-            unit=np.where(bent, between, 1.0),
-            bent=bent,
-            centre=np.zeros(len(kept)),
-            spread=np.ones(len(kept)),
-            still=still,
-            level=seen[0, still],
-        )
+        middle, unit = np.where(bent, middle, 0.0), np.where(bent, between, 1.0)
+        start = cls(kept, middle, unit, bent, np.zeros(len(kept)), np.ones(len(kept)), still, seen[0, still])
         plain = start(seen)
         return start._replace(centre=plain.mean(axis=0), spread=plain.std(axis=0))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as named arrays."""
+        return {f"scaling.{name}": array for name, array in self._asdict().items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], prefix: str = "") -> Scaling:
+        """The scaling that `arrays` described, whose names have a prefix now."""
+        return cls(*(arrays[f"{prefix}scaling.{name}"] for name in cls._fields))
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Scaled inputs [n, d] of observations [n, o]."""
@@ -82,9 +84,87 @@ def _distinct(observations: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     off = observations[:, inputs] - observations[:, inputs].mean(axis=0)
     length = np.sqrt((off**2).sum(axis=0))
     off = off / np.where(length > 0, length, 1.0)
-    alike = np.abs(off.T @ off) > COPY
+    copies = np.abs(off.T @ off) > COPY
     chosen: list[int] = []
     for k in range(len(inputs)):
-        if not alike[k, chosen].any():
+        if not copies[k, chosen].any():
             chosen.append(k)
     return inputs[chosen]
+
+
+# --- Observations far from 0 (positions in metres, times): what is subtracted from them before they become float32 --
+# Learners read float32, whose neighbours are 0.25 apart at 4e6 and 64 apart at 1e9.  Numbers of the first observation of a run or
+# log that are far from 0 are therefore subtracted from all of its observations, in double precision.  *Relative* vectors are
+# those that learners see, *absolute* ones those of the environment; policies and signals never see relative ones.
+
+FAR = 1e4  # absolute value from which a number is subtracted
+ROUNDING = 1e-15  # share of what is subtracted, below which a difference from it is rounding alone
+STEPS = 16  # neighbouring float32 numbers, within which an input's changes are lost in rounding
+NAMED = 6  # numbers of an observation that are named
+
+
+class Origin:
+    """What is subtracted from the observations of one run or log."""
+
+    def __init__(self, at: np.ndarray | None = None) -> None:
+        """at [o]: what is subtracted, if that is known; the first vector that is seen decides otherwise."""
+        self.at, self.open = at, at is None
+
+    @classmethod
+    def of(cls, vectors: np.ndarray) -> Origin:
+        """The origin of absolute vectors [n, o], by the first of them."""
+        own = cls()
+        own.seen(vectors[0])
+        return own
+
+    def seen(self, vector: np.ndarray) -> np.ndarray:
+        """An absolute vector [o] as learners see it, float32 [o]."""
+        if self.open:
+            far = np.isfinite(vector) & (np.abs(vector) >= FAR)
+            self.at, self.open = np.where(far, vector, 0.0).astype(float) if far.any() else None, False
+        return self.relative(vector).astype(np.float32)
+
+    def relative(self, vectors: np.ndarray) -> np.ndarray:
+        """Absolute vectors [..., o] as learners see them; unchanged if nothing is subtracted."""
+        if self.at is None:
+            return vectors
+        off = vectors - self.at
+        return np.where(np.abs(off) > ROUNDING * np.abs(self.at), off, 0.0).astype(np.float32)
+
+    def absolute(self, vectors: np.ndarray) -> np.ndarray:
+        """The inverse of `relative`."""
+        return vectors if self.at is None else vectors + self.at
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """It as part of a file."""
+        return {} if self.at is None else {"origin": self.at}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `arrays` gave."""
+        self.at, self.open = arrays.get("origin"), False
+
+
+def compact(vectors: np.ndarray) -> np.ndarray:
+    """Absolute vectors as they are kept: float32, but float64 if one of their numbers is far from 0."""
+    return vectors.astype(np.float64 if (np.abs(vectors) >= FAR).any() else np.float32)
+
+
+def named(places: np.ndarray) -> str:
+    """Numbers of an observation by their places [k], in words."""
+    shown = ", ".join(f"o[{k}]" for k in places[:NAMED].tolist())
+    return f"{shown} and {len(places) - NAMED} more" if len(places) > NAMED else shown
+
+
+def indistinct(vectors: np.ndarray) -> list[str]:
+    """Which numbers of observations, absolute vectors [n, o] of random steps, tell learners nothing; as sentences."""
+    size = np.abs(vectors).max(axis=0)
+    apart = np.spacing(size) if vectors.dtype == np.float32 else np.zeros(len(size))
+    merged = (size >= FAR) & (np.ptp(vectors, axis=0) < STEPS * apart)
+    still = np.setdiff1d(Scaling.of(Origin.of(vectors).relative(vectors)).still, np.flatnonzero(merged))
+    out = []
+    if merged.any():
+        gap = f"float32 far from 0, where neighbouring numbers are {apart[merged].max():g} apart"
+        out.append(f"{named(np.flatnonzero(merged))}: {gap}, and hardly changed; return float64, or subtract a fixed number.")
+    if len(still):
+        out.append(f"{named(still)}: never changed in {len(vectors):,} random steps; what never changes is left out of answers.")
+    return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from gvfx.evidence.counts import Empirical
 from gvfx.inputs import check_fields
 from gvfx.kernel import LearnerRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
-from gvfx.theory.improvement import improved
-from gvfx.truths.exact import predicted_values
+from gvfx.theory.equations import improved
+from gvfx.theory.exact import predicted_values
 from gvfx.worlds.mdp import MDP
 
 
@@ -23,6 +23,13 @@ class WithValues(Protocol):
 
     @property
     def q(self) -> np.ndarray: ...  # [row, action, gvf]
+
+
+class NoValues(NamedTuple):
+    """The state of a learner whose values are computed on request; m [row, action, gvf] is read by behaviours."""
+
+    q: np.ndarray  # empty
+    m: np.ndarray
 
 
 State = TypeVar("State", bound=WithValues)
@@ -37,7 +44,9 @@ class Learner(ABC, Generic[State]):
     """
 
     needs_next_action: ClassVar[bool] = False  # whether updates wait for the next action and its probability
+    by_episode: ClassVar[bool] = False  # whether it learns from whole episodes, one at a time, with constant discounts
     needs_evidence: ClassVar[bool] = False  # whether the loop must keep counts and cumulant sums
+    bounds_errors: ClassVar[bool] = False  # whether a stopping rule can rest on its standard errors
     forgetting_rates: tuple[float, ...] = ()  # rates of the running means kept for drifting cumulants
 
     def __post_init__(self) -> None:
@@ -75,3 +84,10 @@ class Learner(ABC, Generic[State]):
     def values(self, state: State, model: Empirical) -> np.ndarray:
         """The current predictions [gvf, state], without side effects."""
         return predicted_values(model.world, model.asked, state.q)
+
+    def standard_errors(self, state: State, model: Empirical) -> np.ndarray | None:
+        """Its own standard errors of the predictions [gvf, state], infinite where nothing is known; None without any.
+
+        With `bounds_errors` stopping rules and comparisons rest on them.
+        """
+        return None

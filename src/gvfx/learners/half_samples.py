@@ -6,28 +6,227 @@ whole differs from the truth through chance, and the coarser features add what t
 would not show.  The two halves of a split mirror each other, so intervals use Student's t with four degrees of freedom.  Values
 that are small beside the question's others are smoothed by the features in a way that both resolutions share: the standard error
 is at least a share `SMALLEST` of the root mean square value.  Any other bias that both resolutions share is not seen.
+
+Away from the data, or from the centres of a kernel, an answer has no error bar.  A mean over observations of which some lie
+there, such as the value at the start, has one that allows for every possible answer at those: their share of the mean times half
+of how far the possible answers reach, so that an interval of at least two standard errors holds whatever they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
+from gvfx.evidence.decisions import Joint
 from gvfx.evidence.transitions import Transitions
-from gvfx.features.kernel import Kernel
-from gvfx.learners.basis import Basis
-from gvfx.learners.least_squares import sums
-from gvfx.learners.limits import Range
-from gvfx.learners.linear_fit import Fit, fitted
-from gvfx.learners.support import FEWEST, Doubt, missing
+from gvfx.features.bases import Kernel, Lattice
+from gvfx.features.cells import Cells
+from gvfx.features.scaling import Origin, Scaling
+from gvfx.learners.least_squares import ROUNDS, Matrix, Range, Rows, Sums, beyond, diagonal, limited, penalty, solved, sums
+
+# --- The features of a linear fit, and how strongly its weights are held back ---------------------------------------
+
+RIDGE = 1e-8  # relative to a transition's weight, against features that no data reach
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Features of observations, and how strongly the weights are held back."""
+
+    scaling: Scaling
+    features: Lattice | Kernel
+    strength: float  # lambda
+    sharing: float  # rho between actions
+
+    def __call__(self, observations: np.ndarray) -> Matrix:
+        """Features [n, size] of observations [n, o]."""
+        return self.features(self.scaling(observations))
+
+    @property
+    def size(self) -> int:
+        return self.features.size
+
+    def rows(self, data: Transitions) -> Rows:
+        """The features of transitions."""
+        return Rows.of(data, self, 4 if isinstance(self.features, Lattice) else self.size)
+
+    def prior(self, actions: int) -> Matrix:
+        """The penalty Lambda [actions * size, actions * size]."""
+        size = self.size
+        if isinstance(self.features, Lattice):
+            return penalty(self.features.penalty(), self.strength, self.sharing, actions) + RIDGE * sp.eye_array(actions * size)
+        return penalty(np.eye(size), self.strength, self.sharing, actions)
+
+    def covered(self, visited: np.ndarray, observations: np.ndarray) -> np.ndarray:
+        """Whether observations [n, o] lie where data were, bool [n]; elsewhere answers are extrapolations.
+
+        visited [size]: which features the data have reached.  A kernel's centres are data themselves.
+        """
+        points, known = self.scaling(observations), self.scaling.known(observations)
+        rows = self.features(points)
+        if isinstance(self.features, Lattice):
+            return known & self.features.holds(points) & (np.asarray(rows @ visited.astype(float)) >= 0.5)
+        return known & ((rows**2).sum(axis=1) >= 0.5)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as named arrays."""
+        out = self.scaling.arrays()
+        if isinstance(self.features, Lattice):
+            out |= {"low": self.features.low, "high": self.features.high, "side": np.array(self.features.side)}
+        else:
+            out |= {"centres": self.features.centres, "lengths": self.features.lengths}
+        return out | {"held": np.array([self.strength, self.sharing])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Basis:
+        scaling = Scaling.from_arrays(arrays)
+        features: Lattice | Kernel
+        if "side" in arrays:
+            features = Lattice(arrays["low"], arrays["high"], int(arrays["side"]))
+        else:
+            features = Kernel.around(arrays["centres"], arrays["lengths"])
+        return cls(scaling, features, *map(float, arrays["held"]))
+
+    def halved(self) -> Basis:
+        """Half the resolution: half the nodes on every axis of a lattice, half the centres of a kernel."""
+        if isinstance(self.features, Lattice):
+            return replace(self, features=self.features.coarser(max(3, self.features.side // 2 + 1)))
+        return replace(self, features=self.features.first(max(1, self.size // 2)))
+
+
+# --- What transitions cannot say about a question, however they are fitted; its error bars are then infinite --------
+
+FEWEST = 16  # transitions from which half-samples say something
+CELLS, PER_PAIR = 150, 20  # most cells in which it is looked what was tried, and least transitions per cell and action
+SLIGHT = 1e-6  # a discounted number of choices that counts as none
+
+
+def missing(data: Transitions) -> list[str]:
+    """What the transitions lack for each question and what to do about it, or an empty string."""
+    tried = np.bincount(data.action, minlength=data.actions) > 0
+    untried = np.asarray(data.pi.max(axis=0)[~tried].sum(axis=0)[data.member] > 0)  # [gvf]
+    endless, silent = np.asarray(data.discount.min(axis=0) >= 1), ~np.asarray(data.cumulant.any(axis=0))
+    reasons = (
+        (np.full(data.gvfs, len(data) < FEWEST), f"there are fewer than {FEWEST} transitions; give more steps"),
+        (untried, "its policy takes an action that was never tried; let the behaviour try it"),
+        (endless, "its discount is 1 and no episode terminated; use a discount below 1 or more steps"),
+        (silent, "its signal was 0 in every transition; give more steps, or a behaviour that finds where it is not"),
+    )
+    return [next((reason for holds, reason in reasons if holds[i]), "") for i in range(data.gvfs)]
+
+
+class Doubt(NamedTuple):
+    """What cannot be excluded because it was never tried, by cell: an error that is added to the standard errors.
+
+    With u the discounted number of choices in a cell whose action was never tried there, as the target policy makes them
+    in the model of cells, an answer may be wrong by u times the width of the possible range.
+    """
+
+    cells: Cells
+    error: np.ndarray  # [cell, gvf]
+    support: np.ndarray  # [gvf] share of the policy's choices, over the data, whose action was tried in the cell
+    tried: np.ndarray  # bool [action] whether it was tried anywhere
+
+    @classmethod
+    def of(cls, data: Transitions, pi: np.ndarray, width: np.ndarray) -> Doubt:
+        """From transitions, the policies at their observations pi [n, action, policy], and the widths [gvf] of the ranges."""
+        cells = Cells.of(data.observation, max(1, min(CELLS, len(data) // (PER_PAIR * data.actions))))
+        size, actions = cells.size, data.actions
+        here, after = cells(data.observation), cells(data.following)
+        pair = here * actions + data.action
+        visits = np.bincount(pair, minlength=size * actions)
+        untried = (visits == 0).reshape(size, actions).astype(float)
+        mean = np.full((size, *pi.shape[1:]), 1 / actions)  # of the policies, over each cell
+        seen = np.bincount(here, minlength=size)
+        for a, p in np.ndindex(pi.shape[1:]):
+            np.divide(np.bincount(here, pi[:, a, p], size), seen, out=mean[:, a, p], where=seen > 0)
+        error = np.empty((size, data.gvfs))
+        for members in data.groups:
+            own = mean[:, :, data.member[members[0]]]
+            total = np.bincount(pair * size + after, data.discount[:, members[0]], size * actions * size)
+            moved = total.reshape(size, actions, size) / np.maximum(visits, 1).reshape(size, actions, 1)
+            flow = np.eye(size) * (1 + SLIGHT) - np.einsum("ca,cad->cd", own, moved)
+            met = np.linalg.solve(flow, (own * untried).sum(axis=1))[:, None]
+            error[:, members] = np.where(met > SLIGHT, met, 0.0) * np.where(met > SLIGHT, width[members], 0.0)
+        tried = 1 - np.einsum("nap,na->p", pi, untried[here]) / len(data)
+        return cls(cells, error, tried[data.member], np.bincount(data.action, minlength=actions) > 0)
+
+    def at(self, observations: np.ndarray) -> np.ndarray:
+        """The errors [gvf, n] at observations [n, o]."""
+        return self.error[self.cells(observations)].T
+
+    def nothing(self, pi: np.ndarray) -> np.ndarray:
+        """Whether policies pi [1 or n, action, gvf] take only actions that were never tried, bool [gvf, 1 or n]."""
+        return np.zeros((pi.shape[2], 1), bool) if self.tried.all() else pi[:, self.tried].sum(axis=1).T <= 0
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as named arrays."""
+        own = {f"doubt.{name}": getattr(self, name) for name in ("error", "support", "tried")}
+        return own | self.cells.arrays("doubt.cells.")
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Doubt:
+        tried = arrays.get("doubt.tried", np.ones(1, bool))  # results of older versions did not keep it
+        return cls(Cells.from_arrays(arrays, "doubt.cells."), arrays["doubt.error"], arrays["doubt.support"], tried)
+
+
+# --- Answers that are linear in features: the fit to transitions, limited to what is possible -----------------------
+
+AT_ONCE = 50_000  # observations whose features are computed together
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Action values that are linear in features, limited to the possible range."""
+
+    basis: Basis
+    weights: np.ndarray  # [action, size, gvf]
+    within: Range
+
+    def at(self, rows: Matrix) -> np.ndarray:
+        """Q [n, action, gvf] at observations whose features are rows [n, size]."""
+        return self.within.clipped(np.stack([rows @ w for w in self.weights], axis=1))
+
+    def action_values(self, observations: np.ndarray) -> np.ndarray:
+        """Q [n, action, gvf] at observations [n, o]."""
+        pieces = [self.at(self.basis(observations[k : k + AT_ONCE])) for k in range(0, len(observations), AT_ONCE)]
+        return np.concatenate(pieces) if pieces else np.empty((0, self.weights.shape[0], self.weights.shape[2]))
+
+    def values(self, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
+        """V [gvf, n] at observations [n, o] with target probabilities pi [1 or n, action, gvf]."""
+        return (self.action_values(observations) * pi).sum(axis=1).T
+
+    def following(self, data: Transitions) -> np.ndarray:
+        """V(s') after every transition, [n, gvf]."""
+        return self.values(data.following, data.pi[:, :, data.member]).T
+
+    def errors(self, data: Transitions) -> np.ndarray:
+        """The temporal-difference errors c + gamma V(s') - Q(s, a), [n, gvf]."""
+        taken = self.action_values(data.observation)[np.arange(len(data)), data.action]
+        return data.cumulant + data.discount * self.following(data) - taken
+
+
+def fitted(rows: Rows, basis: Basis, total: Sums | None = None, within: Range | None = None, rounds: int = ROUNDS) -> Fit:
+    """The fit of all questions to the rows of transitions with this basis; `total` are their sums, if known; rounds: the
+    most of an iteration."""
+    total = sums(rows) if total is None else total
+    within = Range.of(rows.data) if within is None else within
+    prior = basis.prior(rows.data.actions)
+    weights = solved(total, rows.data.groups, prior)
+    off = beyond(rows, weights, within)
+    return Fit(basis, limited(rows, diagonal(total.gram) + prior, weights, within, off, rounds) if off.any() else weights, within)
+
 
 SPLITS = 4
 FREEDOM = SPLITS  # degrees of freedom of the error bars
 INDEPENDENT = 6.0  # most directions in which answers are taken to err on their own
 SMALLEST = 3e-4  # standard error, as a share of a question's root mean square value
-ROUNDS = 40  # of iterations: error bars need fewer than answers
+OUTSIDE = 0.5  # largest share of the observations without error bars of which a mean has one
+HALF_SAMPLES_ROUNDS = 40  # of iterations: error bars need fewer than answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +236,10 @@ class Answers:
     fit: Fit
     halves: tuple[Fit, ...]
     visited: np.ndarray  # bool [size at half the resolution]
-    supported: np.ndarray  # bool [gvf]: whether the data can say anything about it (`gvfx.learners.support`)
+    supported: np.ndarray  # bool [gvf]: whether the data can say anything about it (`gvfx.learners.half_samples`)
     least: np.ndarray  # [gvf] the smallest standard error
     doubt: Doubt | None = None  # what was never tried, if the data were not collected for the questions
+    origin: np.ndarray | None = None  # [o] what was subtracted from observations (`gvfx.features.scaling`)
 
     def values(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Answers and their standard errors, each [gvf, n], at observations [n, o] with policies pi [1 or n, action, gvf].
@@ -51,8 +251,7 @@ class Answers:
         if not self.halves:
             return values, np.empty(0)
         off = [(half.values(observations, pi) - values) ** 2 for half in self.halves]
-        basis = self.fit.basis if isinstance(self.fit.basis.features, Kernel) else self.halves[0].basis
-        known = basis.covered(self.visited, observations) & self.supported[:, None]
+        known = self.covered(observations) & self.supported[:, None]
         squares = np.mean(off, axis=0) + self.least[:, None] ** 2
         if self.doubt is not None:
             squares += self.doubt.at(observations) ** 2
@@ -62,9 +261,9 @@ class Answers:
     def mean(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean of the answers over observations and its standard error, each [gvf]; arguments as in `values`.
 
-        Infinite where one of the answers is; NaN without half-samples.
+        Infinite for questions that the data cannot answer, and if too few observations are covered; NaN without half-samples.
         """
-        values, errors = self.values(observations, pi)
+        values = self.fit.values(observations, pi)
         value = values.mean(axis=1)
         if not self.halves:
             return value, np.full(len(value), np.nan)
@@ -72,18 +271,32 @@ class Answers:
         squares = np.mean(off, axis=0) + self.least**2
         if self.doubt is not None:
             squares += self.doubt.at(observations).mean(axis=1) ** 2
-        return value, np.where(np.isfinite(errors).all(axis=1), np.sqrt(squares), np.inf)
+            value = np.where(self.doubt.nothing(pi).any(axis=1), np.nan, value)
+        return value, np.sqrt(squares + self.outside(observations, values))
+
+    def covered(self, observations: np.ndarray) -> np.ndarray:
+        """Whether answers have error bars at observations [n, o], bool [n]; there are half-samples."""
+        basis = self.fit.basis if isinstance(self.fit.basis.features, Kernel) else self.halves[0].basis
+        return basis.covered(self.visited, observations)
+
+    def outside(self, observations: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """What the answers [gvf, n] at observations [n, o] that are not covered add to the squared error of their mean, [gvf]."""
+        out, (low, high) = ~self.covered(observations), self.fit.within
+        reach = np.maximum(values - low[:, None], high[:, None] - values)
+        error = np.where(out, reach, 0.0).mean(axis=1) / 2
+        return np.where(self.supported & (out.mean() <= OUTSIDE), error**2, np.inf)
 
     def differences(self, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
         """Squared standard errors of the differences between questions' means over observations, [gvf, gvf].
 
         The half-samples are the same for all questions; what they do not show is added for both.  NaN without half-samples.
         """
-        value = self.fit.values(observations, pi).mean(axis=1)
+        values = self.fit.values(observations, pi)
+        value = values.mean(axis=1)
         if not self.halves:
             return np.full((len(value), len(value)), np.nan)
         off = np.stack([half.values(observations, pi).mean(axis=1) - value for half in self.halves])
-        added = self.least**2
+        added = self.least**2 + np.nan_to_num(self.outside(observations, values), posinf=0.0)
         if self.doubt is not None:
             added = added + self.doubt.at(observations).mean(axis=1) ** 2
         return ((off[:, :, None] - off[:, None]) ** 2).mean(axis=0) + added[:, None] + added
@@ -105,18 +318,18 @@ class Answers:
         """All of it as named arrays."""
         out = self.fit.basis.arrays() | {"range": np.stack(self.fit.within)}
         out |= {f"weights.{k}": fit.weights for k, fit in enumerate((self.fit, *self.halves))}
-        out |= {"visited": self.visited, "supported": self.supported, "least": self.least}
+        out |= {"visited": self.visited, "supported": self.supported, "least": self.least, **Origin(self.origin).arrays()}
         return out if self.doubt is None else out | self.doubt.arrays()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Answers:
-        """The answers that `arrays` described."""
         basis = Basis.from_arrays(arrays)
         within = Range(*arrays["range"])
         weights = [arrays[f"weights.{k}"] for k in range(sum(name.startswith("weights.") for name in arrays))]
         halves = tuple(Fit(basis.halved(), own, within) for own in weights[1:])
         doubt = Doubt.from_arrays(arrays) if "doubt.error" in arrays else None
-        return cls(Fit(basis, weights[0], within), halves, arrays["visited"], arrays["supported"], arrays["least"], doubt)
+        visited, supported, least = (arrays[name] for name in ("visited", "supported", "least"))
+        return cls(Fit(basis, weights[0], within), halves, visited, supported, least, doubt, arrays.get("origin"))
 
 
 def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = True) -> Answers:
@@ -128,17 +341,16 @@ def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = T
     if not intervals:
         return Answers(fit, (), np.zeros(0, bool), supported, np.zeros(data.gvfs))
     coarse = basis.halved()
-    if isinstance(basis.features, Kernel):
-        total = total.first(coarse.size)  # the first features of the kernel are those of half its centres
-    else:
+    if isinstance(basis.features, Lattice):
         rows = coarse.rows(data)
-        total = sums(rows)
+    # the first features of a kernel are those of half its centres
+    total = sums(rows) if isinstance(basis.features, Lattice) else total.first(coarse.size)
     visited = np.stack([gram.diagonal() for gram in total.gram]).sum(axis=0) > 0
     halves: list[Fit] = []
     for chosen in splits(data.episode, seed):
         half, rest = (rows.part(own, coarse, coarse.size) for own in (chosen, ~chosen))
         own = sums(half)
-        halves += [fitted(half, coarse, own, within, ROUNDS), fitted(rest, coarse, total - own, within, ROUNDS)]
+        halves += [fitted(k, coarse, s, within, HALF_SAMPLES_ROUNDS) for k, s in ((half, own), (rest, total - own))]
     least = SMALLEST * np.sqrt((fit.following(data) ** 2).mean(axis=0))
     return Answers(fit, tuple(halves), visited, supported, least)
 
@@ -151,3 +363,74 @@ def splits(episode: np.ndarray, seed: int) -> list[np.ndarray]:
     count = int(block.max()) + 1
     rng = np.random.default_rng([seed, 0x68616C66])
     return [(rng.permutation(count) < count // 2)[block] for _ in range(SPLITS)]
+
+
+# --- The value at the start with continuous observations: the mean of the answers over the observations in which episodes
+# began.  Its error is that of the mean itself, from the half-samples, and not the mean of the answers' errors.  The starts add
+# the variance of a mean over as many of them as were seen, joined by one more that is as far away as observations are on average,
+# as in `gvfx.evidence.uncertainty`.
+
+STARTS = 2000  # observations over which the value at the start is a mean, at most
+OTHERS = 64  # observations that say how far away others are
+FIX = "leave out inputs that do not matter, or have it audited (audit=0.15)"
+
+
+def start_answers(found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The value at the start and its standard error, [gvf, 2]; NaN without starts, or without half-samples for the error.
+
+    policies: a function from observations [n, o] to the policies there [1 or n, action, gvf].
+    """
+    starts, others = _starts(data)
+    if not len(starts):
+        return np.full((data.gvfs, 2), np.nan)
+    pi = policies(starts)
+    value, error = found.mean(starts, pi)
+    at_starts, elsewhere = found.fit.values(starts, pi), found.fit.values(others, policies(others))
+    variance = _variance(at_starts - value[:, None], elsewhere - value[:, None])
+    variance = np.where(np.isnan(value), np.inf, variance)  # nothing was tried
+    return np.stack([value, np.sqrt(error**2 + variance)], axis=1)
+
+
+def _starts(data: Transitions) -> tuple[np.ndarray, np.ndarray]:
+    """Observations in which episodes began, and others."""
+    return some(data.observation[data.first], STARTS), some(data.observation, OTHERS)
+
+
+def _variance(away: np.ndarray, far: np.ndarray) -> np.ndarray:
+    """The variance due to the starts, from deviations at the starts and elsewhere [..., n]."""
+    return ((away**2).sum(axis=-1) + (far**2).mean(axis=-1)) / away.shape[-1] ** 2
+
+
+def start_joint(found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray]) -> Joint:
+    """The values at the start with the errors of all their differences; arguments as in `start_answers`."""
+    starts, others = _starts(data)
+    own = start_answers(found, data, policies)
+    if not len(starts):
+        return joint_of_means(own, np.full((len(own), len(own)), np.nan))
+    pi = policies(starts)
+    at_starts, elsewhere = found.fit.values(starts, pi), found.fit.values(others, policies(others))
+    away, far = (v - at_starts.mean(axis=1, keepdims=True) for v in (at_starts, elsewhere))
+    variance = np.stack([_variance(away - away[i], far - far[i]) for i in range(len(own))])
+    return joint_of_means(own, found.differences(starts, pi) + variance)
+
+
+def joint_of_means(own: np.ndarray, squares: np.ndarray) -> Joint:
+    """Values with standard errors [gvf, 2], and squared standard errors of their differences [gvf, gvf], together."""
+    unsure = ~np.isfinite(own[:, 1])
+    errors = np.where(np.eye(len(own), dtype=bool), np.where(unsure, np.nan, own[:, 1]), np.sqrt(squares))
+    return Joint(own[:, 0], errors, unsure, unsure, np.zeros(len(own)), FREEDOM)
+
+
+def outside(found: Answers, data: Transitions) -> str:
+    """How many of the starts have no error bar of their own, in words; empty if all have one."""
+    starts, _ = _starts(data)
+    share = 1 - found.covered(starts).mean() if found.halves and len(starts) else 0.0
+    if not share:
+        return ""
+    effect = "has no interval" if share > OUTSIDE else "has an interval that allows for every possible value there"
+    return f"{share:.1%} of {len(starts):,} lie away from the features' centres, so that the value at the start {effect}; {FIX}"
+
+
+def some(rows: np.ndarray, most: int) -> np.ndarray:
+    """At most `most` of the rows, evenly spaced."""
+    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)]

@@ -12,10 +12,11 @@ tried is expected to be worth what the others are worth there.  $R$ is the featu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -23,13 +24,54 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.evidence.transitions import Transitions
-from gvfx.features.lattice import scattered, squares
+from gvfx.features.bases import scattered, squares
+from gvfx.theory.exact import DEFINITE, Solve
+
+# --- Anderson's acceleration of fixed-point iterations $x \leftarrow F(x)$, several at once -------------------------
+# The next point is the combination of the last few whose residuals $F(x) - x$ cancel best, in a norm of the caller's.  Where a
+# residual has grown beyond twice the smallest so far the plain step $F(x)$ is taken.
+
+MEMORY = 8  # differences that are combined
+GROWN = 2.0  # of the smallest residual so far: beyond it the plain step is taken
+RIDGE = 1e-10  # relative, of the small least-squares problems
+
+
+class Anderson:
+    """The iteration of points x [k, column], every column on its own; metric(r) [k, column] is the norm's matrix times r."""
+
+    def __init__(self, metric: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.metric = metric
+        self.history: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # x, F(x) - x and its product with the metric
+        self.smallest: np.ndarray | None = None  # [column] squared norms
+
+    def next(self, x: np.ndarray, fx: np.ndarray) -> np.ndarray:
+        """The point after x, given F(x)."""
+        residual = fx - x
+        weighted = self.metric(residual)
+        size = (residual * weighted).sum(axis=0)
+        self.smallest = size if self.smallest is None else np.minimum(self.smallest, size)
+        self.history = [*self.history[-MEMORY:], (x, residual, weighted)]
+        if len(self.history) == 1:
+            return fx
+        moved, changed, weights = (np.diff(each, axis=0) for each in zip(*self.history, strict=True))  # [step, k, column]
+        gram = np.einsum("skc,tkc->cst", changed, weights)
+        gram += RIDGE * (np.trace(gram, axis1=1, axis2=2) + np.finfo(float).tiny)[:, None, None] * np.eye(len(moved))
+        shares = np.linalg.solve(gram, np.einsum("skc,kc->cs", weights, residual)[:, :, None])[:, :, 0]
+        shares[size > GROWN**2 * self.smallest] = 0.0
+        return fx - np.einsum("skc,cs->kc", moved + changed, shares)
+
+    def keep(self, columns: np.ndarray) -> None:
+        """Go on with some of the columns only, by a mask."""
+        self.history = [tuple(array[:, columns] for array in one) for one in self.history]  # type: ignore[misc]
+        self.smallest = None if self.smallest is None else self.smallest[columns]
+
 
 CHUNK = 25_000_000  # features that are in memory together
 HELD = 30_000_000  # numbers of features that are kept in memory
-ORDERED = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.01, "options": {"SymmetricMode": True}}  # of sparse systems
+ORDERED = DEFINITE | {"diag_pivot_thresh": 0.01}  # of sparse systems
 Matrix = Any  # a NumPy array, or a sparse array for lattice features
 Features = Callable[[np.ndarray], Matrix]  # features [n, size] of observations [n, o]
+ByAction = tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]  # as `Rows.by_action` gives it
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,23 +82,29 @@ class Sums:
     cross: list[list[list[Matrix]]]  # [group][action][next action] of [size, size]: features times what follows
     paid: np.ndarray  # [action, size, gvf]: features times cumulants
 
+    def __add__(self, other: Sums) -> Sums:
+        """The sums over the transitions of both."""
+        return Sums(*(_mapped(operator.add, a, b) for a, b in zip(self._parts, other._parts, strict=True)))
+
     def __sub__(self, other: Sums) -> Sums:
         """The sums over the transitions that are not in `other`."""
-        return Sums(
-            [a - b for a, b in zip(self.gram, other.gram, strict=True)],
-            [
-                [[a - b for a, b in zip(*rows, strict=True)] for rows in zip(*both, strict=True)]
-                for both in zip(self.cross, other.cross, strict=True)
-            ],
-            self.paid - other.paid,
-        )
+        return Sums(*(_mapped(operator.sub, a, b) for a, b in zip(self._parts, other._parts, strict=True)))
+
+    @property
+    def _parts(self) -> tuple[Any, Any, Any]:
+        return self.gram, self.cross, self.paid
 
     def first(self, count: int) -> Sums:
         """The sums for the first `count` features alone."""
-        cut = np.s_[:count, :count]
-        return Sums(
-            [a[cut] for a in self.gram], [[[a[cut] for a in row] for row in group] for group in self.cross], self.paid[:, :count]
-        )
+        cut = operator.itemgetter(np.s_[:count, :count])
+        return Sums(_mapped(cut, self.gram), _mapped(cut, self.cross), self.paid[:, :count])
+
+
+def _mapped(function: Callable[..., Matrix], *parts: Any) -> Any:
+    """A function of matrices, or of all matrices in lists (of lists) of them."""
+    if not isinstance(parts[0], list):
+        return function(*parts)
+    return [_mapped(function, *each) for each in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +129,12 @@ class Rows:
             here, after = self.known[k] if self.known else (self.features(piece.observation), self.features(piece.following))
             yield piece, here, after
 
-    def by_action(self) -> Iterator[tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]]:
+    def by_action(self) -> Iterable[ByAction]:
         """The pieces with the features of what followed, and for each action those of what was seen, with their indices."""
-        if self.known:
-            yield from self._by_action
-        else:
-            yield from (_apart(*one) for one in self)
+        return self._by_action if self.known else (_apart(*one) for one in self)
 
     @cached_property
-    def _by_action(self) -> list[tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]]:
+    def _by_action(self) -> list[ByAction]:
         return [_apart(*one) for one in self]
 
     def part(self, chosen: np.ndarray, features: Features, count: int) -> Rows:
@@ -104,7 +149,7 @@ class Rows:
         return Rows(self.data.part(chosen), features, pieces, known)
 
 
-def _apart(piece: Transitions, here: Matrix, after: Matrix) -> tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]:
+def _apart(piece: Transitions, here: Matrix, after: Matrix) -> ByAction:
     chosen = [np.flatnonzero(piece.action == a) for a in range(piece.actions)]
     return piece, after, [(here[own], own) for own in chosen]
 
@@ -116,12 +161,7 @@ def chunks(data: Transitions, size: int) -> list[Transitions]:
 
 def sums(rows: Rows) -> Sums:
     """The sums over all transitions, a piece at a time."""
-    total: Sums | None = None
-    for piece, here, after in rows:
-        own = piece_sums(piece, here, after, rows.data.groups)
-        total = own if total is None else _added(total, own)
-    assert total is not None
-    return total
+    return reduce(operator.add, (piece_sums(*one, rows.data.groups) for one in rows))
 
 
 def piece_sums(data: Transitions, here: Matrix, after: Matrix, groups: list[list[int]]) -> Sums:
@@ -160,11 +200,9 @@ class Back:
 
     def sums(self, columns: np.ndarray) -> np.ndarray:
         """Features times columns [n, k] of numbers, [action, size, k]."""
-        return (
-            scattered(self.here, self.action, self.actions, self.among, columns)
-            if sp.issparse(self.here)
-            else np.stack(self(columns))
-        )
+        if sp.issparse(self.here):
+            return scattered(self.here, self.action, self.actions, self.among, columns)
+        return np.stack(self(columns))
 
     def __call__(self, columns: Matrix) -> list[Matrix]:
         """[action] of features times columns [n, k], sparse if the features are, [size, k] each."""
@@ -186,17 +224,6 @@ def _weighted(rows: Matrix, weights: np.ndarray) -> Matrix:
     if not sp.issparse(rows):
         return rows * weights[:, None]
     return sp.csr_array((rows.data * np.repeat(weights, np.diff(rows.indptr)), rows.indices, rows.indptr), shape=rows.shape)
-
-
-def _added(one: Sums, other: Sums) -> Sums:
-    return Sums(
-        [a + b for a, b in zip(one.gram, other.gram, strict=True)],
-        [
-            [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(*both, strict=True)]
-            for both in zip(one.cross, other.cross, strict=True)
-        ],
-        one.paid + other.paid,
-    )
 
 
 def penalty(roughness: Matrix, strength: float, sharing: float, actions: int) -> Matrix:
@@ -227,3 +254,105 @@ def solved(total: Sums, groups: list[list[int]], prior: Matrix) -> np.ndarray:
         except (RuntimeError, np.linalg.LinAlgError):
             out[:, members] = np.nan
     return out.reshape(actions, size, gvfs)
+
+
+# --- Answers within what the cumulants allow ------------------------------------------------------------------------
+# Off-policy data can make the linear system's solution large where no target policy could earn as much.  Where it leaves the
+# possible range by more than a twentieth of its width after more than one transition in a thousand, the question is fitted with
+# targets c + gamma V(s') that are limited to the range (fitted Q evaluation):
+#
+#     w = (Phi' Phi + Lambda)^-1 Phi' (c + gamma limited(Phi'_pi w))
+#
+# It is solved by iteration, which cannot diverge because its targets are limited; Anderson's acceleration shortens it.
+
+BEYOND = 0.05  # of the range's width, by which an answer may leave it before it is fitted with limits
+SELDOM = 0.001  # of the transitions, after which this may happen
+ROUNDS = 200  # of the iteration
+SETTLED = 1e-4  # of the range's width (of the targets' if it has none): the largest change of a target at which it ends
+
+
+class Range(NamedTuple):
+    """The smallest and the largest answer that the cumulants and discounts seen allow, each [gvf]; possibly infinite."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, data: Transitions) -> Range:
+        """The range that transitions allow."""
+        return cls.allowed(data.cumulant.min(axis=0), data.cumulant.max(axis=0), data.discount.max(axis=0))
+
+    @classmethod
+    def allowed(cls, least: np.ndarray, most: np.ndarray, largest: np.ndarray) -> Range:
+        """From the extremes of the cumulants and the largest discount, each [gvf].
+
+        A return is a discounted sum of at least one cumulant, of at most 1 / (1 - gamma) of them in all.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            whole = 1 / (1 - largest)
+            low = np.where(least < 0, least * whole, least)
+            high = np.where(most > 0, most * whole, most)
+        return cls(low, high)
+
+    @property
+    def width(self) -> np.ndarray:
+        return self.high - self.low
+
+    def clipped(self, values: np.ndarray) -> np.ndarray:
+        """Values [..., gvf] within the range."""
+        return np.clip(values, self.low, self.high)
+
+
+def beyond(rows: Rows, weights: np.ndarray, within: Range) -> np.ndarray:
+    """The questions whose values after too many transitions that go on leave the range, bool [gvf]."""
+    out, singular = np.zeros(weights.shape[2]), np.isnan(weights).any(axis=(0, 1))
+    weights = np.nan_to_num(weights)
+    slack = BEYOND * np.where(np.isfinite(within.width), within.width, 0.0)
+    for piece, _, after in rows:
+        v = following(after, piece.pi, piece.member, weights)
+        out += (((v < within.low - slack) | (v > within.high + slack)) & (piece.discount > 0)).sum(axis=0)
+    return singular | (out > SELDOM * len(rows.data))
+
+
+def following(after: Matrix, pi: np.ndarray, member: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """V(s') [n, gvf] without limits, from the features of what follows; pi [1 or n, action, policy], member [gvf]."""
+    actions, size, gvfs = weights.shape
+    each = (after @ weights.swapaxes(0, 1).reshape(size, -1)).reshape(-1, actions, gvfs)
+    return np.einsum("nai,nai->ni", each, np.broadcast_to(pi[:, :, member], each.shape))
+
+
+def limited(rows: Rows, matrix: Matrix, weights: np.ndarray, within: Range, off: np.ndarray, rounds: int = ROUNDS) -> np.ndarray:
+    """Weights [action, size, gvf] with those of the questions `off` [gvf] fitted with limited targets.
+
+    matrix: that of the regression on features; weights: the solutions without limits, NaN where there is none.
+    """
+    left, before = np.flatnonzero(off), np.empty(0)  # the questions that have not settled
+    solve, accelerated, weights = definite(matrix), Anderson(lambda x: matrix @ x), np.nan_to_num(weights)
+    for k in range(rounds):
+        right, now = np.zeros((*weights.shape[:2], len(left))), []
+        for piece, after, blocks in rows.by_action():
+            v = following(after, piece.pi, piece.member[left], weights[:, :, left])
+            now.append(piece.discount[:, left] * np.clip(v, within.low[left], within.high[left]))
+            y = piece.cumulant[:, left] + now[-1]
+            for own, (here, chosen) in zip(right, blocks, strict=True):
+                own += here.T @ y[chosen]
+        whole, x = np.concatenate(now), weights[:, :, left].reshape(-1, len(left))
+        plain = solve(right.reshape(x.shape))
+        weights[:, :, left] = plain.reshape(right.shape)  # where a question has settled, the regression on its targets
+        if len(before):
+            wide = np.where(np.isfinite(within.width[left]), within.width[left], np.ptp(whole, axis=0))
+            going = np.asarray((np.abs(whole - before) > SETTLED * wide).any(axis=0))
+            left, whole, x, plain = left[going], whole[:, going], x[:, going], plain[:, going]
+            accelerated.keep(going)
+        if not len(left) or k == rounds - 1:
+            break
+        before, weights[:, :, left] = whole, accelerated.next(x, plain).reshape(*weights.shape[:2], len(left))
+    return weights
+
+
+def definite(matrix: Matrix) -> Solve:
+    """Solves matrix @ x = b for a symmetric positive definite matrix."""
+    if sp.issparse(matrix):
+        return scipy.sparse.linalg.splu(sp.csc_array(matrix), **DEFINITE).solve
+    factor = scipy.linalg.cho_factor(matrix, check_finite=False)
+    return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from numbers import Real
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from gvfx import schedules
 from gvfx.errors import InputError
+from gvfx.evidence.counts import Empirical
 from gvfx.inputs import check_fields
 from gvfx.kernel import LearnerRule, Sizes, learn_nothing_at_end, piece
-from gvfx.learners.base import Learner
+from gvfx.learners.base import Learner, NoValues
 from gvfx.questions.gvf import Stacked
-from gvfx.schedules import Schedule, ScheduleState, as_falling
+from gvfx.schedules import Schedule, ScheduleState, as_falling, growing
 from gvfx.theory.equations import m_target, m_target_sampled, q_target, q_target_sampled
 from gvfx.worlds.mdp import MDP
 
@@ -28,6 +31,11 @@ class Tables(NamedTuple):
     rate_m: ScheduleState
     ratio_low: float
     ratio_high: float
+
+
+def _check_initial_m(initial_m: float) -> None:
+    if initial_m < 0:
+        raise InputError(f"initial_m: {initial_m} is negative; a variance starts at 0 or above.")
 
 
 @dataclass(frozen=True)
@@ -49,21 +57,21 @@ class ExpectedSarsa(Learner[Tables]):
         return _expected_sarsa(*sizes, variance)
 
     def begin(self, asked: Stacked, world: MDP) -> Tables:
-        return _tables(self, asked, world, 0.0, 1.0)
+        _check_initial_m(self.initial_m)
+        shape = (world.rows, world.actions, len(asked.names))
+        q, m = np.full(shape, float(self.initial_q)), np.full(shape, float(self.initial_m))
+        ends = np.setdiff1d(world.feature[world.terminal], world.feature[~world.terminal])
+        q[ends] = m[ends] = 0.0
+        return Tables(q, m, as_falling(self.rate_q, "rate_q").state(), as_falling(self.rate_m, "rate_m").state(), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class ImportanceSampling(Learner[Tables]):
+class ImportanceSampling(ExpectedSarsa):
     """Off-policy TD with the ratio rho' = pi/mu of the next action, clipped to [ratio_low, ratio_high] (paper's ablation)."""
 
-    rate_q: float | Schedule = 0.1
-    rate_m: float | Schedule = 0.8
-    initial_q: float = 1.0
-    initial_m: float = 5.0
     ratio_low: float = 0.0
     ratio_high: float = 10.0
 
-    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
     needs_next_action: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -75,18 +83,7 @@ class ImportanceSampling(Learner[Tables]):
         return _importance_sampling(*sizes, variance)
 
     def begin(self, asked: Stacked, world: MDP) -> Tables:
-        return _tables(self, asked, world, self.ratio_low, self.ratio_high)
-
-
-def _tables(learner: ExpectedSarsa | ImportanceSampling, asked: Stacked, world: MDP, low: float, high: float) -> Tables:
-    if learner.initial_m < 0:
-        raise InputError(f"initial_m: {learner.initial_m} is negative; a variance starts at 0 or above.")
-    shape = (world.rows, world.actions, len(asked.names))
-    q = np.full(shape, float(learner.initial_q))
-    m = np.full(shape, float(learner.initial_m))
-    ends = np.setdiff1d(world.feature[world.terminal], world.feature[~world.terminal])
-    q[ends] = m[ends] = 0.0
-    return Tables(q, m, as_falling(learner.rate_q, "rate_q").state(), as_falling(learner.rate_m, "rate_m").state(), low, high)
+        return super().begin(asked, world)._replace(ratio_low=self.ratio_low, ratio_high=self.ratio_high)
 
 
 @cache
@@ -138,3 +135,74 @@ def _importance_sampling(gvfs: int, actions: int, variance: bool) -> LearnerRule
             q[tr.x, tr.action, i] += rate_q * delta
 
     return LearnerRule(update, learn_nothing_at_end)
+
+
+# --- CertaintyEquivalence: estimate the world from counts, and solve every question exactly in the estimated world --
+
+
+@piece
+def _learn_nothing(state, t, tr, c, gamma, pi):
+    """The loop has counted the transition."""
+
+
+NOTHING_BETWEEN_STOPS = LearnerRule(_learn_nothing, learn_nothing_at_end)
+AUTO = (0.0, 0.03, 0.1, 0.3, 1.0)  # the rates that "auto" chooses from
+
+
+@dataclass(frozen=True)
+class CertaintyEquivalence(Learner[NoValues]):
+    """Values of all GVFs by linear solves in the model estimated from counts; asymptotically efficient (docs/limit.md).
+
+    forgetting: for drifting cumulants, the smallest weight of a new value in the running mean of its outcome: 0 is the plain
+                mean, 1 the last value seen, "auto" uses for each GVF the rate that has predicted its cumulants best.  The
+                transition model never forgets.
+    initial_m:  the variance M of pairs without data, for behaviours that read M; elsewhere M is that of the model (Eq. 6),
+                recomputed each time the data grow by `growth`.
+    """
+
+    forgetting: float | Literal["auto"] = 0.0
+    initial_m: float = 5.0
+    growth: float = 1.3
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+    needs_evidence: ClassVar[bool] = True
+    bounds_errors: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, "learner")
+        if self.forgetting != "auto" and not (isinstance(self.forgetting, Real) and 0 <= self.forgetting <= 1):
+            raise InputError(f"forgetting: {self.forgetting!r} is not a valid rate; give a number within [0, 1], or 'auto'.")
+        _check_initial_m(self.initial_m)
+        if not self.growth > 1:
+            raise InputError(f"growth: {self.growth} must exceed 1, the factor by which data grow between two solves.")
+
+    @property
+    def forgetting_rates(self) -> tuple[float, ...]:  # type: ignore[override]
+        if self.forgetting == "auto":
+            return AUTO
+        return (float(self.forgetting),) if self.forgetting else ()
+
+    def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
+        return NOTHING_BETWEEN_STOPS
+
+    def begin(self, asked: Stacked, world: MDP) -> NoValues:
+        m = np.full((world.rows, world.actions, len(asked.names)), float(self.initial_m))
+        return NoValues(np.zeros((0, world.actions, len(asked.names))), m)
+
+    def stops(self, steps: int) -> Sequence[int]:
+        return growing(100, self.growth, steps)
+
+    def refresh(self, state: NoValues, model: Empirical) -> None:
+        tried = model.tried
+        state.m[model.world.feature[:, None], np.arange(model.world.actions)] = np.where(
+            tried[:, :, None], model.variance(), self.initial_m
+        )
+
+    def improvements(self, steps: int) -> Sequence[int]:
+        return self.stops(steps)
+
+    def improved(self, state: NoValues, model: Empirical, tried: np.ndarray) -> np.ndarray:
+        return model.converged_policies()
+
+    def values(self, state: NoValues, model: Empirical) -> np.ndarray:
+        return model.values

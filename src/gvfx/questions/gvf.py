@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import re
+import types
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import gymnasium
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.inputs import is_finite, listed, shown
-from gvfx.questions.cumulants import Constant, Cumulant, Drifter
-from gvfx.questions.own import OwnPolicy
-from gvfx.questions.policies import Policy, PolicyLike, as_policy
-from gvfx.questions.signals import Measure, Measured, of_transition, over_outcomes
+from gvfx.inputs import check_fields, is_finite, is_real, listed, shown
+from gvfx.questions.policies import OwnPolicy, Policy, PolicyLike, as_policy, steady_table
+from gvfx.questions.signals import Constant, Cumulant, Drifter, Measure, Measured, Reward, of_transition, over_outcomes
 from gvfx.questions.where import EVERYWHERE, Evaluation, Where, WhereLike, as_evaluation, as_where
 from gvfx.types import Function
+from gvfx.worlds.spec import around, is_environment
 
 CumulantLike = Cumulant | float | Function  # what is accepted wherever a cumulant is expected
 
@@ -180,7 +187,7 @@ def stack(questions: Sequence[GVF], world: Any, weights: str | None = None, wher
         if isinstance(q.policy, OwnPolicy):
             policies[q.policy] = np.full(shape[:2], 1 / world.actions)
         elif q.policy not in policies:
-            policies[q.policy] = q.policy.table(world.states, world.actions, f"{name}.policy")
+            policies[q.policy] = steady_table(q.policy, world.states, world.actions, f"{name}.policy")
     tables = [policies[q.policy] for q in questions]
     own = tuple((i, q.policy) for i, q in enumerate(questions) if isinstance(q.policy, OwnPolicy))
     one_row = not own and all(len(t) == 1 for t in tables)
@@ -240,3 +247,303 @@ def _paying_rows(parts: Sequence[Any], shape: tuple[int, int, int]) -> tuple[np.
     pays[where] = inverse
     distinct = np.array([np.frombuffer(raw) for raw in number]).reshape(len(number), 3, len(parts))
     return pays.reshape(shape), [np.ascontiguousarray(distinct[:, j]) for j in range(3)]
+
+
+# --- Which questions can be compared: those about the same signal with the same discount, under different policies --
+# Policies, cumulants and discounts are compared as they were given: arrays by their numbers, functions by the lines of code that
+# defined them and what they hold.  A question has one name, so policies and signals are called after what the names of their
+# questions share: the policy of "careful: goal" and "careful: fall" is "careful", and the signal of "careful: goal" and "eager:
+# goal" is "goal".
+
+Key = TypeVar("Key", int, str)
+
+WORD = re.compile(r"[^\s\-_/:;,|]+")  # parts of a name
+NOTHING = (
+    "compare: no two questions ask for the same signal and discount under different given policies, as "
+    "gvfx.GVF(a, gvfx.Reward(), 0.99, name='a') and gvfx.GVF(b, gvfx.Reward(), 0.99, name='b') do."
+)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Policies that are compared in one signal: the indices of their questions, and the policies' names."""
+
+    signal: str
+    members: tuple[int, ...]
+    policies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """The name of every question's policy and signal; the signal is empty where there is nothing to compare with."""
+
+    names: tuple[str, ...]
+    policies: tuple[str, ...]
+    signals: tuple[str, ...]
+
+    @cached_property
+    def contests(self) -> tuple[Contest, ...]:
+        """All policies of every signal in which two or more are asked about."""
+        own = _grouped(range(len(self.signals)), self.signals)
+        return tuple(Contest(s, tuple(at), tuple(self.policies[i] for i in at)) for s, at in own.items() if s)
+
+    def chosen(
+        self, policies: Sequence[str] | None = None, signal: str | None = None, least: int = 2, field: str = "policies"
+    ) -> tuple[Contest, ...]:
+        """The contests of some policies and one signal, by their names or those of questions; by default all.
+
+        least: the number of policies that a contest needs;  field: the name of the argument that lists them.
+        """
+        if not self.contests:
+            raise InputError(NOTHING)
+        known = dict.fromkeys(name for contest in self.contests for name in contest.policies)
+        if isinstance(policies, str) or not all(isinstance(name, str) for name in (policies or ())):
+            raise InputError(f"{field}: {policies!r:.60} is not a list of names; give one such as {[*known][:2]}.")
+        wanted = None if policies is None else {self._found(name, field, known, self.policies) for name in policies}
+        signals = dict.fromkeys(contest.signal for contest in self.contests)
+        at = None if signal is None else self._found(signal, "signal", signals, self.signals)
+        out = []
+        for contest in self.contests:
+            kept = [k for k, name in enumerate(contest.policies) if wanted is None or name in wanted]
+            if at in (None, contest.signal) and len(kept) >= least:
+                members, names = zip(*((contest.members[k], contest.policies[k]) for k in kept), strict=True)
+                out.append(Contest(contest.signal, members, names))
+        if not out:
+            raise InputError(f"{field}: {list(policies or ())} leaves nothing to compare; give two of {', '.join(known)}.")
+        return tuple(out)
+
+    def _found(self, name: str, field: str, known: Mapping[str, None], called: Sequence[str]) -> str:
+        """A policy's or signal's name from itself or from that of a question."""
+        if name in self.names and name not in known:
+            name = called[self.names.index(name)] or name
+        if name not in known:
+            raise InputError(f"{field}: {name!r:.60} is unknown; choose from {', '.join(known)}.")
+        return name
+
+
+def comparable(questions: Sequence[GVF], alone: bool = False) -> Comparable:
+    """What can be compared among questions; a policy that is found during the run has no place in it.
+
+    alone: whether a signal that one policy is asked for counts as well.
+    """
+    asked = expand(questions)
+    names = question_names(asked)
+    policy = _numbered([q.policy for q in asked])
+    signal = _numbered([(q.cumulant, q.discount) for q in asked])
+    first: dict[tuple[int, int], int] = {}
+    for i, q in enumerate(asked):
+        if not isinstance(q.policy, OwnPolicy):
+            first.setdefault((policy[i], signal[i]), i)
+    kept = sorted(first.values())
+    asked_for = Counter(signal[i] for i in kept)
+    kept = [i for i in kept if alone or asked_for[signal[i]] > 1]
+    signals = _called(names, signal, kept, [type(q.cumulant).__name__.lower() for q in asked], [""] * len(names))
+    policies = _called(names, policy, kept, names, signals)
+    return Comparable(names, policies, signals)
+
+
+def _grouped(members: Iterable[int], keys: Sequence[Key]) -> dict[Key, list[int]]:
+    """The members by their keys."""
+    out: dict[Key, list[int]] = {}
+    for i in members:
+        out.setdefault(keys[i], []).append(i)
+    return out
+
+
+def _numbered(things: Sequence[Any]) -> list[int]:
+    """A number for every thing, the same for equal ones."""
+    seen: dict[Hashable, int] = {}
+    return [seen.setdefault(_identity(thing), len(seen)) for thing in things]
+
+
+def _identity(thing: Any) -> Hashable:
+    """Equal for things that are the same: also for functions made by the same lines (as in a loop) that hold the same."""
+    if isinstance(thing, tuple):
+        return tuple(map(_identity, thing))
+    if isinstance(thing, types.FunctionType):
+        held = thing.__defaults__, thing.__kwdefaults__, *(_held(cell) for cell in thing.__closure__ or ())
+        return thing.__code__, tuple(map(_identity, held))
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        try:
+            parts = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.compare}
+            if any(isinstance(part, types.FunctionType) for part in parts.values()):
+                return type(thing), tuple((name, _identity(part)) for name, part in parts.items())
+        except AttributeError:  # a field without a value
+            pass
+    try:
+        hash(thing)
+    except TypeError:  # equal to itself only
+        return "not hashable", id(thing)
+    return thing
+
+
+def _held(cell: types.CellType) -> object:
+    """What a function holds of its surroundings; nothing if that has no value yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _called(
+    names: Sequence[str], number: Sequence[int], kept: Sequence[int], alone: Sequence[str], without: Sequence[str]
+) -> tuple[str, ...]:
+    """A name for each question's policy (or signal): the first words, or else the last, of all questions with its number.
+
+    kept: the questions that are compared; the others get "".  alone: names to use where no words are shared.
+    without: words that do not count in the name of a question that is the only one with its number, by question.
+    """
+    own = _grouped(kept, number)
+    words = {n: [WORD.findall(names[i]) for i in each] for n, each in own.items()}
+    tried = [{n: alone[each[0]] for n, each in own.items()}, {n: names[each[0]] for n, each in own.items()}]
+    rest = {n: _without(words[n][0], without[each[0]]) for n, each in own.items() if len(each) == 1}
+    single = {n: " ".join(each) for n, each in rest.items()}
+    if len(single) < len(own):
+        first = {n: " ".join(_shared(each)) for n, each in words.items()}
+        last = {n: " ".join(_shared([w[::-1] for w in each])[::-1]) for n, each in words.items()}
+        tried = [first | single, last | single, *tried]
+    elif any(each != words[n][0] for n, each in rest.items()):
+        tried = [single, *tried]
+    for called in tried:
+        if all(called.values()) and len(set(called.values())) == len(called):
+            break
+    compared = {*kept}
+    return tuple(called[number[i]] if i in compared else "" for i in range(len(names)))
+
+
+def _without(words: Sequence[str], left_out: str) -> list[str]:
+    """Words without some of them, unless nothing would be left."""
+    return [word for word in words if word not in left_out.split()] or [*words]
+
+
+def _shared(each: Sequence[list[str]]) -> list[str]:
+    """The words with which all lists begin."""
+    same = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*each, strict=False))
+    return [words[0] for words in same]
+
+
+# --- Vector rewards: a question about the reward of an environment that returns several numbers becomes one about each of them
+# An environment says how many by `reward_space` (as in MO-Gymnasium) or `reward_dim`, and may name them by `reward_names`.
+
+SCALARISED = ("LinearReward",)  # wrappers of MO-Gymnasium that make one number of the vector
+NAMES = ("reward_names", "objective_names")
+
+
+def reward_names(env: Any) -> tuple[str, ...] | None:
+    """A name for each component of an environment's reward, its number where the environment does not name it.
+
+    None if the environment does not say that its reward is a vector.  The outermost wrapper that says something counts, and one
+    may name what an inner one declares.
+    """
+    declared: list[Any] = []  # what the layers so far declare, the outermost first
+    for layer in around(env):
+        if type(layer).__name__ in SCALARISED:
+            return None
+        says = {**vars(type(layer)), **vars(layer)} if isinstance(layer, gymnasium.Wrapper) else None  # not what is declared
+        declared.append(layer if says is None else SimpleNamespace(**says))
+        size = _size(declared[-1])
+        if size is not None:
+            return _named(declared, size) if size else None
+    return None
+
+
+def _size(layer: Any) -> int | None:
+    """How many numbers a layer declares: 0 for a single one, None if it does not say."""
+    shape = getattr(getattr(layer, "reward_space", None), "shape", None)
+    if shape is None:
+        size = getattr(layer, "reward_dim", None)
+        return int(size) if isinstance(size, int | np.integer) else None
+    return int(shape[0]) if len(shape) == 1 else 0
+
+
+def _named(layers: Sequence[Any], size: int) -> tuple[str, ...]:
+    for layer in layers:
+        for name in NAMES:
+            given = getattr(layer, name, None)
+            if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == size:
+                return tuple(map(str, given))
+    return tuple(map(str, range(size)))
+
+
+def on_rewards(questions: Sequence[GVF], world: Any) -> list[GVF]:
+    """The questions about an environment, each about the whole of a vector reward replaced by one per component.
+
+    They are called after the question and the component, `name[0]`, or `reward[0]` if the only such question has no name.
+    Raises InputError for an index or weights that do not fit the reward.
+    """
+    return of_components(questions, reward_names(world) if is_environment(world) else None)
+
+
+def of_components(questions: Sequence[GVF], names: Sequence[str] | None) -> list[GVF]:
+    """As `on_rewards`, with a name for each component of the reward; None if it is a single number."""
+    questions = [questions] if isinstance(questions, GVF) else questions
+    if not isinstance(questions, Iterable) or getattr(questions, "shape", None) == ():  # refused later, in words
+        return questions  # type: ignore[return-value]
+    questions = list(questions)
+    rewards = [q.cumulant if isinstance(q, GVF) and isinstance(q.cumulant, Reward) else None for q in questions]
+    if names is None or not any(reward is not None for reward in rewards):
+        return questions
+    whole = [reward is not None and reward.index is None and reward.weights is None for reward in rewards]
+    out: list[GVF] = []
+    for i, (q, reward, all_of_it) in enumerate(zip(questions, rewards, whole, strict=True)):
+        name = q.name or f"gvf{i + 1}" if isinstance(q, GVF) else ""
+        if reward is None:
+            out.append(replace(q, name=name) if isinstance(q, GVF) else q)  # keeps its number, if it has no name
+        elif not all_of_it:
+            _check(reward, len(names), name)
+            out.append(replace(q, name=name))
+        else:
+            called = q.name or ("reward" if sum(whole) == 1 else name)
+            out += [replace(q, cumulant=Reward(index=k), name=f"{called}[{own}]") for k, own in enumerate(names)]
+    return out
+
+
+def _check(cumulant: Reward, size: int, name: str) -> None:
+    """Refuse an index or weights that do not fit a reward of `size` numbers."""
+    if cumulant.index is not None and not -size <= cumulant.index < size:
+        raise InputError(
+            f"{name}.cumulant: Reward(index={cumulant.index}) is not one of its {size} components; give 0 to {size - 1}."
+        )
+    if cumulant.weights is not None and len(cumulant.weights) != size:
+        raise InputError(
+            f"{name}.cumulant: Reward(weights=...) has {len(cumulant.weights)} weights for {size} components; give one each."
+        )
+
+
+# --- Options of audits: their share of the steps, and what is known about the cumulants -----------------------------
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Audits of values at the start (docs/audits.md).
+
+    share:  of the steps, at least 0 and below 1; None: the default.
+    ranges: by question, the least and the largest possible cumulant (with discount 1, return of an episode).  The intervals of
+            these questions hold with any number of rollouts, however rare what carries the value is; they are wider.
+    """
+
+    share: float | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "audit")
+        for name, given in self.ranges.items():
+            if not (isinstance(given, tuple | list | np.ndarray) and len(given) == 2 and all(map(is_real, given))):
+                raise InputError(f"audit: {shown(given)} is not the range of {name}; give two numbers, (low, high).")
+
+    def on(self, questions: Sequence[GVF]) -> np.ndarray:
+        """The ranges of questions, [gvf, 2]; NaN where none is given."""
+        asked = expand(questions)
+        names = question_names(asked)
+        out = np.full((len(names), 2), np.nan)
+        for name, given in self.ranges.items():
+            if name not in names:
+                raise InputError(f"audit: {name!r} is not a question; give ranges for some of {', '.join(names)}.")
+            i = names.index(name)
+            low, high = map(float, given)
+            if low >= high:
+                raise InputError(f"audit: ({low:g}, {high:g}) is not the range of {name}; give two numbers, the smaller first.")
+            if callable(asked[i].discount):
+                raise InputError(f"audit: {name} has a discount that changes, so a range says nothing; leave its range out.")
+            out[i] = low, high
+        return out

@@ -4,25 +4,26 @@ A policy has ``table(states, actions) -> [1 or states, actions]`` (one row means
 ``at(observations, actions) -> [batch, actions]`` for observations of any kind.  Plain arrays and functions are accepted
 wherever a policy is expected (`as_policy`); functions may use NumPy or JAX and take one observation or a batch of them.
 
-Policies of Box actions are in `gaussian`, policies defined by a GVF's own action values in `own`, Stable-Baselines3
-models in `sb3`.
+Policies of Box actions are in `gaussian`, Stable-Baselines3 models in `written`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from gvfx.errors import FunctionFailed, GvfxError, InputError, said_by
-from gvfx.inputs import checked, is_real, listed, shown
+from gvfx.inputs import checked, is_finite, is_real, listed, shown
 from gvfx.types import Function, Observations, Row, Rows
 from gvfx.worlds.mdp import TOLERANCE
+from gvfx.worlds.returns import own
 
 
 def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarray:
@@ -33,32 +34,25 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
         raise InputError(
             f"{field}: expected numbers, one probability per action, but got {rows!r:.80}; give them, or gvfx.uniform_policy()."
         ) from None
+    each = "give one probability per action"
     if table.ndim not in (1, 2) or table.size == 0:
-        raise InputError(
-            f"{field}: expected shape [actions] or [states, actions], but got {table.shape}; give one probability per action."
-        )
+        raise InputError(f"{field}: expected shape [actions] or [states, actions], but got {table.shape}; {each}.")
     if actions is not None and table.shape[-1] != actions:
-        raise InputError(
-            f"{field}: expected {actions} probabilities per row, one per action, but got {table.shape[-1]}; give one each."
-        )
+        given = table.shape[-1]
+        raise InputError(f"{field}: expected {actions} probabilities per row, one per action, but got {given}; give one each.")
     totals = table.sum(axis=-1, keepdims=True)
     if table.min() >= 0 and np.abs(totals - 1).max() <= TOLERANCE:  # false for NaN
         return table / totals
-    flat = table.reshape(-1, table.shape[-1])
-    bad = np.flatnonzero(~np.isfinite(flat).all(axis=1))
-    if bad.size:
-        raise InputError(f"{field}: row {bad[0]} is {flat[bad[0]].tolist()}; replace NaN and infinity by probabilities.")
-    bad = np.flatnonzero((flat < 0).any(axis=1))
-    if bad.size:
-        raise InputError(
-            f"{field}: row {bad[0]} is {flat[bad[0]].tolist()}; probabilities must not be negative; for logits "
-            "use gvfx.softmax_policy(function)."
-        )
-    first = np.argmax(np.abs(flat.sum(axis=1) - 1) > TOLERANCE)
-    raise InputError(
-        f"{field}: row {first} is {flat[first].tolist()} and sums to {flat[first].sum():.6g}; "
-        "divide it by its sum so that it adds up to 1, or for logits use gvfx.softmax_policy(function)."
+    flat, logits = table.reshape(-1, table.shape[-1]), "for logits use gvfx.softmax_policy(function)"
+    problems = ~np.isfinite(flat).all(axis=1), (flat < 0).any(axis=1), np.abs(flat.sum(axis=1) - 1) > TOLERANCE
+    first = next(k for k, rows in enumerate(problems) if rows.any())
+    bad = problems[first].argmax()
+    why = (
+        "; replace NaN and infinity by probabilities.",
+        f"; probabilities must not be negative; {logits}.",
+        f" and sums to {flat[bad].sum():.6g}; divide it by its sum so that it adds up to 1, or {logits}.",
     )
+    raise InputError(f"{field}: row {bad} is {flat[bad].tolist()}{why[first]}")
 
 
 class Policy(ABC):
@@ -80,8 +74,18 @@ class Policy(ABC):
         return self
 
 
+class _OneRow(Policy):
+    """A policy that is the same in every state: its table has one row."""
+
+    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+        return self.table(1, actions, field).repeat(len(observations), axis=0)
+
+    def prepared(self, observations: Any, actions: int) -> Policy:
+        return _CheckedRow(self.table(1, actions))
+
+
 @dataclass(frozen=True, eq=False)
-class _CheckedRow(Policy):
+class _CheckedRow(_OneRow):
     """A constant policy whose row of probabilities has been checked."""
 
     row: np.ndarray  # [1, action]
@@ -89,24 +93,15 @@ class _CheckedRow(Policy):
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
         return self.row
 
-    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
-        return self.row.repeat(len(observations), axis=0)
-
 
 @dataclass(frozen=True)
-class ConstantPolicy(Policy):
+class ConstantPolicy(_OneRow):
     """The same action probabilities in every state."""
 
     probabilities: tuple[float, ...]
 
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
         return checked_rows(self.probabilities, field, actions)[None]
-
-    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
-        return np.broadcast_to(self.table(1, actions, field), (len(observations), actions))
-
-    def prepared(self, observations: Any, actions: int) -> Policy:
-        return _CheckedRow(self.table(1, actions))
 
 
 @dataclass(frozen=True)
@@ -208,17 +203,11 @@ class MixturePolicy(Policy):
 
 
 @dataclass(frozen=True)
-class UniformPolicy(Policy):
+class UniformPolicy(_OneRow):
     """Every action has the same probability."""
 
     def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
         return np.full((1, actions), 1 / actions)
-
-    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
-        return np.full((len(observations), actions), 1 / actions)
-
-    def prepared(self, observations: Any, actions: int) -> Policy:
-        return _CheckedRow(self.table(1, actions))
 
 
 def answers(
@@ -237,9 +226,9 @@ def _answers(function: Callable[[Any], Any], batched: bool | None, observations:
     if batched is None:
         batched = _takes_batches(function, observations, row)
     if batched:
-        return np.asarray(function(observations))
+        return np.array(function(own(observations)))  # copied, like what it is given: functions may reuse and change arrays
     whole = getattr(observations, "dtype", np.dtype(object)).kind in "iu" and np.ndim(observations) == 1
-    return [np.asarray(function(int(o) if whole else o)) for o in observations]
+    return [np.array(function(int(o) if whole else own(o))) for o in observations]
 
 
 def prepared_function(
@@ -249,7 +238,7 @@ def prepared_function(
     if batched is None:
         batched = _takes_batches(function, observations, row)
     try:
-        answer = function(observations if batched else observations[0])
+        answer = function(own(observations if batched else observations[0]))
     except Exception:  # the next call names the question
         return function, batched
     if type(answer).__module__.partition(".")[0] in ("jax", "jaxlib"):
@@ -312,8 +301,6 @@ _TABLES: WeakValueDictionary[object, TablePolicy] = WeakValueDictionary()  # in 
 @checked
 def callable_policy(function: Function, batched: bool | None = None) -> CallablePolicy:
     """Action probabilities by a function of the observation, or of a batch of them (`batched`; None: decided by a trial call)."""
-    if not callable(function):
-        raise InputError(f"function: {function!r:.40} cannot be called; give a function of the observation.")
     return CallablePolicy(function, batched)
 
 
@@ -335,8 +322,6 @@ def softmax_policy(function: Function, temperature: float = 1.0, batched: bool |
     """Probabilities proportional to exp(score / temperature), by a function that returns one score (logit) per action."""
     if not (is_real(temperature) and temperature > 0):
         raise InputError(f"temperature: {shown(temperature)} must be a number above 0.")
-    if not callable(function):
-        raise InputError(f"function: {function!r:.40} cannot be called; give a function of the observation.")
     return CallablePolicy(Softmax(function, float(temperature)), batched)
 
 
@@ -363,3 +348,206 @@ def mixture_policy(policies: Sequence[PolicyLike], weights: Sequence[float] | No
 def uniform_policy() -> UniformPolicy:
     """Every action has the same probability."""
     return UniformPolicy()
+
+
+# --- Target policies defined by a GVF's own action values: greedy or softmax, improved while the values are learned -
+# Such a policy is not known beforehand.  `gvfx.theory.equations` computes the one that a model or a table of action values
+# implies; runs with tables keep it up to date.
+
+
+@dataclass(frozen=True)
+class OwnPolicy(Policy):
+    """Greedy or softmax with respect to its own GVF's action values Q, improved while they are learned.
+
+    epsilon:     probability of a random action instead of a greedy one.
+    temperature: if above 0, the softmax of Q / temperature instead of the greedy actions.
+
+    An action never tried in a state keeps its initial probability 1 / actions; the tried ones share the rest.
+    """
+
+    epsilon: float = 0.0
+    temperature: float = 0.0
+
+    def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
+        raise InputError(
+            f"{field}: a policy by its own GVF's values is supported by gvfx.evaluate with tables only; give a known policy here."
+        )
+
+    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+        return self.table(0, actions, field)
+
+    def choices(self, q: np.ndarray, tried: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
+        """Greedy or softmax probabilities over the tried actions [state, action]; a state where nothing was tried has zeros.
+
+        q, tried: [state, action].  Equally good actions get equal probabilities.
+        before:   earlier greedy choices [state, action], which are kept in states where they are still best.
+        """
+        best = np.where(tried, q, -np.inf).max(axis=1, keepdims=True)
+        best = np.where(np.isfinite(best), best, 0.0)
+        if self.temperature > 0:
+            return _shares(np.where(tried, np.exp(np.minimum(q - best, 0.0) / self.temperature), 0.0))
+        good = tried & (q >= best - 1e-9 * np.abs(q).max())
+        if before is None:
+            return _shares(good)
+        worse = ((before > 0) & ~good).any(axis=1, keepdims=True)
+        return np.where(worse, _shares(good), before)
+
+    def probabilities(self, choices: np.ndarray, tried: np.ndarray) -> np.ndarray:
+        """The complete policy [state, action] from the `choices` among the tried actions [state, action]."""
+        known = tried.mean(axis=1, keepdims=True)
+        own = (1 - self.epsilon) * choices + self.epsilon * _shares(tried)
+        return np.where(tried, known * own, 1 / tried.shape[1])
+
+
+def _shares(weights: np.ndarray) -> np.ndarray:
+    """Rows divided by their sums; rows of zeros stay zero."""
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)
+
+
+def own_greedy(epsilon: float = 0.0) -> OwnPolicy:
+    """The action with the highest value of the GVF itself; with probability `epsilon` a random action."""
+    if not (is_finite(epsilon) and 0 <= epsilon <= 1):
+        raise InputError(f"epsilon: {shown(epsilon)} lies outside [0, 1]; give the probability of a random action.")
+    return OwnPolicy(epsilon=float(epsilon))
+
+
+def own_softmax(temperature: float) -> OwnPolicy:
+    """Probabilities proportional to exp(Q / temperature) with the GVF's own action values Q."""
+    if not (is_finite(temperature) and temperature > 0):
+        raise InputError(f"temperature: {shown(temperature)} must be a number above 0; use gvfx.own_greedy() for temperature 0.")
+    return OwnPolicy(temperature=float(temperature))
+
+
+# --- Whether policies are functions of the observation: they are asked again where they have answered, at the start and later
+# A function that is random, or remembers earlier calls, would be stored or averaged as if it were something else; discounts that
+# are functions of the transition likewise.  Answers are compared up to `ALIKE`, far above the noise of sums in another order and
+# too little to matter.
+
+ALIKE = 1e-3  # difference of two answers that are the same: of probabilities, or of actions in [-1, 1]
+ROUNDS = 16  # times that a policy is asked again at the start, if SECONDS allow it; once if not
+ASKED = 96  # observations after which a table has been asked for often enough
+SECONDS = 2e-3
+KEPT = 16  # observations at which it is asked again
+POLICY = (
+    "the function answers differently at the same observation, so it is random or has a memory; return the probabilities of all "
+    "actions, or the best action (model.predict(o, deterministic=True)), and put what it remembers into the observation."
+)
+DISCOUNT = (
+    "the function answers differently for the same transition, so it is random or has a memory; return its mean, and put what it "
+    "remembers into the observation."
+)
+
+Ask = Callable[[Any], np.ndarray]
+
+
+def is_function(policy: Policy) -> bool:
+    """Whether a policy calls a function or model of the user's."""
+    if isinstance(policy, MixturePolicy):
+        return any(map(is_function, policy.parts))
+    if isinstance(policy, DeterministicPolicy):
+        return callable(policy.choice)
+    return not isinstance(policy, ConstantPolicy | TablePolicy | UniformPolicy)
+
+
+def steady_table(policy: Policy, states: int, actions: int, field: str) -> np.ndarray:
+    """The policy's table, [1 or states, actions]; one that answers differently when it is asked again is refused."""
+    rows = policy.table(states, actions, field)
+    if is_function(policy) and len(rows) == states:
+        some = _some(rows)
+        _repeat(_asked(policy, rows, field), some, rows[some], field)
+    return rows
+
+
+def _some(rows: np.ndarray) -> np.ndarray:
+    """Some of the states of a table [states, actions]."""
+    return np.unique(np.linspace(0, len(rows) - 1, min(len(rows), KEPT)).astype(int))
+
+
+def _asked(policy: Policy, table: np.ndarray, field: str) -> Ask:
+    """Asks for rows of a table [states, actions]."""
+    count, actions = table.shape
+
+    def ask(states: np.ndarray) -> np.ndarray:
+        try:
+            return policy.at(states, actions, field)
+        except FunctionFailed:
+            raise
+        except InputError:  # a policy of one's own that has a table alone
+            return np.broadcast_to(policy.table(count, actions, field), (count, actions))[states]
+
+    return ask
+
+
+class Repeats:
+    """Policies asked again at observations where they have answered, or discounts at transitions.
+
+    fields:   of the questions, for errors.
+    first:    as given, for the first time; a compiled function would no longer be random.
+    used:     as used since.
+    places:   of their answers among those given; None: they are in this order.
+    sentence: the message about one that answers differently.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[str],
+        first: Sequence[Ask],
+        used: Sequence[Ask],
+        places: Sequence[int] | None = None,
+        sentence: str = POLICY,
+    ) -> None:
+        self.fields, self.first, self.used, self.sentence = fields, first, used, sentence
+        self.places = range(len(fields)) if places is None else places
+        self.kept: list[tuple[Any, list[np.ndarray]]] = []  # observations [1, ...] and the policies' answers there
+        self.calls, self.next, self.turn = 0, 1, 0
+
+    @classmethod
+    def of_tables(cls, tables: Mapping[Policy, np.ndarray], fields: Sequence[str]) -> Repeats:
+        """Of policies whose answers at all states [states, actions] are known."""
+        out = cls(fields, (), [_asked(policy, rows, field) for (policy, rows), field in zip(tables.items(), fields, strict=True)])
+        some = _some(next(iter(tables.values())))
+        out.kept = [(np.array([s]), [rows[[s]] for rows in tables.values()]) for s in some]
+        return out
+
+    def due(self) -> bool:
+        """Note that the policies were asked; whether it is time to ask again: at the 1st, 2nd, 4th, 8th, ... call."""
+        self.calls += 1
+        return self.calls == self.next
+
+    def look(self, observations: Any, given: Sequence[Any]) -> None:
+        """Ask again, also at the first of a batch of observations, where the policies answered as given [batch] each."""
+        self.next *= 2
+        observation, answers = own(observations[:1]), [np.array(given[k][:1]) for k in self.places]
+        for seen, before in self.kept:
+            self._compare(seen, before)
+        if len(self.kept) == KEPT:
+            return
+        if self.kept:
+            self._compare(observation, answers)
+        else:
+            for field, ask, answer in zip(self.fields, self.first, answers, strict=True):
+                _repeat(ask, observation, answer, field, self.sentence)
+        self.kept.append((observation, answers))
+
+    def again(self) -> None:
+        """Ask again at one of the observations."""
+        if self.kept:
+            self.turn += 1
+            self._compare(*self.kept[self.turn % len(self.kept)])
+
+    def _compare(self, observation: Any, answers: Sequence[np.ndarray]) -> None:
+        for field, ask, answer in zip(self.fields, self.used, answers, strict=True):
+            _repeat(ask, observation, answer, field, self.sentence, 1)
+
+
+def _repeat(ask: Ask, observations: Any, answer: np.ndarray, field: str, sentence: str = POLICY, rounds: int = ROUNDS) -> None:
+    """Refuse a function that does not answer the same again; it may count its calls, or remember the one before."""
+    begun, last = perf_counter(), len(observations) - 1
+    for k in range(min(rounds, max(2, ASKED // (last + 1)))):
+        order = list(range(last + 1)) if k % 2 or rounds == 1 else [*range(last, -1, -1), last]  # another order, and one more
+        given = observations[order] if isinstance(observations, np.ndarray) else [observations[i] for i in order]
+        if not np.abs(ask(given) - answer[order]).max(initial=0.0) <= ALIKE:
+            raise FunctionFailed(f"{field}: {sentence}")
+        if perf_counter() - begun > SECONDS:
+            return

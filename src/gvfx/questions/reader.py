@@ -7,23 +7,35 @@ draws for Box actions; both evaluate every distinct policy once per batch.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import scipy
 
-from gvfx.errors import InputError
-from gvfx.questions.cumulants import Constant, Drifter
+from gvfx.errors import FunctionFailed, InputError, printable
+from gvfx.inputs import LARGE
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
-from gvfx.questions.own import OwnPolicy
-from gvfx.questions.policies import CallablePolicy, DeterministicPolicy, MixturePolicy, Policy, UniformPolicy
+from gvfx.questions.policies import (
+    DISCOUNT,
+    CallablePolicy,
+    DeterministicPolicy,
+    MixturePolicy,
+    OwnPolicy,
+    Policy,
+    Repeats,
+    UniformPolicy,
+    is_function,
+    steady_table,
+)
 from gvfx.questions.signals import (
+    Constant,
+    Drifter,
     Measure,
     Measured,
     Reward,
@@ -32,6 +44,7 @@ from gvfx.questions.signals import (
     function_raised,
     number,
     of_transition,
+    unusable,
 )
 from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec
 
@@ -57,10 +70,11 @@ class Reader:
 
     spec: of the environment; needed if a cumulant is defined by state (`Constant(1, at=3)`, a table).
     seed: of the noise of such cumulants.
+    largest: the size of a cumulant above which it is refused.
     """
 
-    def __init__(self, questions: Sequence[GVF], spec: DiscreteSpec | None = None, seed: int = 0) -> None:
-        self.questions = expand(questions)
+    def __init__(self, questions: Sequence[GVF], spec: DiscreteSpec | None = None, seed: int = 0, largest: float = LARGE) -> None:
+        self.questions, self.largest = expand(questions), largest
         if not self.questions:
             raise InputError("questions: the list is empty; give at least one GVF.")
         self.names = question_names(self.questions)
@@ -75,6 +89,8 @@ class Reader:
                 components.setdefault(q.cumulant.index, _Wanted(f"{name}.cumulant")).gvfs.append(i)
             elif isinstance(q.cumulant, Constant) and q.cumulant.at is None:
                 self.cumulants[i] = q.cumulant.value
+                if abs(q.cumulant.value) > largest:
+                    raise unusable(q.cumulant.value, f"{name}.cumulant", largest)
             else:
                 signals[i] = self._from_table(q, spec, name), {None: _Wanted(f"{name}.cumulant", [i])}
             if callable(q.discount):
@@ -86,7 +102,9 @@ class Reader:
             for source, (read, components) in signals.items()
         ]
         self._ends = [(of_transition(f, wanted.field), wanted.place, wanted.field) for f, wanted in ends.items()]
-        self.reads_observations = bool(self._ends) or any(isinstance(q.cumulant, Measure) for q in self.questions)
+        self.repeats = self._repeats()
+        self.reads_next = bool(self._ends) or any(isinstance(q.cumulant, Measure) for q in self.questions)
+        self.reads_observations = self.reads_next or any(isinstance(source, int) for source in signals)  # the latter by a table
         self.reads_info = bool(self._ends) or any(isinstance(q.cumulant, Measured) for q in self.questions)
 
     def _from_table(self, q: GVF, spec: DiscreteSpec | None, name: str) -> TransitionFunction:
@@ -114,6 +132,7 @@ class Reader:
         self, observation: Any, action: Any, reward: float, following: Any, info: dict[str, Any], c: np.ndarray, gamma: np.ndarray
     ) -> None:
         """Write a transition's cumulants into c [gvf] and its discounts into gamma [gvf], ignoring termination."""
+        largest = self.largest
         for read, wanted in self._signals:
             try:
                 value: Any = reward if read is None else read(observation, action, reward, following, info)
@@ -126,8 +145,8 @@ class Reader:
                     x = float(value) if index is None else float(value[index])
                 except (TypeError, ValueError, IndexError, KeyError, OverflowError):
                     x = number(value, index, field)
-                if not math.isfinite(x):
-                    raise SignalFailed(f"{field}: is {x}; return finite numbers only.")
+                if not -largest <= x <= largest:
+                    raise unusable(x, field, largest)
                 c[place] = x
         for read, place, field in self._ends:
             try:
@@ -139,6 +158,27 @@ class Reader:
             if not 0 <= x <= 1:
                 raise SignalFailed(f"{field}: {x!r} lies outside [0, 1]; return a number between 0 and 1.")
             gamma[place] = x
+        if self.repeats is not None and self.repeats.due():
+            given = [np.atleast_1d(gamma[place]) for _, place, _ in self._ends]
+            self._watched(self.repeats.look, ((observation, action, reward, following, info),), given)
+
+    def _repeats(self) -> Repeats | None:
+        """What asks functions of discounts again; None if there are none."""
+        asks = [partial(_discount_at, read, field) for read, _, field in self._ends]
+        return Repeats([field for _, _, field in self._ends], asks, asks, sentence=DISCOUNT) if asks else None
+
+    def _watched(self, ask: Callable[..., None], *given: Any) -> None:
+        """Say once of a discount that it answers differently; as chance alone it is averaged correctly."""
+        try:
+            ask(*given)
+        except FunctionFailed as error:
+            self.repeats = None
+            warnings.warn(printable(str(error)), stacklevel=2)
+
+    def again(self) -> None:
+        """Say if discounts no longer answer as before."""
+        if self.repeats is not None:
+            self._watched(self.repeats.again)
 
     def transition(
         self, observation: Any, action: Any, reward: float, following: Any, terminated: bool, info: dict[str, Any]
@@ -149,7 +189,20 @@ class Reader:
         return c, gamma * (not terminated)
 
 
-class Targets:
+class _Policies:
+    """The distinct policies of questions, with the fields named in errors about them, and each question's own."""
+
+    def __init__(self, questions: Sequence[GVF]) -> None:
+        self.questions = expand(questions)
+        self.names = question_names(self.questions)
+        self.distinct: dict[Any, str] = {}
+        for name, q in zip(self.names, self.questions, strict=True):
+            self.distinct.setdefault(q.policy, f"{name}.policy")
+        order = list(self.distinct)
+        self.member = np.array([order.index(q.policy) for q in self.questions])
+
+
+class Targets(_Policies):
     """The questions' policies for Discrete actions, pi [batch, action, gvf].
 
     Equal policies are evaluated once per batch, and only once in all for Discrete observations (`states`, counted from
@@ -157,21 +210,17 @@ class Targets:
     """
 
     def __init__(self, questions: Sequence[GVF], actions: int, states: int | None = None, first_state: int = 0) -> None:
-        questions = expand(questions)
+        super().__init__(questions)
         self.actions, self.states, self.first = actions, states, first_state
-        self.names = question_names(questions)
-        self.distinct: dict[Policy, str] = {}
-        for name, q in zip(self.names, questions, strict=True):
-            self.distinct.setdefault(q.policy, f"{name}.policy")
-            if isinstance(q.policy, ContinuousPolicy):
-                q.policy.table(0, actions, f"{name}.policy")  # raises InputError
-        order = list(self.distinct)
-        self.member = np.array([order.index(q.policy) for q in questions])
+        for policy, field in self.distinct.items():
+            if isinstance(policy, ContinuousPolicy):
+                policy.table(0, actions, field)  # raises InputError
         self.tables = None
         self.prepared: list[tuple[Policy, str]] = []  # the distinct policies, compiled where they can be, with their fields
+        self.repeats: Repeats | None = None
         if states is not None:
             self.tables = [
-                np.broadcast_to(shifted(p, first_state).table(states, actions, field), (states, actions))
+                np.broadcast_to(steady_table(shifted(p, first_state), states, actions, field), (states, actions))
                 for p, field in self.distinct.items()
             ]
 
@@ -181,11 +230,37 @@ class Targets:
             return [table[np.asarray(observations) - self.first] for table in self.tables]
         if not self.prepared and len(observations):
             self.prepared = [(policy.prepared(observations, self.actions), field) for policy, field in self.distinct.items()]
-        return [policy.at(observations, self.actions, field) for policy, field in self.prepared]
+            self.repeats = self._repeats()
+        out = [policy.at(observations, self.actions, field) for policy, field in self.prepared]
+        if self.repeats is not None and len(observations) and self.repeats.due():
+            self.repeats.look(observations, out)
+        return out
+
+    def _repeats(self) -> Repeats | None:
+        """What asks the functions among the policies again; None if there are none."""
+        asked = [
+            (field, partial(_at, given, self.actions, field), partial(_at, ready, self.actions, field), k)
+            for k, (given, (ready, field)) in enumerate(zip(self.distinct, self.prepared, strict=True))
+            if is_function(given)
+        ]
+        return Repeats(*zip(*asked, strict=True)) if asked else None
+
+    def again(self) -> None:
+        """Refuse policies that no longer answer as before."""
+        if self.repeats is not None:
+            self.repeats.again()
 
     def __call__(self, observations: Any) -> np.ndarray:
         """pi [batch, action, gvf] at a batch of observations."""
         return np.stack(self.each(observations), axis=-1)[:, :, self.member]
+
+
+def _discount_at(read: TransitionFunction, field: str, transitions: Any) -> np.ndarray:
+    return np.array([number(read(*each), None, field) for each in transitions])
+
+
+def _at(policy: Policy, actions: int, field: str, observations: Any) -> np.ndarray:
+    return policy.at(observations, actions, field)
 
 
 def shifted(policy: Policy, first: int) -> Policy:
@@ -220,26 +295,23 @@ def policies_only(questions: Sequence[GVF], spec: DiscreteSpec) -> list[GVF]:
     ]
 
 
-class Gaussians:
+class Gaussians(_Policies):
     """The questions' policies for Box actions, scaled to [-1, 1]; equal policies are evaluated once per batch."""
 
     def __init__(self, questions: Sequence[GVF], spec: BoxActionSpec) -> None:
-        questions = expand(questions)
-        self.spec, self.names = spec, question_names(questions)
-        self.distinct: dict[ContinuousPolicy, str] = {}
-        for name, q in zip(self.names, questions, strict=True):
-            if not isinstance(q.policy, ContinuousPolicy):
+        super().__init__(questions)
+        self.spec = spec
+        for policy, field in self.distinct.items():
+            if not isinstance(policy, ContinuousPolicy):
                 raise InputError(
-                    f"{name}.policy: {type(q.policy).__name__} is for Discrete actions and the environment has Box actions; "
+                    f"{field}: {type(policy).__name__} is for Discrete actions and the environment has Box actions; "
                     "use gvfx.gaussian_policy(function, sigma)."
                 )
-            self.distinct.setdefault(q.policy, f"{name}.policy")
-        order = list(self.distinct)
-        self.member = np.array([order.index(q.policy) for q in questions])  # type: ignore[arg-type]
         spreads = [policy.sigmas(spec.moves.shape, field) / spec.half for policy, field in self.distinct.items()]
-        self.spreads = np.array(spreads, np.float32).reshape(len(order), -1)  # [policy, action]
+        self.spreads = np.array(spreads, np.float32).reshape(len(self.distinct), -1)  # [policy, action]
         self.fields = list(self.distinct.values())
         self.prepared: list[ContinuousPolicy] = []
+        self.repeats: list[Repeats | None] = []  # of each policy
 
     @property
     def sigmas(self) -> np.ndarray:
@@ -257,12 +329,33 @@ class Gaussians:
             for policy, field in self.distinct.items():
                 policy.middles(observations[:1], shape, field)  # reports mistakes before anything is compiled
             self.prepared = [policy.ready(observations, shape) for policy in self.distinct]
-        middles = self.spec.scaled(self.prepared[k].middles(observations, shape, self.fields[k]))
+            self.repeats = [self._repeats(k, policy) for k, policy in enumerate(self.distinct)]
+        out, repeats = self._clipped(self.prepared[k], k, observations), self.repeats[k]
+        if repeats is not None and len(observations) and repeats.due():
+            repeats.look(observations, [out])
+        return out
+
+    def _clipped(self, policy: ContinuousPolicy, k: int, observations: Any) -> np.ndarray:
+        """The middle actions [batch, action] of a policy as learners see them."""
+        middles = self.spec.scaled(policy.middles(observations, self.spec.moves.shape, self.fields[k]))
         return middles.clip(-1 - FAR * self.spreads[k], 1 + FAR * self.spreads[k])
+
+    def _repeats(self, k: int, given: ContinuousPolicy) -> Repeats | None:
+        """What asks the k-th policy again; None if its middle action is a constant."""
+        if not callable(getattr(given, "middle", self.distinct)):
+            return None
+        first, used = (partial(self._clipped, policy, k) for policy in (given, self.prepared[k]))
+        return Repeats([self.fields[k]], [first], [used])
+
+    def again(self) -> None:
+        """Refuse policies that no longer answer as before."""
+        for repeats in self.repeats:
+            if repeats is not None:
+                repeats.again()
 
     def __call__(self, observations: Any) -> np.ndarray:
         """Actions [batch, draw, gvf, action]: the same DRAWS quantiles of every policy's noise at each call."""
-        noise = normals(self.spec.actions)[:, None]
+        noise = normal_quantiles(self.spec.actions)[:, None]
         drawn = self.each(observations)[:, None] + self.spreads * noise  # [batch, draw, policy, action]
         return drawn.clip(-1, 1).astype(np.float32)[:, :, self.member]
 
@@ -273,7 +366,7 @@ class Gaussians:
 
 
 @lru_cache
-def normals(size: int) -> np.ndarray:
+def normal_quantiles(size: int) -> np.ndarray:
     """Standard normal numbers spread evenly in each of their dimensions (a Latin hypercube), [DRAWS, size]."""
     levels = scipy.special.ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
     rng = np.random.default_rng(size)

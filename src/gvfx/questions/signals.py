@@ -8,20 +8,165 @@ questions, one per component (`gvfx.questions.gvf.expand`).
 from __future__ import annotations
 
 import inspect
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from gvfx.errors import InputError, said_by
-from gvfx.inputs import check_fields, whole
-from gvfx.questions.cumulants import Cumulant, OutcomeTables
-from gvfx.types import Function, Row
-from gvfx.worlds.mdp import MDP
+from gvfx.inputs import LARGE, check_fields, check_signal, is_finite, shown, whole
+from gvfx.types import Function, Numbers, Row
+from gvfx.worlds.mdp import MDP, Place
+from gvfx.worlds.returns import PLAIN, own
+
+# --- Cumulants: the signals whose discounted sums GVFs predict (paper, App. B.2) ------------------------------------
+# On an MDP a cumulant is three tables over outcomes (state, action, successor): its mean, its standard deviation and
+# how much of a drifting level it carries:  c = mean + sd * N(0, 1) + carry * level_t.
+
+
+class OutcomeTables(NamedTuple):
+    """A cumulant on an MDP; each table broadcasts to [state, action, successor]."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    carry: np.ndarray
+
+
+class Cumulant(ABC):
+    """A signal c_t, one number per transition."""
+
+    @abstractmethod
+    def tables(self, world: MDP) -> OutcomeTables:
+        """The cumulant's mean, standard deviation and carried drift for every outcome of an MDP."""
+
+
+def _check_number(value: float, field: str, spread: bool = False) -> None:
+    """Refuse what is no finite number of moderate size; spread: or no standard deviation."""
+    if spread and not (is_finite(value) and value >= 0):
+        raise InputError(f"{field}: {shown(value)} is not a standard deviation; give a finite number of at least 0.")
+    if not is_finite(value):
+        raise InputError(f"{field}: {shown(value)} is not a finite number; give one.")
+    check_signal(value, field)
+
+
+def _where(world: MDP, at: Place | None) -> np.ndarray:
+    """1.0 in the states of the place `at` and 0.0 elsewhere, [state, 1, 1]; None: all live states."""
+    mask = np.zeros((world.states, 1, 1))
+    mask[world.live if at is None else world.where(at)] = 1.0
+    return mask
+
+
+@dataclass(frozen=True)
+class Constant(Cumulant):
+    """A fixed value, paid when acting in the place `at`: a name, cell, state or list of them (`MDP.where`); None: everywhere."""
+
+    value: float
+    at: Place | None = None
+
+    def __post_init__(self) -> None:
+        _check_number(self.value, "Constant.value")
+
+    def tables(self, world: MDP) -> OutcomeTables:
+        where = _where(world, self.at)
+        return OutcomeTables(self.value * where, 0 * where, 0 * where)
+
+
+@dataclass(frozen=True)
+class Distractor(Cumulant):
+    """A stationary signal: an independent draw from N(mean, sd^2) each time it is paid, in the place `at` as for `Constant`."""
+
+    mean: float
+    sd: float
+    at: Place | None = None
+
+    def __post_init__(self) -> None:
+        _check_number(self.mean, "Distractor.mean")
+        _check_number(self.sd, "Distractor.sd", spread=True)
+
+    def tables(self, world: MDP) -> OutcomeTables:
+        where = _where(world, self.at)
+        return OutcomeTables(self.mean * where, self.sd * where, 0 * where)
+
+
+@dataclass(frozen=True)
+class Drifter(Cumulant):
+    """A random walk c_t = c_{t-1} + N(0, sd^2), c_0 = start, paid in the place `at` as for `Constant`.
+
+    advance: "step": the walk advances at every step; "visit": only when it is paid.
+    """
+
+    sd: float
+    start: float = 100.0
+    at: Place | None = None
+    advance: Literal["step", "visit"] = "step"
+
+    def __post_init__(self) -> None:
+        _check_number(self.sd, "Drifter.sd", spread=True)
+        _check_number(self.start, "Drifter.start")
+        if not (isinstance(self.advance, str) and self.advance in ("step", "visit")):
+            raise InputError(f"Drifter.advance: {shown(self.advance)} is unknown; choose 'step' or 'visit'.")
+
+    def tables(self, world: MDP) -> OutcomeTables:
+        where = _where(world, self.at)
+        return OutcomeTables(0 * where, 0 * where, where)
+
+
+@dataclass(frozen=True)
+class Signal(Cumulant):
+    """A signal that the world provides under a name: a goal of the continuous grid, a task of Walker or Cheetah."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        check_fields(self, "cumulant")
+
+    def tables(self, world: MDP) -> OutcomeTables:
+        raise InputError(f"cumulant: an MDP has no signal called {self.name!r}; use Constant, Distractor, Drifter or a table.")
+
+
+@dataclass(frozen=True)
+class TableCumulant(Cumulant):
+    """Mean (and standard deviation) per state, [states], or per state and action, [states, actions]."""
+
+    mean: tuple[Any, ...]
+    sd: tuple[Any, ...] | float = 0.0
+
+    def tables(self, world: MDP) -> OutcomeTables:
+        mean = self._outcomes(world, self.mean, "TableCumulant.mean")
+        sd = self._outcomes(world, self.sd, "TableCumulant.sd")
+        if (sd < 0).any():
+            raise InputError("TableCumulant.sd: a standard deviation is negative; give numbers of at least 0.")
+        return OutcomeTables(mean, sd, np.zeros((1, 1, 1)))
+
+    @staticmethod
+    def _outcomes(world: Any, values: Any, field: str) -> np.ndarray:
+        table = np.asarray(values, dtype=float)
+        if not np.isfinite(table).all():
+            raise InputError(f"{field}: contains NaN or infinity; give finite numbers.")
+        check_signal(table, field)
+        if table.shape not in ((), (world.states,), (world.states, world.actions)):
+            raise InputError(
+                f"{field}: expected shape [{world.states}] or [{world.states}, {world.actions}], but got {list(table.shape)}."
+            )
+        return table.reshape(table.shape + (1,) * (3 - table.ndim))
+
+
+def table_cumulant(mean: Numbers, sd: Numbers = 0.0) -> TableCumulant:
+    """A cumulant by arrays: mean and sd per state or per state and action."""
+
+    def frozen(values: Any) -> Any:
+        return tuple(map(frozen, values)) if isinstance(values, list) else values
+
+    try:
+        return TableCumulant(frozen(np.asarray(mean, dtype=float).tolist()), frozen(np.asarray(sd, dtype=float).tolist()))
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("TableCumulant: mean and sd must be numbers in rows of equal length.") from None
+
 
 TransitionFunction = Function  # of (observation, action, reward, next_observation, info)
 
@@ -36,29 +181,55 @@ def function_raised(field: str, error: Exception) -> str:
 
 
 def of_transition(function: Function, field: str) -> TransitionFunction:
-    """A function of three or five arguments as one of (observation, action, reward, next_observation, info)."""
+    """A function of three or five arguments as one of (observation, action, reward, next_observation, info).
+
+    It gets copies: what it does to them does not reach the functions after it.
+    """
     if not callable(function):
         raise InputError(f"{field}: {function!r:.40} cannot be called; give a function of the transition.")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return function  # a builtin without a signature is taken to have five arguments
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return function
-    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-    needed = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
-    if needed <= 5 <= count:
-        return function
+        return partial(_of_five, function)  # a builtin without a signature is taken to have five arguments
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    count, needed = len(by_place), sum(p.default is p.empty for p in by_place)
+    if needed <= 5 <= count or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return partial(_of_five, function)
     if needed <= 3 <= count:
-        return lambda observation, action, reward, following, info: function(observation, action, following)
+        return partial(_of_three, function)
     raise InputError(
         f"{field}: the function takes {count} arguments; "
         "give one of (observation, action, reward, next_observation, info) or of (observation, action, next_observation)."
     )
 
 
+def _of_five(function: Function, observation: Any, action: Any, reward: Any, following: Any, info: Any) -> Any:
+    if info or info.__class__ is not dict:
+        for value in info.values():
+            if value.__class__ not in PLAIN:
+                info = own(info)
+                break
+        else:
+            info = info.copy()
+    else:
+        info = {}
+    plain = following.__class__ in PLAIN and observation.__class__ in PLAIN and action.__class__ in PLAIN
+    if plain and reward.__class__ is float:
+        return function(observation, action, reward, following, info)
+    return function(own(observation), own(action), own(reward), own(following), info)
+
+
+def _of_three(function: Function, observation: Any, action: Any, reward: Any, following: Any, info: Any) -> Any:
+    if following.__class__ in PLAIN and observation.__class__ in PLAIN and action.__class__ in PLAIN:
+        return function(observation, action, following)
+    return function(own(observation), own(action), own(following))
+
+
 class NoInfo(dict[str, Any]):
     """The `info` of a transition known from a table: reading any key raises SignalFailed."""
+
+    def copy(self) -> NoInfo:
+        return self
 
     def __missing__(self, key: Any) -> Any:
         raise SignalFailed(f"info: {key!r} is not in a transition table; let the environment be stepped instead.")
@@ -103,7 +274,7 @@ def over_outcomes(world: Any, read: TransitionFunction, field: str, index: int |
     for s, a, k in np.argwhere(possible).tolist():
         arguments = s, a, float(reward[s, a, k]), int(world.next[s, a, k]), NoInfo()
         try:
-            value, again = read(*arguments), read(*arguments)
+            value, again = own(read(*arguments)), read(*arguments)
         except InputError:
             raise
         except Exception as error:
@@ -130,27 +301,31 @@ def number(value: Any, index: int | None, field: str) -> float:
         out = float(value)
     except (TypeError, ValueError, IndexError, KeyError, OverflowError):
         shape = np.shape(value)
+        problem = f"{value!r:.60} is not a number; return a finite number."
         if shape and index is None:
-            raise SignalFailed(
-                f"{field}: is a vector of shape {list(shape)}; give size={shape[0]} for one question per component, or index=0."
-            ) from None
-        if shape:
-            raise SignalFailed(
-                f"{field}: is a vector of shape {list(shape)}, without a component {index}; give an index of 0 to {shape[0] - 1}."
-            ) from None
-        if index is not None and isinstance(value, Real | np.generic):
-            raise SignalFailed(f"{field}: is one number, not a vector; leave out index={index}.") from None
-        raise SignalFailed(f"{field}: {value!r:.60} is not a number; return a finite number.") from None
-    if not np.isfinite(out):
-        raise SignalFailed(f"{field}: is {out}; return finite numbers only.")
+            problem = f"is a vector of shape {list(shape)}; give size={shape[0]} for one question per component, or index=0."
+        elif shape:
+            problem = f"is a vector of shape {list(shape)}, without a component {index}; give an index of 0 to {shape[0] - 1}."
+        elif index is not None and isinstance(value, Real | np.generic):
+            problem = f"is one number, not a vector; leave out index={index}."
+        raise SignalFailed(f"{field}: {problem}") from None
+    if not -LARGE <= out <= LARGE:
+        raise unusable(out, field)
     return out
+
+
+def unusable(value: float, field: str, largest: float = LARGE) -> SignalFailed:
+    """The error about a number that is not finite, or too large to be computed with."""
+    if math.isfinite(value):
+        return SignalFailed(f"{field}: {value:g} is too large; divide the signal, so that it stays below {largest:g}.")
+    return SignalFailed(f"{field}: is {value}; return finite numbers only.")
 
 
 @dataclass(frozen=True)
 class Reward(Measured):
     """The environment's own reward.
 
-    If it is a vector, as in MO-Gymnasium, a question about it becomes one per component (`gvfx.questions.vector_rewards`).
+    If it is a vector, as in MO-Gymnasium, a question about it becomes one per component (`gvfx.questions.gvf`).
 
     index:   the component of a vector to read.
     weights: one per component; the reward is then their weighted sum.

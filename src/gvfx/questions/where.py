@@ -104,6 +104,11 @@ def counted(states: np.ndarray) -> Where:
     return Where("states", tuple(own.tolist()), tuple((times / times.sum()).tolist()))
 
 
+def is_start(given: WhereLike) -> bool:
+    """Whether a user asked for the value at the start."""
+    return given is START or (isinstance(given, str) and given == "start")
+
+
 def as_where(given: WhereLike, world: MDP, first_state: int = 0) -> Where:
     """What a user gave as `where`, checked.
 
@@ -163,11 +168,8 @@ def _states(given: Any, world: MDP, first_state: int) -> np.ndarray:
         if not first_state:
             return np.asarray(world.where(given))
         numbers = _array(given)
-        if (
-            numbers is not None
-            and numbers.dtype.kind in "iu"
-            and ((numbers >= first_state) & (numbers < first_state + world.states)).all()
-        ):
+        known = np.arange(first_state, first_state + world.states)
+        if numbers is not None and numbers.dtype.kind in "iu" and np.isin(numbers, known).all():
             return np.atleast_1d(numbers).ravel() - first_state
     except InputError as error:
         if isinstance(given, str):

@@ -13,21 +13,94 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.evidence.audits import PER_ROLLOUT, Audit, Scores, audited
-from gvfx.evidence.bounded import LEVELS, value_bounds
+from gvfx.evidence.audits import LEVELS, PER_ROLLOUT, AuditedValues, Scores, audited, last_cumulants, rollout_score, value_bounds
 from gvfx.inputs import is_real, shown
-from gvfx.questions import audit as options
+from gvfx.questions import gvf as options
 from gvfx.questions.reader import Reader
-from gvfx.running.audit_rollouts import REACH, Planned, Rollout, going_on, planned
 from gvfx.running.checkpoint import prefixed, unprefixed
 from gvfx.running.drive import Backend, Stream
-from gvfx.running.frozen import Frozen
-from gvfx.running.gym_stepper import SingleStepper, VectorStepper
+from gvfx.running.predictor import Frozen
+from gvfx.running.stepping import SingleStepper, VectorStepper
+
+# --- Rollouts of audits: those to come in a block, and one that is under way ----------------------------------------
+
+
+REACH = 1.5  # times the horizon of the largest discount is the expected length of a rollout in an episode without an end
+
+
+class Planned(NamedTuple):
+    """A rollout to come."""
+
+    policy: int
+    number: int  # among the policy's rollouts in the block
+    of: int  # their number
+    stop: float  # the product of the probabilities of going on below which it stops
+
+
+def planned(each: np.ndarray, seed: list[int]) -> list[Planned]:
+    """The rollouts of a block, `each` [policy] of every policy, which take turns; a policy's stops are spread evenly."""
+    out = []
+    for p, n in enumerate(each.tolist()):
+        rng = np.random.default_rng(seed)  # the same for all policies
+        stops = (rng.permutation(n) + 1 - rng.random(n)) / n
+        out += [(k, p, Planned(p, k, n, float(v))) for k, v in enumerate(stops)]
+    return [rollout for *_, rollout in sorted(out)]
+
+
+class Rollout:
+    """One rollout under way: whose policy it follows, its random draws, and what it met."""
+
+    def __init__(self, planned: Planned, pair: int, seed: list[int]) -> None:
+        """pair: its number in the block, which others with the same draws have too; seed: of its draws."""
+        self.planned, self.policy, self.pair, self.seed = planned, planned.policy, pair, seed
+        self.chance = np.random.default_rng([*seed, 1])  # of actions
+        self.survival = 1.0  # the product of the probabilities of going on
+        self.seen: list[Any] = []
+        self.actions: list[Any] = []
+        self.cumulants: list[np.ndarray] = []
+        self.discounts: list[np.ndarray] = []
+        self.going_on: list[float] = []
+
+    @property
+    def reset_seed(self) -> int:
+        """The seed of the environment's reset."""
+        return int(np.random.SeedSequence([*self.seed, 0]).generate_state(1)[0] >> 1)
+
+    def add_choice(self, seen: Any, action: Any) -> None:
+        """Keep what frozen answers read at the observation, and the action that its policy chose."""
+        self.seen.append(seen)
+        self.actions.append(action)
+
+    def add_step(self, at: Any, lane: int, going_on: float) -> bool:
+        """Keep a step that was taken; whether chance lets the rollout go on, which it does with this probability."""
+        self.cumulants.append(at.c[lane].copy())
+        self.discounts.append(at.gamma[lane].copy() if at.alive[lane] else np.zeros(at.gamma.shape[1]))
+        self.going_on.append(going_on)
+        self.survival *= going_on
+        return self.survival > self.planned.stop
+
+    def row(
+        self, frozen: Frozen, block: int, arrived: Any, own: np.ndarray, gamma: np.ndarray, cut: bool, terminated: bool
+    ) -> tuple[Any, ...]:
+        """Its row of `Scores` if it ends here; gamma [gvf]."""
+        rng = np.random.default_rng([*self.seed, 3]) if frozen.draws else None
+        values, taken = frozen.at(self.policy, [*self.seen, arrived], self.actions, rng)
+        met = np.array(self.cumulants), np.array(self.discounts), np.array(self.going_on)
+        found = rollout_score(values, taken, *met, implied=frozen.implied(self.seen, self.actions))
+        last = last_cumulants(met[0], gamma, self.planned.stop, terminated)
+        known = block, len(self.actions), cut, self.pair, self.planned.stop, self.planned.of
+        return *known, *(np.where(own, each, np.nan) for each in (last, *found))
+
+
+def going_on(discounts: np.ndarray) -> float:
+    """The probability with which a rollout goes on, from the discounts of its questions."""
+    return 1 - (1 - float(discounts.max())) / REACH
+
 
 SHARE = 0.15  # of the steps, where intervals have no other ground
 FIRST = 1000  # steps after which the first block ends, at the earliest
@@ -244,7 +317,7 @@ class Audits:
             at = stream.written
             for lane, rollout in list(self.under_way.items()):
                 fixed = self.fixed[rollout.policy]
-                on = rollout.went(at, lane, going_on(at.gamma[lane][self.own[rollout.policy]]) if fixed is None else fixed)
+                on = rollout.add_step(at, lane, going_on(at.gamma[lane][self.own[rollout.policy]]) if fixed is None else fixed)
                 if at.ended[lane] or not on:
                     self._over(stream, lane, cut=bool(on and at.alive[lane] > 0))
             if stream.t >= self.until:
@@ -268,7 +341,7 @@ class Audits:
     def follow(self, stream: AuditedStream) -> None:
         """Have the policies of the rollouts under way choose their lanes' actions."""
         for lane, rollout in self.under_way.items():
-            rollout.chose(*stream.take(lane, rollout.policy, rollout.chance))
+            rollout.add_choice(*stream.take(lane, rollout.policy, rollout.chance))
 
     def _over(self, stream: AuditedStream, lane: int, cut: bool) -> None:
         """Score the rollout of a lane, which is over."""
@@ -326,7 +399,7 @@ class Audits:
         begun = [(lane, rollout) for lane, rollout in self.under_way.items() if rollout.actions]
         return self.scores([self._row(stream, lane, rollout, True) for lane, rollout in begun])
 
-    def found(self, stream: AuditedStream) -> Audit:
+    def found(self, stream: AuditedStream) -> AuditedValues:
         """What the audits say now."""
         return audited(self.so_far(stream))
 

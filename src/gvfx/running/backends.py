@@ -2,55 +2,369 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.calibrated import calibrated
-from gvfx.behaviours.search import BehaviourPolicySearch
+from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.fixed import Uniform
+from gvfx.behaviours.optimal import OptimalDesign
+from gvfx.behaviours.wrappers import Blend, Hold, calibrated
 from gvfx.errors import InputError, require
 from gvfx.evidence.decisions import Decision
 from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.inputs import check_fields
+from gvfx.kernel import KINDS, runs_on
 from gvfx.learners.base import Learner
-from gvfx.learners.certainty import CertaintyEquivalence
 from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
-from gvfx.questions.audit import Audit
-from gvfx.questions.gvf import GVF, expand, question_names, stack
-from gvfx.questions.own import OwnPolicy
-from gvfx.questions.signals import Info, SignalFailed
-from gvfx.questions.where import EVERYWHERE, START, WhereLike, as_where
+from gvfx.learners.networks.learners import Deep, TwinCritics
+from gvfx.learners.tabular import CertaintyEquivalence
+from gvfx.names import as_call, kinds_of, public_classes, wraps_others
+from gvfx.questions.gvf import GVF, Audit, expand, stack
+from gvfx.questions.policies import OwnPolicy, Policy
+from gvfx.questions.signals import Drifter, SignalFailed
+from gvfx.questions.where import is_start
 from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
-from gvfx.running.earlier import NOT_HERE, check_start, earlier_states, earlier_vectors, planned_for
-from gvfx.running.log_table import Checked, LogLike, as_log
-from gvfx.running.method import choose_method
-from gvfx.running.plan import Plan
-from gvfx.running.streams.grid_questions import grid_questions
-from gvfx.running.streams.linear_compiled import LinearCompiled
+from gvfx.running.earlier import NOT_HERE, check_start
+from gvfx.running.log_table import Checked, as_log
+from gvfx.running.plan import Method, Options
 from gvfx.running.streams.linear_gym import LinearGym
-from gvfx.running.streams.numbered_gym import FIRST, NumberedGym
 from gvfx.running.streams.table_compiled import TableCompiled
-from gvfx.running.streams.table_gym import TableGym
+from gvfx.running.streams.table_gym import FIRST_STATES, TableGym
 from gvfx.threads import one_thread
-from gvfx.worlds.continuous_grid import ContinuousGrid, ContinuousGridEnv
-from gvfx.worlds.mdp import MDP
-from gvfx.worlds.mujoco import Domain
-from gvfx.worlds.numbering import counted_spec, is_counted
-from gvfx.worlds.registered import registered
-from gvfx.worlds.spec import box_action_spec, box_spec, discrete_spec, has_box_actions, is_environment, observed, spaces_of
-from gvfx.worlds.stepped import SteppedMDP
-from gvfx.worlds.toy_text import from_gymnasium, is_toy_text
+from gvfx.worlds.conversion import SteppedMDP, from_gymnasium, is_toy_text
+from gvfx.worlds.mdp import MDP, CompiledWorld
+from gvfx.worlds.spec import (
+    box_action_spec,
+    box_spec,
+    counted_spec,
+    discrete_spec,
+    has_box_actions,
+    is_counted,
+    is_environment,
+    observed,
+    registered,
+    spaces_of,
+)
+
+# --- The method of a run, a behaviour and a learner: the defaults of each kind of run, and errors for what does not fit
+
+
+LARGEST_REPLAY = 200_000  # most transitions that the default learners keep in environments
+NEEDS = {  # what a learner of each kind requires of an environment
+    "tables": "Discrete observations",
+    "linear": "Box observations and Discrete actions",
+    "networks": "Discrete actions",
+    "box_actions": "Box actions",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A kind of run: what a method must support, and the default method."""
+
+    supports: str  # the kind of learning, a key of `gvfx.kernel.KINDS`
+    behaviour: Callable[[], Behaviour]
+    learner: Callable[[Sequence[GVF], int], Learner]  # from the questions and the number of steps
+    place: str = ""  # the world's name in error messages, for gvfx's own worlds
+
+
+def choose_method(
+    run: Run | str, questions: Sequence[GVF], behaviour: Behaviour | None, learner: Learner | None, steps: int
+) -> tuple[Behaviour, Learner]:
+    """The behaviour and learner of a run: those given, or the defaults of its kind (`RUNS`); refuses what does not fit."""
+    run = RUNS[run] if isinstance(run, str) else run
+    for what, part in (("behaviour", behaviour), ("learner", learner)):
+        if part is not None and not isinstance(part, type):
+            check_fields(part, what)
+    if behaviour is None:
+        behaviour = run.behaviour()
+    elif not isinstance(behaviour, Behaviour):
+        _refuse_argument("behaviour", behaviour, Behaviour, run)
+    elif run.supports not in behaviour.supports:
+        raise InputError(f"behaviour: {_unfit_behaviour(behaviour, run)} choose {_fitting(Behaviour, run)}.")
+    if learner is None:
+        learner = run.learner(questions, steps)
+    elif not isinstance(learner, Learner):
+        _refuse_argument("learner", learner, Learner, run)
+    elif run.supports not in learner.supports:
+        raise InputError(f"learner: {_unfit_learner(learner, run)}; use {_fitting(Learner, run)}.")
+    return behaviour, learner
+
+
+# --- defaults ------------------------------------------------------------------------------------------------------
+
+
+def table_learner(questions: Sequence[GVF], steps: int) -> CertaintyEquivalence:
+    """For tables: the estimated model, which forgets old cumulants if some of them drift."""
+    drifts = any(isinstance(q.cumulant, Drifter) for q in expand(questions))
+    return CertaintyEquivalence(forgetting="auto" if drifts else 0.0)
+
+
+def network_behaviour() -> Behaviour:
+    """For networks in environments: half GVFExplorer, half uniform, as in the preset `recommended` of the continuous grid."""
+    return Blend(GVFExplorer(), Uniform(), 0.5)
+
+
+def network_learner(questions: Sequence[GVF], steps: int) -> Deep:
+    """For networks in environments: a replay buffer that holds the run, a decreasing rate, the spread of five heads."""
+    replay = _replay(steps, 16)
+    return Deep(rate_q=3e-3, rate_m=3e-3, m_every=16, final_rate=0.03, heads=5, **replay)
+
+
+def box_action_learner(questions: Sequence[GVF], steps: int) -> TwinCritics:
+    """For Box actions in environments: a replay buffer that holds the run, and targets computed again after few transitions."""
+    return TwinCritics(refresh_every=4, **_replay(steps, TwinCritics().worlds))
+
+
+def _replay(steps: int, block: int) -> dict[str, Any]:
+    """Options of a replay buffer for a run of `steps`, in whole blocks of transitions."""
+    return {"capacity": -(-min(steps, LARGEST_REPLAY) // block) * block, "learning_starts": min(1000, steps // 10)}
+
+
+def _held_explorer() -> Behaviour:
+    return Hold(GVFExplorer())
+
+
+def linear_learner(questions: Sequence[GVF], steps: int) -> LinearCertaintyEquivalence:
+    """For continuous observations of few numbers: all features chosen from the data."""
+    return LinearCertaintyEquivalence()
+
+
+RUNS = {
+    "tables": Run("tables", OptimalDesign, table_learner, "a finite world"),
+    "linear": Run("linear", OptimalDesign, linear_learner),
+    "networks": Run("networks", network_behaviour, network_learner),
+    "box_actions": Run("box_actions", _held_explorer, box_action_learner),
+}  # "tables": finite worlds and Discrete observations; "linear" and "networks": other observations and Discrete actions
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def _fitting(base: type[Any], run: Run) -> str:
+    """The public classes that fit a run, as a list for a sentence."""
+    classes = public_classes(base).items()
+    names = sorted(f"gvfx.{name}" for name, kind in classes if run.supports in kinds_of(kind) and not wraps_others(kind))
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _unfit_behaviour(behaviour: Behaviour, run: Run) -> str:
+    name = _described(behaviour)
+    if run.supports == "box_actions":
+        return f"{name} does not support continuous actions;"
+    return f"{runs_on(name, behaviour.supports)}; for {KINDS[run.supports]}"
+
+
+def _described(behaviour: Behaviour) -> str:
+    """A behaviour's name, with the names of what it wraps: Floor(Epsilon(Uniform))."""
+    inner = ", ".join(_described(part) for part in vars(behaviour).values() if isinstance(part, Behaviour))
+    return f"{type(behaviour).__name__}({inner})" if inner else type(behaviour).__name__
+
+
+def _unfit_learner(learner: Learner, run: Run) -> str:
+    name = type(learner).__name__
+    if run.place or not learner.supports:
+        return f"{name} does not fit {run.place or KINDS[run.supports]}"
+    return f"{name} needs {' or '.join(NEEDS[kind] for kind in KINDS if kind in learner.supports)}"
+
+
+def _refuse_argument(field: str, given: Any, base: type[Any], run: Run) -> NoReturn:
+    """Raise an error that names what was given instead of a behaviour or learner, and what to write."""
+    other, place = (Learner, "learner") if base is Behaviour else (Behaviour, "behaviour")
+    if isinstance(given, type) and issubclass(given, base):
+        what = f"{given.__name__} is a class; write {as_call(given)}"
+    elif isinstance(given, str):
+        what = f"{given!r} is a string; write {_by_name(given, base, run)}"
+    elif isinstance(given, other) or (isinstance(given, type) and issubclass(given, other)):
+        kind = given if isinstance(given, type) else type(given)
+        what = f"{kind.__name__} is a {place}; give it as {place}={as_call(kind)}"
+    elif field == "behaviour" and (isinstance(given, Policy | list | tuple | np.ndarray) or callable(given)):
+        what = f"{given!r:.40} is a policy; write gvfx.Follow(policy) to act by it"
+    else:
+        what = f"{given!r:.40} is not a {field}; choose {_fitting(base, run)}"
+    raise InputError(f"{field}: {what}.")
+
+
+def _by_name(given: str, base: type[Any], run: Run) -> str:
+    """The call of the class that a string most likely means."""
+    classes = {name.lower(): kind for name, kind in public_classes(base).items()}
+    near = difflib.get_close_matches(given.lower(), classes, n=1)
+    return as_call(classes[near[0]]) if near else f"an object, such as {_fitting(base, run)}"
+
 
 NO_AUDIT = "audit: {} cannot be audited; {}."
 NO_WHERE = "where: networks learn everywhere alike; give 'start' in a Gymnasium environment, or leave it out."
 
 
+def method_for(run: Run, questions: Sequence[GVF], given: Method, options: Options, audited: bool = False) -> Method:
+    """The behaviour and learner of a run; refuses options that do not fit them.  audited: the error is that of audits."""
+    behaviour, learner = choose_method(run, questions, *given, options.plan.steps)
+    check_until(options.until, questions, learner, audited)
+    if not options.calibrate:
+        return Method(behaviour, learner)
+    if run.supports == "box_actions":
+        raise InputError(
+            "calibrate: behaviours for Box actions cannot be calibrated, only those for tables and networks, such as "
+            "gvfx.GVFExplorer() and gvfx.OptimalDesign(); give each question its own weight instead."
+        )
+    return Method(calibrated(behaviour), learner)
+
+
+def check_until(until: Any, questions: Sequence[GVF], learner: Any, audited: bool = False) -> None:
+    """Refuse a stopping rule where its bound would not hold; audited: it bounds the error of audits."""
+    if until is None:
+        return
+    if not isinstance(until, ErrorBelow | Decision):
+        raise InputError(
+            f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01) or gvfx.decided()."
+        )
+    if audited:
+        return
+    if not learner.bounds_errors:
+        raise InputError(
+            "until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence(), or with continuous "
+            "observations gvfx.LinearCertaintyEquivalence(); networks are bounded at the start, with where='start' and audits."
+        )
+    if has_own(questions):
+        raise InputError("until: the bound does not hold for policies found during the run; give steps alone.")
+
+
+def has_own(questions: Sequence[GVF]) -> bool:
+    """Whether some question's policy is defined by its own values."""
+    return any(isinstance(q.policy, OwnPolicy) for q in expand(questions))
+
+
+# --- Worlds: each opens the backend of a run in it --------------------------------------------------------------------
+
+
+class Evaluable(Protocol):
+    """A world in which questions can be answered: `FiniteWorld`, `GymWorld` or a `gvfx.worlds.mdp.CompiledWorld`."""
+
+    takes_logs: ClassVar[bool]  # whether a run may start from a log
+
+    def open(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
+        """The backend of a run; a method that does not fit is refused before anything is compiled."""
+
+    def stepped(self, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
+        """An environment of Gymnasium that is this world, for audits, and the questions there."""
+
+
+@dataclass(frozen=True)
+class FiniteWorld:
+    """A world whose transition table is known: its loop is compiled, and true values are exact."""
+
+    world: MDP
+    takes_logs: ClassVar[bool] = False
+
+    def open(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
+        return TableCompiled(self.world, questions, method_for(RUNS["tables"], questions, method, options), options)
+
+    def stepped(self, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
+        return SteppedMDP(self.world, 64), questions
+
+
+@dataclass(frozen=True)
+class GymWorld:
+    """An environment of Gymnasium, plain or vector, stepped from Python."""
+
+    env: Any
+    takes_logs: ClassVar[bool] = True
+
+    def stepped(self, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
+        return self.env, questions
+
+    def open(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
+        """One that shows its transition table is a finite world; else its spaces and the method choose the kind of learning."""
+        env = self.env
+        if not checked_share(options.audit) and options.log is None and (known := known_world(env, questions)) is not None:
+            return FiniteWorld(known).open(questions, method, options)
+        if options.plan.average_episodes:
+            raise InputError("average_episodes: needs true values, which are not known for this environment; give 0.")
+        kind, by_default = self.kind(method, options.numbered), method.learner is None
+        audit = self._audit(kind, questions, method.behaviour, options)
+        if options.where is not None and options.calibrate:
+            raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
+        audited = bool(audit.share) and kind in ("networks", "box_actions") and isinstance(options.where, str)
+        method, options = method_for(RUNS[kind], questions, method, options, audited), replace(options, audit=audit)
+        if options.log is not None:
+            log: Checked = as_log(options.log)
+            check_start(kind, *method)
+            method = method._replace(behaviour=method.behaviour.after_log(options.plan.steps, len(log.action)))
+            options = replace(options, log=log)
+        if kind == "tables":
+            discrete = type(spaces_of(env)[0]).__name__ == "Discrete"
+            spec = discrete_spec(env) if discrete else counted_spec(env, FIRST_STATES)
+            return TableGym(spec, questions, method, options)
+        if kind != "linear" and options.where is not None and not is_start(options.where):
+            raise InputError(NO_WHERE)
+        if has_own(questions):
+            raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
+        if kind == "linear":
+            linear = LinearGym(box_spec(env), questions, method, options)
+            linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}" * by_default
+            return linear
+        require("jax", "deep")
+        if kind == "box_actions":
+            from gvfx.running.streams.critics_gym import CriticsGym
+
+            return CriticsGym(box_action_spec(env), questions, method, options)
+        from gvfx.running.streams.network_gym import NetworkGym
+
+        networks = NetworkGym(box_spec(env), questions, method, options)
+        size = networks.spec.size
+        reason = f"an observation has {size} numbers, more than {LARGEST}" if size > LARGEST else "the behaviour needs them"
+        networks.why = f"networks, because {reason}" * by_default
+        return networks
+
+    def kind(self, method: Method, numbered: bool = True) -> str:
+        """The kind of learning, a key of `RUNS`: by the spaces, or where several are possible by the method."""
+        env = self.env
+        if has_box_actions(env):
+            return "box_actions"
+        if type(spaces_of(env)[0]).__name__ == "Discrete":
+            return "tables"
+        if numbered and is_counted(env) and method.allows("tables"):
+            return "tables"
+        fits = isinstance(method.learner, Learner) or observed(env)[1] <= LARGEST
+        return "linear" if method.allows("linear") and fits else "networks"
+
+    def _audit(self, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, options: Options) -> Audit:
+        """The share of steps for audits; by default where intervals have no other ground, if the run is long enough."""
+        reason = ""
+        if has_own(questions):
+            reason = NO_AUDIT.format("a policy that is found during the run", "give 0, or known policies")
+        elif isinstance(behaviour, Behaviour) and behaviour.by_episode:
+            who = f"{type(behaviour).__name__}, which learns from its own actions,"
+            reason = NO_AUDIT.format(who, "give 0, or another behaviour")
+        share, default = options.audit, 0.0
+        given = share if isinstance(share, Audit) else Audit(None if share is None else float(share))
+        if given.share is None and not reason and kind in ("networks", "box_actions"):
+            asked = expand(questions)
+            order = list(dict.fromkeys(q.policy for q in asked))
+            discounts = np.array([1.0 if callable(q.discount) else float(q.discount) for q in asked])
+            room = room_for(options.plan.steps, discounts, np.array([order.index(q.policy) for q in asked]))
+            default = SHARE if room else 0.0
+        if given.share and reason:
+            raise InputError(reason)
+        return replace(given, share=checked_share(given, default))
+
+
+def world_of(given: Any) -> Evaluable:
+    """The world that was given, with what opens it."""
+    if isinstance(given, MDP):
+        return FiniteWorld(given)
+    return GymWorld(given) if is_environment(given) else given
+
+
 def is_world(world: Any) -> bool:
     """Whether this is a gvfx world or a Gymnasium environment."""
-    return isinstance(world, MDP | ContinuousGrid | Domain) or is_environment(world)
+    return isinstance(world, MDP | CompiledWorld) or is_environment(world)
 
 
 def as_world(world: Any) -> Any:
@@ -70,220 +384,21 @@ def as_world(world: Any) -> Any:
 
 @one_thread()
 def open_backend(
-    world: Any,
-    questions: Sequence[GVF],
-    behaviour: Behaviour | None = None,
-    learner: Any = None,
-    *,
-    plan: Plan,
-    until: ErrorBelow | Decision | None = None,
-    calibrate: bool = False,
-    where: WhereLike = None,
-    audit: float | Audit | None = 0.0,
-    numbered: bool = True,
-    log: LogLike | None = None,
+    world: Any, questions: Sequence[GVF], behaviour: Behaviour | None = None, learner: Any = None, *, options: Options
 ) -> Backend:
-    """The backend for a world; a method that does not fit is refused before anything is compiled.
-
-    numbered: whether observations of a few whole numbers are numbered as they are met and answered from tables.
-    """
-    share = checked_share(audit)
-    if is_environment(world):
-        world = (None if share or log is not None else known_world(world, questions)) or world
-    elif log is not None:
+    """The backend of a run in a world; with audits, in the environment that is this world."""
+    share, given = checked_share(options.audit), world_of(world)
+    if options.log is not None and not given.takes_logs:
         raise InputError(NOT_HERE.format("a world that is known"))
     if share:
-        world, questions = stepped_world(world, questions)
-    if isinstance(world, MDP):
-        behaviour, learner = _method("tables", questions, behaviour, learner, plan, until, calibrate)
-        asked = stack(questions, world, "calibrated" if calibrate else None, where)
-        return TableCompiled(world, asked, behaviour, learner, plan)
-    if isinstance(world, ContinuousGrid) and _wants_linear(behaviour, learner):
-        behaviour, learner = _method("linear", questions, behaviour, learner, plan, until, calibrate)
-        return LinearCompiled(world, questions, behaviour, learner, plan, calibrate, where)
-    if where is not None and isinstance(world, ContinuousGrid | Domain):
-        raise InputError(NO_WHERE)
-    if isinstance(world, ContinuousGrid):
-        behaviour, learner = _method("continuous_grid", questions, behaviour, learner, plan, until, calibrate)
-        require("jax", "deep")
-        from gvfx.running.streams.network_scanned import NetworkScanned
-
-        return NetworkScanned(world, questions, behaviour, learner, plan, calibrate)
-    if isinstance(world, Domain):
-        behaviour, learner = _method("mujoco", questions, behaviour, learner, plan, until, calibrate)
-        require("jax", "mujoco")
-        from gvfx.running.streams.critics_lockstep import CriticsLockstep
-
-        return CriticsLockstep(world, questions, behaviour, learner, plan)
-    stepped = _stepped(world, questions, behaviour, learner, plan, until, calibrate, where, audit, numbered, log)
-    stepped.audits_early = until is not None
-    if isinstance(audit, Audit):
-        stepped.audit_ranges = audit.on(questions)
-    return stepped
-
-
-def stepped_world(world: Any, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
-    """A world of gvfx as an environment that can be stepped and reset, for audits, and its questions there."""
-    if isinstance(world, MDP):
-        return SteppedMDP(world, 64), questions
-    if isinstance(world, ContinuousGrid):
-        signals = grid_questions(world, questions)[2].tolist()
-        return ContinuousGridEnv(world), [
-            replace(q, cumulant=Info("cumulants", index=k), name=name)
-            for q, k, name in zip(questions, signals, question_names(questions), strict=True)
-        ]
-    if isinstance(world, Domain):
-        raise InputError(NO_AUDIT.format("a MuJoCo domain, whose worlds run in lockstep,", "give 0, or its Gymnasium twin"))
-    return world, questions
-
-
-def _method(
-    kind: str,
-    questions: Sequence[GVF],
-    behaviour: Behaviour | None,
-    learner: Any,
-    plan: Plan,
-    until: ErrorBelow | Decision | None,
-    calibrate: bool,
-    audited: bool = False,
-) -> tuple[Behaviour, Any]:
-    """The behaviour and learner of a run; refuses options that do not fit them.  audited: the error is that of audits."""
-    behaviour, learner = choose_method(kind, questions, behaviour, learner, plan.steps)
-    check_until(until, questions, learner, audited)
-    if not calibrate:
-        return behaviour, learner
-    if kind in ("box_actions", "mujoco"):
-        raise InputError(
-            "calibrate: behaviours for Box actions cannot be calibrated, only those for tables and networks, such as "
-            "gvfx.GVFExplorer() and gvfx.OptimalDesign(); give each question its own weight instead."
-        )
-    return calibrated(behaviour), learner
-
-
-def _stepped(
-    env: Any,
-    questions: Sequence[GVF],
-    behaviour: Behaviour | None,
-    learner: Any,
-    plan: Plan,
-    until: ErrorBelow | Decision | None,
-    calibrate: bool,
-    where: WhereLike,
-    audit: float | Audit | None,
-    numbered: bool,
-    log: LogLike | None,
-) -> Backend:
-    """The backend for an environment stepped from Python: tables, networks or twin critics, depending on its spaces."""
-    if plan.average_episodes:
-        raise InputError("average_episodes: needs true values, which are not known for this environment; give 0.")
-    counted = numbered and is_counted(env) and _wants_tables(behaviour, learner)
-    if has_box_actions(env):
-        kind = "box_actions"
-    elif counted or type(spaces_of(env)[0]).__name__ == "Discrete":
-        kind = "tables"
-    else:
-        kind = _kind_of(env, behaviour, learner)
-    share = _audit_share(env, kind, questions, behaviour, audit, plan.steps)
-    if where is not None and calibrate:
-        raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
-    by_default = learner is None
-    audited = share > 0 and kind in ("networks", "box_actions") and isinstance(where, str)
-    behaviour, learner = _method(kind, questions, behaviour, learner, plan, until, calibrate, audited)
-    if counted:
-        if where not in (None, "start"):
-            raise InputError("where: states are numbered as they are met; give 'start', or leave it out.")
-        if share:
-            raise InputError(NO_AUDIT.format("an environment whose observations are numbered", "give 0, or learner=gvfx.Deep()"))
-        if log is not None:
-            raise InputError(NOT_HERE.format("a run that numbers observations as they are met"))
-        at = START if where is not None else EVERYWHERE
-        return NumberedGym(counted_spec(env, FIRST), questions, behaviour, learner, plan, calibrate, at)
-    kept: Checked = None if log is None else as_log(log)
-    if kept is not None:
-        check_start(kind, behaviour, learner)
-        behaviour = planned_for(behaviour, plan.steps, len(kept.action))
-    if kind == "tables":
-        spec = discrete_spec(env)
-        counts = as_where(where, spec.skeleton, spec.first_state)
-        before = None if kept is None else earlier_states(kept, questions, spec)
-        return TableGym(spec, questions, behaviour, learner, plan, calibrate, counts, share, before)
-    if kind != "linear" and where not in (None, "start"):
-        raise InputError(NO_WHERE)
-    at = START if where is not None else EVERYWHERE
-    if has_own(questions):
-        raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
-    if kind == "linear":
-        boxes = box_spec(env)
-        before = None if kept is None else earlier_vectors(kept, questions, boxes, learner)
-        linear = LinearGym(boxes, questions, behaviour, learner, plan, calibrate, where, share, before)
-        if by_default:
-            linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}"
-        return linear
-    require("jax", "deep")
-    if kind == "box_actions":
-        from gvfx.running.streams.critics_gym import CriticsGym
-
-        return CriticsGym(box_action_spec(env), questions, behaviour, learner, plan, at, share)
-    from gvfx.running.streams.network_gym import NetworkGym
-
-    networks = NetworkGym(box_spec(env), questions, behaviour, learner, plan, calibrate, at, share)
-    if by_default:
-        more = observed(env)[1] > LARGEST
-        reason = f"an observation has {networks.spec.size} numbers, more than {LARGEST}" if more else "the behaviour needs them"
-        networks.why = f"networks, because {reason}"
-    return networks
-
-
-def _audit_share(
-    env: Any, kind: str, questions: Sequence[GVF], behaviour: Behaviour | None, audit: float | Audit | None, steps: int
-) -> float:
-    """The share of steps for audits; by default where intervals have no other ground, if the run is long enough."""
-    reason = ""
-    if has_own(questions):
-        reason = NO_AUDIT.format("a policy that is found during the run", "give 0, or known policies")
-    elif isinstance(behaviour, BehaviourPolicySearch):
-        reason = NO_AUDIT.format("BehaviourPolicySearch, which learns from its own actions,", "give 0, or another behaviour")
-    default = 0.0
-    unset = audit is None or (isinstance(audit, Audit) and audit.share is None)
-    if unset and not reason and kind in ("networks", "box_actions"):
-        asked = expand(questions)
-        order = list(dict.fromkeys(q.policy for q in asked))
-        discounts = np.array([1.0 if callable(q.discount) else float(q.discount) for q in asked])
-        default = SHARE if room_for(steps, discounts, np.array([order.index(q.policy) for q in asked])) else 0.0
-    share = checked_share(audit, default)
-    if share and reason:
-        raise InputError(reason)
-    return share
-
-
-def _wants_tables(behaviour: Behaviour | None, learner: Any) -> bool:
-    """Whether a method can use tables where linear features or networks are possible too; a given learner decides."""
-    if learner is None or not isinstance(learner, Learner):
-        return not isinstance(behaviour, Behaviour) or "tables" in behaviour.supports
-    return "tables" in learner.supports
-
-
-def _wants_linear(behaviour: Behaviour | None, learner: Any) -> bool:
-    """Whether a method on the continuous grid is one of linear features; networks are the paper's."""
-    if isinstance(learner, Learner):
-        return "linear" in learner.supports
-    return isinstance(behaviour, Behaviour) and "linear" in behaviour.supports and "networks" not in behaviour.supports
-
-
-def _kind_of(env: Any, behaviour: Behaviour | None, learner: Any) -> str:
-    """Linear features or networks, for observations that are not Discrete: what the method needs, or else by their size."""
-    if isinstance(learner, Learner):
-        return "linear" if "linear" in learner.supports else "networks"
-    if isinstance(behaviour, Behaviour) and "linear" not in behaviour.supports:
-        return "networks"
-    return "linear" if observed(env)[1] <= LARGEST else "networks"
+        env, questions = given.stepped(questions)
+        given = GymWorld(env)
+    return given.open(questions, Method(behaviour, learner), options)
 
 
 def needs_networks(env: Any) -> bool:
     """Whether an environment is answered by networks, if neither behaviour nor learner is given."""
-    space = getattr(env, "single_observation_space", None) or env.observation_space
-    tables = type(space).__name__ == "Discrete" or is_counted(env)
-    return has_box_actions(env) or (not tables and _kind_of(env, None, None) == "networks")
+    return GymWorld(env).kind(Method()) in ("networks", "box_actions")
 
 
 def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:
@@ -299,27 +414,3 @@ def known_world(env: Any, questions: Sequence[GVF]) -> MDP | None:
     except SignalFailed:
         return None  # a signal that cannot be computed from the table
     return world
-
-
-def has_own(questions: Sequence[GVF]) -> bool:
-    """Whether some question's policy is defined by its own values."""
-    return any(isinstance(q.policy, OwnPolicy) for q in expand(questions))
-
-
-def check_until(until: Any, questions: Sequence[GVF], learner: Any, audited: bool = False) -> None:
-    """Refuse a stopping rule where its bound would not hold; audited: it bounds the error of audits."""
-    if until is None:
-        return
-    if not isinstance(until, ErrorBelow | Decision):
-        raise InputError(
-            f"until: {until!r:.40} is not a stopping rule; give one such as gvfx.error_below(0.01) or gvfx.decided()."
-        )
-    if audited:
-        return
-    if not (isinstance(learner, CertaintyEquivalence) or (isinstance(learner, LinearCertaintyEquivalence) and learner.intervals)):
-        raise InputError(
-            "until: the error of this learner cannot be bounded; use gvfx.CertaintyEquivalence(), or with continuous "
-            "observations gvfx.LinearCertaintyEquivalence(); networks are bounded at the start, with where='start' and audits."
-        )
-    if has_own(questions):
-        raise InputError("until: the bound does not hold for policies found during the run; give steps alone.")

@@ -12,32 +12,34 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gvfx.errors import InputError, install, said_by
+from gvfx.errors import InputError, install, printable, said_by
+from gvfx.features.scaling import indistinct
 from gvfx.inputs import is_real, shown, whole
-from gvfx.questions.gvf import GVF, expand, question_names
-from gvfx.questions.own import OwnPolicy
-from gvfx.questions.reader import Gaussians, Reader, shifted
-from gvfx.questions.signals import Measured, as_reward
-from gvfx.questions.vector_rewards import on_rewards
+from gvfx.questions.gvf import GVF, expand, on_rewards, question_names
+from gvfx.questions.policies import OwnPolicy, is_function, steady_table
+from gvfx.questions.reader import Gaussians, Reader, Targets, shifted
+from gvfx.questions.signals import Measure, Measured, as_reward
 from gvfx.running.backends import as_world, needs_networks
-from gvfx.running.story import unread
-from gvfx.text import printable
+from gvfx.running.endings import REPEATS, Watch
+from gvfx.running.summary import unread
 from gvfx.types import Environment
-from gvfx.worlds.answers import truths, wrong_reward
-from gvfx.worlds.first_copy import FirstCopy
-from gvfx.worlds.numbering import is_counted
-from gvfx.worlds.spaces import same_observation
+from gvfx.worlds.returns import FirstCopy, other_final, truths, wrong_reward
+from gvfx.worlds.spaces import count_of, same_observation
 from gvfx.worlds.spec import (
     DiscreteSpec,
     box_action_spec,
     discrete_spec,
+    drifting,
     has_box_actions,
+    is_counted,
     is_environment,
     network_spec,
     random_action,
+    stateful,
     time_limit,
 )
-from gvfx.worlds.wrappers import drifting, stateful
+
+REPEATED = 20  # steps of an episode that is repeated
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def check(
     spec: DiscreteSpec | None = None  # None for other observations: policies are then tried at those seen
     with suppress(InputError):
         spec = None if has_box_actions(tried) else discrete_spec(tried)
+    tables = not has_box_actions(tried) and (spec is not None or is_counted(tried))
     if network.left_out:
         found.warning(*unread(network.left_out).split(": ", 1))
     for name, effect in stateful(env if is_environment(env) else tried).items():
@@ -135,7 +138,12 @@ def check(
         replay = _walk(again, min(len(path), 300), seed, _Findings(), seconds / 2)
         _check_reproducible(path, replay, drifting(tried) if tried is again else {}, found)
         _check_signals(spec, path, asked, len(path) == steps, found)
+        _check_episodes(tried, spec or network, path, asked, found)
     if len(path) == steps:
+        _check_seeds(tried, path, seed, found)
+        vectors = not tables and [network.flat(step.observation) for step in path]
+        for sentence in indistinct(np.array(vectors)) if vectors else ():
+            found.warning("observation", sentence)
         _check_endings(tried, path, asked, found)
     elif not any(finding.severity == "error" for finding in found):
         found.warning("env", f"{len(path):,} of {steps:,} steps were tried in {seconds:g} s; give seconds= for more.")
@@ -155,8 +163,12 @@ def _two(env: Any, found: _Findings) -> tuple[Any, Any]:
     if found:
         return None, None
     if hasattr(made[0], "num_envs"):
-        first = FirstCopy(made[0])
-        return first, first if made[1] is made[0] else FirstCopy(made[1])
+        try:
+            first = FirstCopy(made[0])
+            return first, first if made[1] is made[0] else FirstCopy(made[1])
+        except InputError as error:
+            found.raised(error, "env", "")
+            return None, None
     return made
 
 
@@ -171,7 +183,7 @@ def _walk(env: Any, steps: int, seed: int, found: _Findings, seconds: float) -> 
     while given is not None and len(path) < steps and (monotonic() < end or not path):
         observation = copy.deepcopy(given)
         action = random_action(env.action_space, rng)
-        answer = _step(env, action, len(path), found)
+        answer = _step(env, copy.deepcopy(action), len(path), found)
         if answer is None:
             break
         if not same_observation(observation, given) or (answer[0] is given and isinstance(given, np.ndarray)):
@@ -287,9 +299,12 @@ def _check_policies(
             elif isinstance(q.policy, OwnPolicy) and (spec is not None or is_counted(env)):
                 continue
             elif spec is not None:
-                shifted(q.policy, spec.first_state).table(spec.skeleton.states, actions, field)
+                steady_table(shifted(q.policy, spec.first_state), spec.skeleton.states, actions, field)
             elif len(batch):
                 q.policy.at(batch, actions, field)
+                targets = Targets([replace(q, name=name)], actions)
+                for k in range(len(batch) if is_function(q.policy) else 0):
+                    targets.each(batch[k : k + 1])
         except Exception as error:
             found.raised(error, field, "make it accept every observation")
 
@@ -299,7 +314,7 @@ def _check_gaussian(env: Any, batch: Any, name: str, q: GVF, found: _Findings) -
     targets = Gaussians([replace(q, name=name)], box_action_spec(env))
     if not len(batch):
         return
-    outside = (np.abs(targets.each(batch)) > 1 + 1e-6).any(axis=(1, 2)).mean()
+    outside = np.mean([(np.abs(targets.each(batch[k : k + 1])) > 1 + 1e-6).any() for k in range(len(batch))])
     if outside > 0.5:
         found.warning(
             f"{name}.policy",
@@ -324,6 +339,50 @@ def _check_signals(
             continue
         if not fired and to_the_end and isinstance(q.cumulant, Measured):
             found.warning(f"{name}.cumulant", f"never fired in {len(path)} random steps; check that it is the signal you mean.")
+
+
+def _check_episodes(env: Any, spec: Any, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings) -> None:
+    """Check how episodes begin and end, as in the first episodes of a run."""
+    reads_next = any(isinstance(q.cumulant, Measure) or callable(q.discount) for _, q in asked)
+    vector = env if isinstance(env, FirstCopy) else None
+    watch, begins, age = Watch(1, count_of(env.observation_space) != 1, reads_next), True, 0
+    for t, step in enumerate(path):
+        end = "terminated" if step.terminated else "truncated" if step.truncated else ""
+        if begins:
+            known = t == 0 or not (vector and vector.mode == "NEXT_STEP")
+            watch.began(0, spec.seen(step.observation), seeded=t == 0, certain=known)
+        if end and not vector and (key := other_final(step.info, None, step.following)):
+            found.error("step", f"resets the environment at the end of an episode, as info[{key!r}] shows; return the last one.")
+        action = step.action if has_box_actions(env) else spec.number_of(step.action)
+        watch.moved(0, spec.seen(step.observation), action, spec.seen(step.following), age, end)
+        begins, age = bool(end), 0 if end else age + 1
+    if vector and vector.autoreset.notice:
+        found.warning(*vector.autoreset.notice.split(": ", 1))
+    for field, sentence in watch.found().items():
+        found.warning(field, sentence)
+
+
+def _check_seeds(env: Any, path: list[_Step], seed: int, found: _Findings) -> None:
+    """Check that episodes that differ with their seeds are not always the same without one."""
+    if isinstance(env, FirstCopy) or any(finding.field in ("reset", "seed") for finding in found):
+        return
+    actions = [step.action for step in path[:REPEATED]]
+    with suppress(Exception):  # which the random steps would have met
+        walks = [_following(env, actions, options) for k in (1, 2, 3) for options in ({"seed": seed + k}, {})]
+        changes = [any(not same_observation(walk, walks[k]) for walk in walks[k::2]) for k in (0, 1)]
+        if changes == [True, False]:
+            found.warning("reset", REPEATS)
+
+
+def _following(env: Any, actions: list[Any], options: dict[str, Any]) -> list[Any]:
+    """The observations and rewards of an episode with given actions."""
+    out: list[Any] = [copy.deepcopy(env.reset(**options)[0])]
+    for action in actions:
+        following, reward, terminated, truncated, _ = env.step(copy.deepcopy(action))
+        out += [copy.deepcopy(following), reward]
+        if terminated or truncated:
+            break
+    return out
 
 
 def _check_endings(env: Any, path: list[_Step], asked: list[tuple[str, GVF]], found: _Findings) -> None:

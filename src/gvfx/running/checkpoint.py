@@ -6,18 +6,142 @@ Two files alternate, so that the older one remains if the newer one is damaged.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import platform
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gvfx.errors import GvfxError, InputError, StoreError
+from gvfx.content import Identity, version_of
+from gvfx.errors import GvfxError, InputError, StoreError, printable
 from gvfx.files import sweep_up, write_whole
 from gvfx.inputs import as_path
+from gvfx.locks import Lock, lock, owner
+from gvfx.questions.gvf import GVF, question_names
 from gvfx.tensors import CorruptFile, misfit, pack, read
+
+# --- What a run was made of: its questions' functions, its environment and method by their content, to be compared later
+# A checkpoint, a stored run and a saved result keep it, so that an edited function is another one although its name is the
+# same.
+
+
+KEPT = "made of"  # the name under which files keep it
+PYTHON = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}{' -O' * bool(sys.flags.optimize)}"
+DIGITS = 16  # of a hash
+FEW = 3  # names in a sentence
+
+
+@dataclass(frozen=True)
+class Made:
+    """The content of parts, by their names in a sentence."""
+
+    parts: dict[str, str]  # a hash of each
+    unknown: tuple[str, ...] = ()  # what could not be looked into
+    libraries: dict[str, str] = field(default_factory=dict)  # versions of installed packages that they name
+    python: str = PYTHON  # which has its own byte code
+
+    @property
+    def text(self) -> str:
+        """As JSON, the same for the same content."""
+        return json.dumps(self.plain, sort_keys=True)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "unknown": list(self.unknown)}
+
+    @classmethod
+    def read(cls, kept: object) -> Made | None:
+        """What was kept, as text or plain data; None if it is not of this kind."""
+        try:
+            plain: Any = json.loads(kept) if isinstance(kept, str) else kept
+            parts, libraries = ({str(k): str(v) for k, v in plain[name].items()} for name in ("parts", "libraries"))
+            return cls(parts, tuple(map(str, plain["unknown"])), libraries, str(plain["python"]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def changed(self, now: Made) -> str:
+        """Which parts are others now, in words; empty if none is, or if that cannot be known."""
+        if self.python != now.python:
+            return ""
+        return _some([name for name, own in self.parts.items() if now.parts.get(name, own) != own])
+
+    def not_compared(self, now: Made) -> str:
+        """What could not be compared with what there is now, in words; empty if all could be."""
+        if self.python != now.python:
+            return f"functions, because it was {self.python}" if self.parts else ""
+        versions = [
+            f"{name} {version} (now {now.libraries[name]})"
+            for name, version in sorted(self.libraries.items())
+            if now.libraries.get(name, version) != version
+        ]
+        return _some([*now.unknown, *versions])
+
+
+def made_of(parts: Iterable[tuple[str, object]]) -> Made:
+    """The content of named parts."""
+    hashes, unknown, libraries = {}, [], set()
+    known: dict[object, Identity] = {}
+    for name, part in parts:
+        key = _key(part)
+        if key not in known:
+            known[key] = Identity()
+            known[key].add(part)
+        found = known[key]
+        hashes[name] = found.hexdigest()[:DIGITS]
+        unknown += [f"{name}: {each}" for each in found.unknown[:1]]
+        libraries |= found.libraries
+    return Made(hashes, tuple(unknown), {name: version_of(name) for name in sorted(libraries)})
+
+
+def of_questions(questions: Sequence[GVF]) -> Made:
+    """The content of the policies, signals and discounts that are more than numbers."""
+    return made_of(_asked(questions))
+
+
+def _asked(questions: Sequence[GVF]) -> Iterable[tuple[str, object]]:
+    for name, q in zip(question_names(questions), questions, strict=True):
+        for kind, part in (("policy", q.policy), ("signal", q.cumulant), ("discount", q.discount)):
+            if not isinstance(part, float | int):
+                yield f"the {kind} of {name!r}", part
+
+
+def together(one: Made, other: Made) -> Made:
+    """The parts of both."""
+    return Made(one.parts | other.parts, one.unknown + other.unknown, one.libraries | other.libraries)
+
+
+def _key(part: Any) -> object:
+    """Equal for parts with the same content because they hold the same objects."""
+    if dataclasses.is_dataclass(part) and type(part).__module__.startswith("gvfx."):
+        return type(part), *(_value(getattr(part, f.name)) for f in dataclasses.fields(part))
+    return id(part)
+
+
+def _value(value: Any) -> object:
+    return (type(value), value) if isinstance(value, int | float | str | None) else id(value)
+
+
+def _some(names: Sequence[str]) -> str:
+    """A few names, and how many more there are."""
+    return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+
+
+def compared(kept: object, now: Made, warn: Callable[[str], None]) -> str:
+    """What has changed, in words; empty if nothing has.  warn: called with what could not be compared."""
+    before = Made.read(kept)
+    if before is None:
+        warn("policies and signals, because an earlier version of gvfx wrote it" if now.parts else "")
+        return ""
+    changed = before.changed(now)
+    warn("" if changed else before.not_compared(now))
+    return changed
+
 
 FORMAT = "4"
 SHARED = "stream:points"  # which another seed of the same run may have chosen meanwhile
@@ -26,17 +150,23 @@ SHARED = "stream:points"  # which another seed of the same run may have chosen m
 class Checkpoints:
     """The checkpoints of one (experiment, seed)."""
 
-    def __init__(self, folder: Path, name: str, identity: str) -> None:
-        """identity: the run that the checkpoints belong to; checkpoints of another run are refused."""
-        self.folder = folder
+    def __init__(self, folder: Path, name: str, identity: str, made: Made | None = None, anew: bool = False) -> None:
+        """identity: the run that the checkpoints belong to; checkpoints of another run are refused.
+
+        made: the content of its functions, environment and method, which is compared too.
+        anew: checkpoints of other content are passed over, and the run begins again.
+        """
+        self.folder, self.made, self.anew = folder, made, anew
         self.paths = [folder / f"{name}.{turn}.checkpoint" for turn in "ab"]
         self.identity = identity
         self._failed = False  # whether one could not be written
+        self._warned = False  # whether there was a warning about what could not be compared
         self._turn = 0
 
     def save(self, step: int, arrays: dict[str, np.ndarray]) -> None:
         """Write a checkpoint atomically, over the older of the two."""
-        raw = pack(arrays, {"identity": self.identity, "format": FORMAT, "step": str(step)})
+        kept = {} if self.made is None else {KEPT: self.made.text}
+        raw = pack(arrays, {"identity": self.identity, "format": FORMAT, "step": str(step), **kept})
         write_whole(self.paths[self._turn % 2], raw)
         self._turn += 1
 
@@ -60,7 +190,7 @@ class Checkpoints:
         try:
             take(stored)
             now = state()
-            fits = alike_arrays(stored, {name: now[name] for name in now if name in stored or name != SHARED})
+            fits = same_layout(stored, {name: now[name] for name in now if name in stored or name != SHARED})
         except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
             if isinstance(error, GvfxError):
                 raise
@@ -79,6 +209,8 @@ class Checkpoints:
                     raise StoreError(f"checkpoint: {path} was written by another version of gvfx; delete it to start again.")
                 if metadata.get("identity") != self.identity:
                     raise StoreError(f"checkpoint: {path} belongs to another experiment; delete it or choose another folder.")
+                if self._is_changed(metadata):
+                    continue
                 if not metadata.get("step", "").isdecimal():
                     raise misfit(str(path), "its step is missing")
                 found.append((int(metadata["step"]), turn, arrays))
@@ -87,6 +219,28 @@ class Checkpoints:
         _, turn, arrays = max(found, key=lambda entry: entry[0])
         self._turn = turn + 1
         return arrays
+
+    def _is_changed(self, metadata: Mapping[str, str]) -> bool:
+        """Whether a checkpoint is to be passed over because its run was of other content; it is refused unless `anew`."""
+        if self.made is None:
+            return False
+        changed = compared(metadata.get(KEPT), self.made, self._warn)
+        if changed and not self.anew:
+            raise StoreError(
+                f"checkpoint: {self.folder} holds a run made before {printable(changed)} changed; delete the folder to start "
+                "again, or name another."
+            )
+        return bool(changed)
+
+    def _warn(self, what: str) -> None:
+        """Warn, once, about what could not be compared."""
+        if what and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"checkpoint: the run in {self.folder} goes on without comparing {printable(what)}; if that has changed, delete "
+                "the folder.",
+                stacklevel=6,
+            )
 
     def clear(self) -> None:
         """Delete the checkpoints; the run is finished and its result is stored."""
@@ -110,7 +264,7 @@ def _named_errors(path: Path) -> Iterator[None]:
 # --- states as named arrays ------------------------------------------------------------------------------------------
 
 
-def alike_arrays(stored: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> bool:
+def same_layout(stored: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> bool:
     """Whether the arrays of a checkpoint have the names, types and shapes of those that the run has after taking them."""
     own = {name: np.asarray(array) for name, array in own.items()}
     return {n: (a.dtype, a.shape) for n, a in stored.items()} == {n: (a.dtype, a.shape) for n, a in own.items()}
@@ -129,7 +283,7 @@ def unprefixed(name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 def tables(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
     """The arrays of nested tuples by path; plain numbers are constants of the run and are left out."""
     if isinstance(tree, np.ndarray):
-        yield name, tree
+        yield name, tree if tree.dtype.names is None else tree.view(np.int64, np.ndarray)  # a record of whole numbers
     elif isinstance(tree, tuple | list):
         fields = getattr(tree, "_fields", range(len(tree)))
         for field, value in zip(fields, tree, strict=True):
@@ -188,6 +342,22 @@ def _words(leaf: Any) -> Any:
     import jax
 
     return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+@contextlib.contextmanager
+def locked(folder: Path, name: str) -> Iterator[None]:
+    """Hold the lock on a run's checkpoints, which ends with the process; a second run is refused."""
+    path, held = folder / f"{name}.claim", Lock(folder, None)
+    with contextlib.suppress(OSError):  # a disk that cannot be written is noticed when a checkpoint is due
+        taken = lock(path)
+        if taken is None:
+            by = owner(path) or "another process"
+            raise StoreError(f"checkpoint: {folder} is in use by {by}; wait until it has ended, or name another folder.")
+        held = taken
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def folder_for(checkpoint: str | Path) -> Path:

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, printable
 from gvfx.evidence.audits import differences_over_seeds
-from gvfx.evidence.counts import Empirical
-from gvfx.evidence.joint import joint_of, quantile, quantiles, unpaired
+from gvfx.evidence.decisions import joint_of, quantile, quantiles, unpaired
 from gvfx.evidence.uncertainty import refusal
 from gvfx.inputs import check_level
-from gvfx.questions.comparable import NOTHING, Comparable, Contest
-from gvfx.running.predictor import Predictor
-from gvfx.running.starts import Value
-from gvfx.text import printable
+from gvfx.questions.gvf import NOTHING, Comparable, Contest
+from gvfx.running.details import Details
+from gvfx.running.starts import values_at_start
 from gvfx.threads import one_thread
 from gvfx.types import Described
 
@@ -33,28 +31,6 @@ NO_INTERVALS = (
     "compare: this learner has no intervals of start values, so none of differences; use gvfx.CertaintyEquivalence() on tables, "
     "gvfx.LinearCertaintyEquivalence(), or audits (audit=0.15)."
 )
-
-
-class Held(Protocol):
-    """What is read from a result."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def experiment(self) -> Described: ...
-    @property
-    def models(self) -> tuple[Empirical, ...]: ...
-    @property
-    def starts(self) -> np.ndarray | None: ...
-    @property
-    def differences(self) -> np.ndarray | None: ...
-    @property
-    def audits(self) -> np.ndarray | None: ...
-    @property
-    def audit_differences(self) -> np.ndarray | None: ...
-    def value(self, level: float = 0.95) -> dict[str, Value]: ...
-    @property
-    def predictor(self) -> Predictor: ...
 
 
 class Difference(NamedTuple):
@@ -70,10 +46,10 @@ class Difference(NamedTuple):
     truth: float  # NaN where the truth is not known
 
     def __str__(self) -> str:
-        said = printable(f"{self.policy} - {self.other}: {self.difference:.4g}")
+        text = printable(f"{self.policy} - {self.other}: {self.difference:.4g}")
         if not np.isfinite(self.high):
-            return f"{said} (not sure yet)"
-        return f"{said} ± {(self.high - self.low) / 2:.2g}, better with probability {probability(self.better)}"
+            return f"{text} (not sure yet)"
+        return f"{text} ± {(self.high - self.low) / 2:.2g}, better with probability {probability(self.better)}"
 
 
 class Ranked(NamedTuple):
@@ -150,30 +126,30 @@ def probability(p: float) -> str:
     return "above 0.999" if p > 0.999 else "below 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def told_of(asked: Comparable) -> dict[str, Any]:
+def contests_note(asked: Comparable) -> dict[str, Any]:
     """What a result keeps of what can be compared; empty if nothing can."""
     return {"compared": {"policies": list(asked.policies), "signals": list(asked.signals)}} if asked.contests else {}
 
 
-def asked_of(result: Held) -> Comparable:
+def comparable_in(details: Details) -> Comparable:
     """What can be compared in a result."""
-    kept: Any = result.experiment.get("compared")
+    kept: Any = details.experiment.get("compared")
     if kept is None:
         raise InputError(NOTHING)
-    return Comparable(result.names, tuple(kept["policies"]), tuple(kept["signals"]))
+    return Comparable(details.names, tuple(kept["policies"]), tuple(kept["signals"]))
 
 
 @one_thread()
-def difference_errors(result: Held) -> np.ndarray | None:
+def difference_errors(details: Details) -> np.ndarray | None:
     """The standard errors of differences at the start, [seed, gvf, gvf], kept or from the counts; None without either."""
-    if "compared" not in result.experiment:
+    if "compared" not in details.experiment:
         return None
-    if result.differences is not None:
-        return result.differences
-    if not result.models or any(map(refusal, result.models)) or result.starts is None:
+    if details.differences is not None:
+        return details.differences
+    if not details.models or any(map(refusal, details.models)) or details.starts is None:
         return None
-    groups = [contest.members for contest in asked_of(result).contests]
-    return np.stack([joint_of(model, groups).known for model in result.models])
+    groups = [contest.members for contest in comparable_in(details).contests]
+    return np.stack([joint_of(model, groups).known for model in details.models])
 
 
 class Ground(NamedTuple):
@@ -185,21 +161,21 @@ class Ground(NamedTuple):
     truth: np.ndarray  # [gvf]
 
 
-def ground_of(result: Held) -> Ground:
+def ground_of(details: Details) -> Ground:
     """The standard errors of the learner where it has some, or else those of audits; InputError without either."""
-    if result.starts is None:
+    if details.starts is None:
         raise InputError(NO_INTERVALS)
-    value, truth = result.starts.mean(axis=0)[:, [0, 2]].T
-    errors = difference_errors(result)
+    value, truth = details.starts.mean(axis=0)[:, [0, 2]].T
+    errors = difference_errors(details)
     if errors is not None:
         error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
-        return Ground(value, error, np.full(error.shape, float(result.predictor.freedom)), truth)
-    if result.audits is None:
+        return Ground(value, error, np.full(error.shape, float(details.predictor.freedom)), truth)
+    if details.audits is None:
         raise InputError(NO_INTERVALS)
-    each = result.audit_differences
+    each = details.audit_differences
     if each is None:
-        each = np.stack([np.stack(unpaired(own[:, 1], own[:, 2]), axis=-1) for own in result.audits])
-    (error, freedom), audited = differences_over_seeds(each), result.audits[:, :, 0].mean(axis=0)
+        each = np.stack([np.stack(unpaired(own[:, 1], own[:, 2]), axis=-1) for own in details.audits])
+    (error, freedom), audited = differences_over_seeds(each), details.audits[:, :, 0].mean(axis=0)
     known = np.isfinite(audited)
     error = np.where(known[:, None] & known, error, np.inf)
     return Ground(np.where(known, audited, value), error, freedom, truth)
@@ -207,13 +183,13 @@ def ground_of(result: Held) -> Ground:
 
 @one_thread()
 def compared(
-    result: Held, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool, lower_is_better: bool
+    details: Details, policies: Sequence[str] | None, signal: str | None, level: float, simultaneous: bool, lower_is_better: bool
 ) -> Comparison:
     """The comparison of a result; the arguments are those of `Result.compare`."""
     check_level(level)
-    contests = asked_of(result).chosen(policies, signal)
-    value, error, freedom, truth = ground_of(result)
-    shown = result.value(level)
+    contests = comparable_in(details).chosen(policies, signal)
+    value, error, freedom, truth = ground_of(details)
+    shown = values_at_start(details, level)
     tail = (1 - level) / (len(contests) if simultaneous else 1)
     sign = -1.0 if lower_is_better else 1.0  # what values are multiplied by, so that more is better
     differences: list[Difference] = []
@@ -229,10 +205,10 @@ def compared(
         ranks = _ranks(sign * value[at], draws)
         for rank, k in enumerate(order):
             i, half = at[k], quantile((1 - level) / 2, free[k, k]) * own[k, k]
-            (low, high), alone = _around(value[i], half), shown[result.names[i]]
+            (low, high), alone = _around(value[i], half), shown[details.names[i]]
             if alone.value == value[i] and np.isfinite(half):  # the two sides of its own interval may differ
                 low, high = alone.low, alone.high
-            place = (contest.signal, contest.policies[k], result.names[i], rank + 1)
+            place = (contest.signal, contest.policies[k], details.names[i], rank + 1)
             ranking.append(Ranked(*place, value[i], low, high, tuple(ranks[k].tolist()), truth[i]))
         for a, k in enumerate(order):
             for m in order[a + 1 :]:

@@ -9,24 +9,267 @@ exception carries what was learned so far.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 import warnings
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.wrappers import Calibrated
 from gvfx.errors import Diverged, RunError
-from gvfx.evidence.decisions import Decision
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.decisions import Decision, Groups, Joint, joint_of
 from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.questions.gvf import GVF
+from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import Checkpoints
-from gvfx.running.interrupt import Interrupted, Interruption
-from gvfx.running.progress import Listeners
-from gvfx.running.record import Measurement, Part, Record
-from gvfx.running.stream import Backend as Backend
-from gvfx.running.stream import Stream as Stream
-from gvfx.running.watch import Watch
+from gvfx.running.earlier import Earlier
+from gvfx.running.plan import Method, Options, Plan
+from gvfx.running.record import Part, Record, answered_weights
+from gvfx.running.schema import Measurement
+from gvfx.running.tracking import Listeners
+from gvfx.theory.design import LOOK_GROWTH
 from gvfx.threads import one_thread
+
+if TYPE_CHECKING:
+    from gvfx.running.record import Part
+    from gvfx.running.result import Result
+
+
+class Stream(ABC):
+    """The experience of one seed (or of several advanced together) and what is learned from it."""
+
+    seeds: tuple[int, ...]
+    t: int = 0  # environment steps done
+    grain: int = 1  # `advance` makes steps in multiples of this
+    stops: frozenset[int] = frozenset()  # times at which the stream itself must pause
+    plans: frozenset[int] = frozenset()  # those at which its behaviour plans
+
+    @abstractmethod
+    def start(self) -> None:
+        """Prepare for the first step, or for the next one after `restore`; slow work that is not learning belongs here."""
+
+    @abstractmethod
+    def advance(self, to: int) -> None:
+        """Step and learn until at least `to` steps are done."""
+
+    def pause(self, stop: int) -> None:  # noqa: B027 (most have nothing to do)
+        """Do what is due at a stop: plan, refresh tables, improve policies."""
+
+    def check(self) -> None:  # noqa: B027
+        """Raise Diverged if a number is no longer finite."""
+
+    @property
+    def known(self) -> Empirical:
+        """The evidence so far, if the run keeps it."""
+        raise AttributeError("this stream keeps no evidence")
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """What a stopping rule finds now, after `looks` checks that could have stopped the run (`ErrorBelow.bound`)."""
+        return until.bound(self.known, looks)
+
+    def joint(self, groups: Groups) -> Joint:
+        """The values at the start now, with the errors of their differences between questions of the same group."""
+        return joint_of(self.known, groups)
+
+    def weigh(self, weights: np.ndarray) -> None:  # noqa: B027
+        """Weigh the questions anew in plans from now on, [gvf]."""
+
+    @abstractmethod
+    def episodes(self) -> list[int]:
+        """Finished episodes of each seed."""
+
+    @abstractmethod
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        """Measure each seed: the error for the curve, the tables of a snapshot, or both."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that the rest of the run depends on, as named arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from arrays that `state` returned."""
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        """Additional fields of the k-th seed's part at the end: truth, model, what answers, other arrays."""
+        return {}
+
+    def resumed(self) -> str:
+        """What a user must know about continuing from a checkpoint; empty if the result is the same."""
+        return ""
+
+
+class Backend(ABC):
+    """What the seeds of a run share."""
+
+    names: tuple[str, ...]
+    weights: np.ndarray  # [gvf]
+    behaviour: Behaviour
+    learner: Any
+    plan: Plan
+    why: str = ""  # why its method was chosen, if it was not given
+    pairs: int = 0  # states times actions, of tables
+    look_growth: float = LOOK_GROWTH  # of the data between two checks of a stopping rule
+    one_environment: bool = False  # seeds cannot run in parallel, because they step the caller's environment
+    knows_truth: bool = True
+    calibrated: bool = False  # whether each weight is divided by the GVF's mean square value
+    where: Where = EVERYWHERE  # where errors count
+    audit: float = 0.0  # the share of steps for audits
+    audit_ranges: np.ndarray = np.empty((0, 2))  # [gvf, 2] of cumulants, where they are known
+    audits_early: bool = False  # whether some are made before the end, for a stopping rule
+    tag: str = ""  # in the names of its checkpoints
+    left_out: tuple[str, ...] = ()  # entries of the environment's observations that are not read
+    log: Earlier | None = None  # the transitions from which it starts
+    asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
+
+    def __init__(self, questions: Sequence[GVF], method: Method, options: Options) -> None:
+        self.questions, (self.behaviour, self.learner), self.options = questions, method, options
+        self.plan, self.calibrated = options.plan, options.calibrate
+
+    @property
+    def logged(self) -> int:
+        """The number of transitions of the log from which it starts."""
+        return 0 if self.log is None else len(self.log)
+
+    @abstractmethod
+    def begin(self, seed: int) -> Stream:
+        """The stream of a seed, before its first step."""
+
+    def described(self) -> dict[str, Any]:
+        """The description of the run in its result."""
+        behaviour = self.behaviour.behaviour if isinstance(self.behaviour, Calibrated) else self.behaviour
+        out = {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+        out |= {"calibrate": True} if self.calibrated else {}
+        out |= {} if self.where == EVERYWHERE else {"where": str(self.where)}
+        out |= {"audit": self.audit} if self.audit else {}
+        out |= {} if self.log is None else {"log": len(self.log)}
+        return out | ({"chosen": self.why} if self.why else {})
+
+    def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The GVFs' weights in reported errors [gvf]; `answers` as in `answered_weights`, read if the truth is not known."""
+        return self.weights if self.knows_truth or not self.calibrated else answered_weights(self.weights, answers)
+
+    def aligned(self, parts: Sequence[Part]) -> list[Part]:
+        """The seeds' parts with the same states in the same order."""
+        return list(parts)
+
+    def predictor(self, parts: list[Part]) -> Any:
+        """The predictor of the result; None uses the result's tables."""
+        return None
+
+
+# --- The stopping rule of a run: when it is looked at, and what it has found ----------------------------------------
+
+
+class Watch:
+    """The stopping rule of one run, and what it has found so far."""
+
+    def __init__(self, until: ErrorBelow | Decision | None, steps: int, backend: Backend) -> None:
+        self.until = until
+        self.times = frozenset(until.looks(steps, backend.pairs, backend.look_growth) if until else ())
+        self.looks, self.bound, self.reached = 0, np.inf, False
+
+    def weigh(self, stop: int, stream: Stream) -> None:
+        """Before a plan, give all weight to the questions that are not decided yet."""
+        if isinstance(self.until, Decision) and stop in stream.plans:
+            stream.weigh(self.until.weights(stream.joint(self.until.groups)))
+
+    def look(self, stop: int, stream: Stream) -> bool:
+        """Evaluate the rule if it is due; whether the run may end here."""
+        if self.until and stop in self.times:
+            if isinstance(self.until, Decision):
+                self.bound, counts = self.until.bound(stream.joint(self.until.groups), self.looks)
+            else:
+                self.bound, counts = stream.bound(self.until, self.looks)
+            self.reached = bool(self.bound < self.until.target)
+            self.looks += counts
+        return self.reached
+
+    def outcome(self, stream: Stream) -> dict[str, Any]:
+        """The rule's fields of a part, at the end of a run."""
+        if self.until is None:
+            return {}
+        out: dict[str, Any] = {"stopped": stream.t, "bound": self.bound, "reached": self.reached}
+        if isinstance(self.until, Decision):
+            out["verdicts"] = self.until.verdicts(stream.joint(self.until.groups), max(0, self.looks - 1))
+        return out
+
+
+# --- Ctrl-C and SIGTERM: a run ends between two steps and returns what it has learned -------------------------------
+
+
+NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+ADVICE = "with --checkpoint FOLDER the same command could continue it."
+AT_ONCE = 0.25  # seconds: a second signal within them is the same one, sent to the process and to its group
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run stopped by Ctrl-C or SIGTERM; `result` is what was learned so far (None before any step).
+
+    `exit_code` is the conventional exit code of a program that ends because of it: 130 or 143.
+    """
+
+    result: Result | None = None
+    parts: Sequence[Part] | None = None
+
+    def __init__(self, signum: int, step: int, checkpoint: Path | None = None) -> None:
+        """checkpoint: the folder of the run's checkpoints, if it has one."""
+        when = f"{NAMES[signal.Signals(signum)]} at step {step:,}"
+        kept = f"{when}; the run is kept in {checkpoint}; "
+        lost = "what was learned so far is in the exception's `result`; with checkpoint='folder' a run can be continued."
+        super().__init__(f"{kept}start it again with the same arguments to continue." if checkpoint else f"{when}; {lost}")
+        self.in_a_terminal = f"{kept}the same command continues it." if checkpoint else f"{when}; {ADVICE}"
+        self.signum, self.step, self.checkpoint, self.exit_code = signum, step, checkpoint, 128 + signum
+
+
+class Interruption:
+    """Records Ctrl-C and SIGTERM during runs (`with Interruption() as interruption`), so that they can end between steps.
+
+    `interruption.signum` is set by the first signal; a second one raises KeyboardInterrupt immediately.  Handlers that the
+    program has installed itself are left in place; outside the main thread nothing is installed.  Inside another one, in any
+    thread, the `with` statement returns that other one.
+    """
+
+    def __init__(self, insist: bool = True) -> None:
+        """insist: whether a second signal raises; otherwise it is ignored, too."""
+        self.signum: int | None = None
+        self.insisted = False  # whether there was a second signal
+        self._insist, self._first = insist, 0.0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        handlers = {signum: signal.getsignal(signum) for signum in DEFAULTS}
+        for handler in handlers.values():
+            if isinstance(under_way := getattr(handler, "__self__", None), Interruption):
+                return under_way
+        if threading.current_thread() is threading.main_thread():
+            for signum, handler in handlers.items():
+                if handler == DEFAULTS[signum] or getattr(handler, "yields_to_runs", False):
+                    self._before[signum] = signal.signal(signum, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        if self.signum is None:
+            self.signum, self._first = signum, time.monotonic()
+        elif self._insist and time.monotonic() - self._first > AT_ONCE:
+            self.insisted = True
+            raise KeyboardInterrupt(signum)
+
 
 PACE = 0.2  # target seconds between two checks for interruptions
 CHECKPOINT_EVERY = 60.0  # seconds
@@ -51,33 +294,37 @@ def drive(
                  parts at once).
     interruption: checked several times a second.
     """
-    run = _Drive(backend, stream, until, listeners or Listeners(), checkpoints, interruption)
-    run.checkpoint_every = CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every
+    every = CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every
+    run = _Drive(
+        backend, stream, Watch(until, backend.plan.steps, backend), listeners or Listeners(), checkpoints, every, interruption
+    )
     parts = run.to_the_end()
     if keep_last:
         run.save()
     return parts
 
 
+@dataclass(eq=False)
 class _Drive:
     """One run in progress."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        stream: Stream,
-        until: ErrorBelow | Decision | None,
-        listeners: Listeners,
-        checkpoints: Checkpoints | None,
-        interruption: Interruption | None,
-    ) -> None:
-        self.backend, self.stream, self.plan, self.listeners = backend, stream, backend.plan, listeners
-        self.checkpoints, self.interruption, self.checkpoint_every = checkpoints, interruption, CHECKPOINT_EVERY
-        self.watch = Watch(until, self.plan.steps, backend)
-        self.records = [Record(len(backend.names)) for _ in stream.seeds]
-        self.passed, self.seconds, self.chunk = 0, 0.0, 16  # the last stop, seconds spent, steps per call of advance
-        self.kept: int | None = None  # the step of the newest checkpoint
-        self.saved = time.monotonic()  # when it was written
+    backend: Backend
+    stream: Stream
+    watch: Watch
+    listeners: Listeners
+    checkpoints: Checkpoints | None
+    checkpoint_every: float  # seconds
+    interruption: Interruption | None
+    passed: int = 0  # the last stop
+    seconds: float = 0.0  # spent
+    chunk: int = 16  # steps per call of advance
+    kept: int | None = None  # the step of the newest checkpoint
+    saved: float = 0.0  # when it was written
+
+    def __post_init__(self) -> None:
+        self.plan = self.backend.plan
+        self.records = [Record(len(self.backend.names)) for _ in self.stream.seeds]
+        self.saved = time.monotonic()
 
     def to_the_end(self) -> list[Part]:
         self._restore()
@@ -136,7 +383,7 @@ class _Drive:
         reached = self.watch.look(stop, self.stream)
         self.seconds += time.perf_counter() - begun
         self.stream.check()
-        times = self.plan.onward(stop) if reached else [stop] if stop in self.plan.stops else []
+        times = self.plan.from_on(stop) if reached else [stop] if stop in self.plan.stops else []
         curve = [t for t in times if t in self.plan.evaluations]
         shown = [t for t in times if t in self.plan.snapshots]
         if times:
@@ -180,7 +427,7 @@ class _Drive:
         """The parts so far, with a snapshot of the current state; None before the first step."""
         if not self.stream.t:
             return None
-        if not any(t >= self.stream.t for t in self.records[0].tables["steps"]):
+        if not any(t >= self.stream.t for t in self.records[0].columns["k"]["steps"]):
             self._measure([], [self.stream.t])
         return self._parts()
 
@@ -222,9 +469,9 @@ class _Drive:
     def _restore(self) -> None:
         if self.checkpoints is None or not self.checkpoints.restore(self._take, self._state):
             return
-        if self.passed < self.plan.steps and not self.watch.reached and (said := self.stream.resumed()):
+        if self.passed < self.plan.steps and not self.watch.reached and (note := self.stream.resumed()):
             seeds = ", ".join(map(str, self.stream.seeds))
-            warnings.warn(f"checkpoint: seed {seeds} continues at step {self.stream.t:,}; {said}", stacklevel=2)
+            warnings.warn(f"checkpoint: seed {seeds} continues at step {self.stream.t:,}; {note}", stacklevel=2)
 
     def _take(self, stored: Mapping[str, np.ndarray]) -> None:
         """Continue from what `_state` returned."""

@@ -7,19 +7,18 @@ so that a behaviour that plans chooses what to add.  They are no steps of the ru
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces.utils import unflatten
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.calibrated import Calibrated
-from gvfx.behaviours.optimal import OptimalDesign
-from gvfx.behaviours.search import BehaviourPolicySearch
 from gvfx.errors import InputError
-from gvfx.evidence.outcomes import grown
+from gvfx.evidence.counts import grown
+from gvfx.features.scaling import Origin
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
@@ -45,6 +44,7 @@ class Earlier:
     episode: np.ndarray  # int64 [n]
     c: np.ndarray  # [n, gvf]
     gamma: np.ndarray  # [n, gvf]; 0 on termination
+    origin: Mapping[str, np.ndarray]  # what was subtracted from observations, if anything was
 
     def __len__(self) -> int:
         return len(self.action)
@@ -52,7 +52,7 @@ class Earlier:
     @property
     def digest(self) -> str:
         """Identifies the transitions."""
-        parts = (self.state, self.action, self.following, self.last, self.starts, self.c, self.gamma)
+        parts = (self.state, self.action, self.following, self.last, self.starts, self.c, self.gamma, *self.origin.values())
         return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[:16]
 
 
@@ -71,17 +71,8 @@ def check_start(kind: str, behaviour: Behaviour, learner: Any) -> None:
         raise InputError(NOT_HERE.format("networks" if kind == "networks" else "Box actions"))
     if kind == "tables" and not learner.needs_evidence:
         raise InputError(f"log: {type(learner).__name__} learns from its own steps alone; use gvfx.CertaintyEquivalence().")
-    if isinstance(behaviour, BehaviourPolicySearch):
-        raise InputError("log: BehaviourPolicySearch learns from its own actions alone; use gvfx.OptimalDesign().")
-
-
-def planned_for(behaviour: Behaviour, steps: int, logged: int) -> Behaviour:
-    """The behaviour whose plans look ahead no further than the steps of a run that starts from a log."""
-    if isinstance(behaviour, Calibrated):
-        return replace(behaviour, behaviour=planned_for(behaviour.behaviour, steps, logged))
-    if isinstance(behaviour, OptimalDesign):
-        return replace(behaviour, ahead=min(behaviour.ahead, steps / logged))
-    return behaviour
+    if behaviour.by_episode:
+        raise InputError(f"log: {type(behaviour).__name__} learns from its own actions alone; use gvfx.OptimalDesign().")
 
 
 def earlier_states(log: Checked, questions: Sequence[GVF], spec: DiscreteSpec) -> Earlier:
@@ -109,8 +100,9 @@ def earlier_vectors(log: Checked, questions: Sequence[GVF], spec: BoxSpec, learn
             "capacity, or a part of the log."
         )
     seen = log._replace(**{name: _unflattened(spec, column) for name, column in columns.items()})
-    own = log._replace(**{name: column.astype(np.float32) for name, column in columns.items()})
-    return _earlier(own, _actions(log, spec, spec.actions), signals(seen, Reader(questions)))
+    origin = Origin.of(columns["observation"])
+    own = log._replace(**{name: origin.relative(column).astype(np.float32) for name, column in columns.items()})
+    return _earlier(own, _actions(log, spec, spec.actions), signals(seen, Reader(questions)), origin.arrays())
 
 
 def _unflattened(spec: BoxSpec, rows: np.ndarray) -> np.ndarray:
@@ -137,7 +129,7 @@ def _check_within(column: np.ndarray, count: int, first: int, name: str, env: st
         )
 
 
-def _earlier(log: Checked, action: np.ndarray, read: Any) -> Earlier:
+def _earlier(log: Checked, action: np.ndarray, read: Any, origin: Mapping[str, np.ndarray] = MappingProxyType({})) -> Earlier:
     over = ended(log)
     jumps = apart(log) & ~over[:-1]
     last = np.append(over[:-1] | jumps, True)
@@ -153,6 +145,7 @@ def _earlier(log: Checked, action: np.ndarray, read: Any) -> Earlier:
         episode=np.cumsum(read.begins) - 1,
         c=read.c,
         gamma=read.gamma,
+        origin=origin,
     )
 
 
@@ -179,15 +172,13 @@ def replayed(log: Earlier, agent: Any, learn: Callable[[Any], None]) -> Any:
 
 
 def plan_first(stream: Any) -> None:
-    """Plan what to add to a log before the first step of a table's stream, if the log is large enough.
+    """Plan what to add to a log before the first step of a table's stream.
 
     If the log does not tell where episodes start, the present states count as starts meanwhile.
     """
-    if stream.t or 0 not in stream.stops:
-        return
     starts = stream.agent.outcomes.evidence.starts
     here = np.bincount(stream.agent.state, minlength=len(starts)) * (not starts.any())
     starts += here
     stream.pause(0)
     starts -= here
-    stream.weigh(stream.weights)  # forget the model with those starts
+    stream.weigh(stream.asked.weights)  # forget the model with those starts

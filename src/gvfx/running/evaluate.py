@@ -7,43 +7,34 @@ import re
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.errors import GvfxError, InputError, RunError, Unsaved, said_by
-from gvfx.evidence.counts import Empirical
-from gvfx.evidence.decisions import WHERE, Decided, Decision
+from gvfx.errors import GvfxError, InputError, RunError, Unsaved, printable, said_by
+from gvfx.evidence.decisions import Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.files import check_writable
-from gvfx.inputs import is_real, whole
 from gvfx.learners.base import Learner
-from gvfx.questions.audit import Audit
-from gvfx.questions.comparable import comparable
-from gvfx.questions.gvf import GVF, expand
-from gvfx.questions.vector_rewards import on_rewards
+from gvfx.questions.gvf import GVF, Audit, comparable, expand, on_rewards
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.backends import as_world, open_backend
-from gvfx.running.checkpoint import Checkpoints, folder_for
-from gvfx.running.comparing import told_of
-from gvfx.running.drive import Backend, drive
-from gvfx.running.gathering import gather
-from gvfx.running.interrupt import Interrupted, Interruption
+from gvfx.running.checkpoint import Checkpoints, locked, made_of, of_questions, together
+from gvfx.running.comparing import contests_note
+from gvfx.running.drive import Interrupted, Interruption, drive
 from gvfx.running.log_table import LogLike
-from gvfx.running.plan import Plan, checked_seeds
-from gvfx.running.progress import Listeners, Report, listener
-from gvfx.running.record import Part, alike
-from gvfx.running.result import Result
-from gvfx.running.step_limit import StepLimit
-from gvfx.running.story import decisions, endless, seen_in, undecided, unending, unreached, unread
-from gvfx.running.tracking import Tracked, Tracking
-from gvfx.text import printable
+from gvfx.running.plan import Method, Options, Plan, checked_seeds, rule_for
+from gvfx.running.record import Part, shortened
+from gvfx.running.result import Result, gather
+from gvfx.running.saved import keep
+from gvfx.running.stepping import StepLimit
+from gvfx.running.summary import decisions, endless, seen_in, undecided, unending, unreached, unread
+from gvfx.running.tracking import Listeners, Report, Tracked, Tracking, listener
 from gvfx.threads import one_thread
 from gvfx.types import Environment
-from gvfx.worlds.numbering import Uncountable
-from gvfx.worlds.spec import environment_name, is_environment
-from gvfx.worlds.world import World
-from gvfx.worlds.wrappers import drifting
+from gvfx.worlds.mdp import World
+from gvfx.worlds.spec import Uncountable, drifting, environment_name, is_environment
 
 
 def evaluate(
@@ -52,12 +43,11 @@ def evaluate(
     behaviour: Behaviour | None = None,
     learner: Learner | None = None,
     *,
-    steps: float = 100_000,
+    steps: float | Plan = 100_000,
     seeds: int | Iterable[int] = 1,
     seed: int | None = None,
     evaluate_every: float | None = None,
     snapshots: Iterable[int] = (),
-    average_episodes: int = 0,
     until: ErrorBelow | Decided | None = None,
     calibrate: bool = False,
     where: WhereLike = None,
@@ -78,12 +68,11 @@ def evaluate(
     questions:      a list of gvfx.GVF; a signal of several numbers becomes one question per number.
     behaviour, learner: how to act and how to answer.  By default OptimalDesign with CertaintyEquivalence on tables or
                     LinearCertaintyEquivalence on up to 12 numbers, and networks or critics for all else (docs/own.md).
-    steps:          environment steps of each run; with `until` the most that it may take.
+    steps:          environment steps of each run; with `until` the most that it may take.  Or a `gvfx.running.plan.Plan`, which
+                    has the times of measurements and snapshots too.
     seeds, seed:    the number of runs (seeds 0, 1, ...) or a list of seeds; `seed` runs a single seed.
     evaluate_every: steps between error measurements (default: twenty over the run).
     snapshots:      additional times at which to keep values, variances, visits and behaviour; the end is always kept.
-    average_episodes: 0 measures the error of the current estimates; k averages the squared error over the estimates
-                    at the end of the last k episodes (what the authors' code reports, with k = 500).
     until:          a rule that ends a run before its `steps`, such as gvfx.error_below(0.05), or gvfx.decided() when it is sure
                     which policy is better; measurements scheduled after the end repeat the last one.  On tables and
                     linear features; networks and Box actions with where="start", by audits.
@@ -100,9 +89,10 @@ def evaluate(
     workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.
-    save:           a file for the result; if a run fails or is interrupted, what was learned so far is written to it.
+    save:           a file for the result; if a run fails or is interrupted, what was learned so far is written to it.  If that
+                    fails at the end, gvfx.StoreError has the `result` and names a copy in the temporary folder.
     checkpoint:     a folder from which the same call continues a run that was interrupted, failed or killed.  In gvfx's own
-                    worlds the result is the same to the byte; a Gymnasium environment begins a new episode.
+                    worlds the result is the same but for its `seconds`; a Gymnasium environment begins a new episode.
     checkpoint_every: seconds between two checkpoints (default: 60), which is what a run that is killed repeats.
     track:          a file to which every measurement is appended as a JSON line, a tracker (`gvfx.running.tracking`), or a
                     list of them.
@@ -115,141 +105,101 @@ def evaluate(
     Ctrl-C and SIGTERM raise gvfx.Interrupted, a failing environment gvfx.EnvironmentFailed, numbers that are no longer finite
     gvfx.RunError; each carries what was learned so far as `result`, as does any other error that ends a run.
     """
-    world = as_world(world)
-    questions = on_rewards(questions, world)
-    rule = until.on(questions) if isinstance(until, Decided) else until
-    if isinstance(rule, Decision):
-        if not (where is None or (isinstance(where, str) and where == "start")):
-            raise InputError(WHERE)
-        where = "start"
-    plan, listed = Plan.checked(steps, evaluate_every, snapshots, average_episodes), checked_seeds(seeds, seed)
-    whole(workers, "workers", least=1)
-    if not isinstance(calibrate, bool):
-        raise InputError(f"calibrate: {calibrate!r:.40} is neither True nor False; give one of them.")
-    seconds = _seconds(checkpoint_every, checkpoint)
-    folder = folder_for(checkpoint) if checkpoint is not None else None
-    if save is not None:
-        save = check_writable(save, "save")
-    limit = StepLimit(step_limit)
+    given = as_world(world)
+    questions = on_rewards(questions, given)
+    options = Options(
+        **rule_for(until, where, questions),
+        plan=Plan.given(steps, evaluate_every, snapshots),
+        seeds=checked_seeds(seeds, seed),
+        calibrate=calibrate,
+        audit=audit,
+        log=log,
+        workers=workers,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        save=save,
+        step_limit=step_limit,
+    ).with_places()
     tracking = Tracking(track)
-    listeners = Listeners(listener(progress, plan.steps, listed), tracking)
-    try:
-        options: dict[str, Any] = {"plan": plan, "until": rule, "calibrate": calibrate, "where": where, "audit": audit}
-        options |= {} if log is None else {"log": log}
-        backend = open_backend(world, questions, behaviour, learner, **options)
-        if backend.one_environment and workers != 1:
-            raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
-        if backend.left_out:
-            warnings.warn(printable(unread(backend.left_out)), stacklevel=2)
-        for name, effect in drifting(world).items() if is_environment(world) else ():
-            warnings.warn(printable(f"world: {name}: {effect}."), stacklevel=2)
-        seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, seconds, questions, world)
+    with closing(Listeners(listener(progress, options.plan.steps, options.seeds), tracking)) as listeners:
+        run = _Run(given, questions, Method(behaviour, learner), options, listeners)
         try:
-            with Interruption() as interruption, limit:
-                try:
-                    parts = seeds_to_run.run(int(workers), interruption)
-                except Uncountable as error:
-                    if learner is not None:
-                        raise
-                    backend = open_backend(world, questions, behaviour, None, **options, numbered=False)
-                    warnings.warn(
-                        f"world: {error.what}, too many for tables; the run begins again with {backend.why}.", stacklevel=2
-                    )
-                    seeds_to_run = _Seeds(backend, listed, rule, listeners, folder, seconds, questions, world)
-                    parts = seeds_to_run.run(int(workers), interruption)
+            parts = run.parts()
         except BaseException as error:
-            kept = seeds_to_run.partial(error)
-            if kept is not None or isinstance(error, RunError | Interrupted):
-                error.result = kept  # type: ignore[attr-defined]
-            if save is not None and kept is not None:
-                try:
-                    kept.save(save)
-                except GvfxError as unsaved:  # what stopped the run is more important
-                    warnings.warn(f"save: the result is not saved: {unsaved}", stacklevel=2)
+            run.keep_what_was_learned(error)
             raise
-        result = seeds_to_run.result(parts)
-        if rule is not None and not all(part.reached for part in parts):
-            said = undecided(parts) if isinstance(rule, Decision) else unreached(rule, parts)
-            warnings.warn(printable(said), stacklevel=2)
-        for model in result.models[:1]:
-            _warn(model)
+        result = run.result(parts)
+        run.warn(parts, result)
         tracking.finish(result)
-    finally:
-        listeners.close()
-    if save is not None:
-        try:
-            result.save(save)
-        except GvfxError as error:  # the disk is full, the folder was deleted
-            raise Unsaved(f"save: the result is not saved: {error}", result) from None
+    if options.save is not None:
+        keep(result, Path(options.save))
     return result
 
 
-def _seconds(checkpoint_every: Any, checkpoint: Any) -> float | None:
-    """The seconds between two checkpoints, checked."""
-    if checkpoint_every is None:
-        return None
-    if not (is_real(checkpoint_every) and checkpoint_every >= 0):
-        raise InputError(f"checkpoint_every: {checkpoint_every!r:.40} is not a number of seconds; give one, such as 60.")
-    if checkpoint is None:
-        raise InputError("checkpoint_every: there are no checkpoints; give their folder with checkpoint=.")
-    return float(checkpoint_every)
+class _Run:
+    """One call of `evaluate`: all of its seeds."""
 
-
-def _warn(data: Empirical) -> None:
-    """Warn about answers that no number of steps would give."""
-    if names := unending(data):
-        warnings.warn(
-            f"discount: {printable(', '.join(names))} adds up without an end, because no episode terminated; use less than 1.",
-            stacklevel=3,
-        )
-    if endless(data):
-        warnings.warn(
-            "world: nearly every state was met only once, so tables cannot answer; leave counters and times out of the "
-            "observation, or give it as a Box and use a network.",
-            stacklevel=3,
-        )
-
-
-class _Seeds:
-    """The seeds of one call."""
-
-    def __init__(
-        self,
-        backend: Backend,
-        seeds: tuple[int, ...],
-        until: ErrorBelow | Decision | None,
-        listeners: Listeners,
-        folder: Path | None,
-        seconds: float | None,
-        questions: Sequence[GVF],
-        world: object,
-    ) -> None:
-        self.backend, self.seeds, self.until, self.listeners = backend, seeds, until, listeners
-        self.folder, self.seconds = folder, seconds
-        self.identity = _identity(backend, questions, until) if folder else ""  # long, if there are many questions
-        self.comparable = comparable(questions)
+    def __init__(self, world: Any, questions: Sequence[GVF], method: Method, options: Options, listeners: Listeners) -> None:
+        self.world, self.questions, self.method, self.options, self.listeners = world, questions, method, options, listeners
         self.named = {"environment": environment_name(world)} if is_environment(world) else {}
-        self.done: dict[int, Part] = {}
+        self.comparable = comparable(questions)
+        self.content = of_questions(questions)  # before the first step, which may change what functions remember
+        self._open(options)
+        if self.backend.one_environment and options.workers != 1:
+            raise InputError("workers: must be 1 for a single environment; give 1, or a vector environment.")
+        if self.backend.left_out:
+            warnings.warn(printable(unread(self.backend.left_out)), stacklevel=3)
+        for name, effect in drifting(world).items() if self.named else ():
+            warnings.warn(printable(f"world: {name}: {effect}."), stacklevel=3)
 
-    def run(self, workers: int, interruption: Interruption) -> list[Part]:
+    def _open(self, options: Options) -> None:
+        """Choose the method and prepare what the seeds share."""
+        self.backend = open_backend(self.world, self.questions, *self.method, options=options)
+        self.done: dict[int, Part] = {}
+        if options.checkpoint is not None:
+            self.identity = self._identity()  # long, if there are many questions
+            parts = {"environment": self.world, "behaviour": self.backend.behaviour, "learner": self.backend.learner}
+            self.made = together(self.content, made_of((f"the {name}", part) for name, part in parts.items()))
+
+    def parts(self) -> list[Part]:
+        """One part per seed; a run with too many different observations for tables begins again with features or networks."""
+        with Interruption() as interruption, StepLimit(self.options.step_limit):
+            try:
+                return self._all(interruption)
+            except Uncountable as error:
+                if self.method.learner is not None:
+                    raise
+                self._open(replace(self.options, numbered=False))
+                what = f"world: {error.what}, too many for tables; the run begins again with {self.backend.why}."
+                warnings.warn(what, stacklevel=3)
+                return self._all(interruption)
+
+    def _all(self, interruption: Interruption) -> list[Part]:
         """One part per seed, run in `workers` threads."""
-        if workers == 1 or len(self.seeds) == 1:
-            return [self._one(seed, interruption) for seed in self.seeds]
+        seeds, workers = self.options.seeds, int(self.options.workers)
+        if workers == 1 or len(seeds) == 1:
+            return [self._one(seed, interruption) for seed in seeds]
         with ThreadPoolExecutor(workers) as pool:
-            futures: list[Future[Part]] = [pool.submit(self._one, seed, interruption) for seed in self.seeds]
+            futures: list[Future[Part]] = [pool.submit(self._one, seed, interruption) for seed in seeds]
             return [future.result() for future in futures]
 
     def _one(self, seed: int, interruption: Interruption) -> Part:
-        keep = Checkpoints(self.folder, f"seed-{seed:04d}{self.backend.tag}", f"{self.identity}/{seed}") if self.folder else None
-        stream = self.backend.begin(seed)
+        if self.options.checkpoint is None:
+            return self._driven(seed, interruption, None)
+        folder, name = Path(self.options.checkpoint), f"seed-{seed:04d}{self.backend.tag}"
+        with locked(folder, name):
+            checkpoints = Checkpoints(folder, name, f"{self.identity}/{seed}", self.made)
+            return self._driven(seed, interruption, checkpoints)
+
+    def _driven(self, seed: int, interruption: Interruption, checkpoints: Checkpoints | None) -> Part:
         try:
             (part,) = drive(
                 self.backend,
-                stream,
-                until=self.until,
+                self.backend.begin(seed),
+                until=self.options.until,
                 listeners=self.listeners,
-                checkpoints=keep,
-                checkpoint_every=self.seconds,
+                checkpoints=checkpoints,
+                checkpoint_every=self.options.checkpoint_every,
                 interruption=interruption,
             )
         except BaseException as error:
@@ -259,34 +209,62 @@ class _Seeds:
         self.done[seed] = part
         return part
 
+    def _identity(self) -> str:
+        """Identifies the run that a checkpoint belongs to: method, plan and questions (functions by name, not by address)."""
+        backend = self.backend
+        asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(self.questions)]
+        text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, self.options.until, asked))
+        text += "" if backend.log is None else backend.log.digest
+        text += "" if backend.where == EVERYWHERE else repr((backend.where, backend.asked_at.tolist()))
+        return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
     @one_thread()
-    def result(self, parts: Sequence[Part], **said: str) -> Result:
-        backend, seeds = self.backend, tuple(seed for seed in self.seeds if seed in self.done)
+    def result(self, parts: Sequence[Part], **notes: str) -> Result:
+        """The result of the seeds that are done; notes: how the run ended, if it did not end by itself."""
+        backend, until = self.backend, self.options.until
+        seeds = tuple(seed for seed in self.options.seeds if seed in self.done)
         parts = backend.aligned(parts)
         weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
         predictor = backend.predictor(parts)
         models = [part.model for part in parts if part.model is not None]
-        told = self.named | backend.described() | said | seen_in(models, int if predictor is None else predictor.label)
-        told |= told_of(self.comparable)
-        if isinstance(self.until, Decision):
-            told |= {"until": repr(self.until.rule), "decided": decisions(parts)}
-        elif self.until is not None:
-            told |= {"until": repr(self.until), "target": self.until.target}
-        return gather(backend.names, weights, seeds, parts, told, predictor)
+        described = self.named | backend.described() | notes
+        described |= seen_in(models, int if predictor is None else predictor.label) | contests_note(self.comparable)
+        if isinstance(until, Decision):
+            described |= {"until": repr(until.rule), "decided": decisions(parts)}
+        elif until is not None:
+            described |= {"until": repr(until), "target": until.target}
+        return gather(backend.names, weights, seeds, parts, described, predictor, self.content.plain)
 
-    def partial(self, error: BaseException) -> Result | None:
-        """The result of what all seeds have learned so far; None before the first step."""
-        if not self.done:
-            return None
-        parts = alike([self.done[seed] for seed in self.seeds if seed in self.done])
-        said = str(error) if isinstance(error, GvfxError | Interrupted) else said_by(error)
-        return self.result(parts, **{"run" if isinstance(error, KeyboardInterrupt) else "failed": said})
+    def keep_what_was_learned(self, error: BaseException) -> None:
+        """Give the error of a failed run the result of what all seeds have learned so far, if there is any, and save it."""
+        kept = None
+        if self.done:
+            parts = shortened([self.done[seed] for seed in self.options.seeds if seed in self.done])
+            how = str(error) if isinstance(error, GvfxError | Interrupted) else said_by(error)
+            kept = self.result(parts, **{"run" if isinstance(error, KeyboardInterrupt) else "failed": how})
+        if kept is not None or isinstance(error, RunError | Interrupted):
+            error.result = kept  # type: ignore[attr-defined]
+        if self.options.save is not None and kept is not None:
+            try:
+                keep(kept, Path(self.options.save))
+            except Unsaved as unsaved:  # what stopped the run is more important
+                warnings.warn(str(unsaved), stacklevel=3)
 
-
-def _identity(backend: Backend, questions: Sequence[GVF], until: ErrorBelow | Decision | None) -> str:
-    """Identifies the run that a checkpoint belongs to: method, plan and questions (functions by name, not by address)."""
-    asked = [(q.name, q.weight, repr(q.policy), repr(q.cumulant), repr(q.discount)) for q in expand(questions)]
-    text = repr((backend.described(), backend.names, backend.weights.tolist(), backend.plan, until, asked))
-    text += "" if backend.log is None else backend.log.digest
-    text += "" if backend.where == EVERYWHERE else repr((backend.where, backend.asked_at.tolist()))
-    return hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
+    def warn(self, parts: Sequence[Part], result: Result) -> None:
+        """Warn about a rule that did not end the run, and about answers that no number of steps would give."""
+        until = self.options.until
+        if until is not None and not all(part.reached for part in parts):
+            sentence = undecided(parts) if isinstance(until, Decision) else unreached(until, parts)
+            warnings.warn(printable(sentence), stacklevel=3)
+        for data in result.details.models[:1]:
+            if names := unending(data):
+                what = f"discount: {printable(', '.join(names))} adds up without an end, because no episode terminated"
+                warnings.warn(f"{what}; use less than 1.", stacklevel=3)
+            if endless(data):
+                warnings.warn(
+                    "world: nearly every state was met only once, so tables cannot answer; leave counters and times out of the "
+                    "observation, or give it as a Box and use a network.",
+                    stacklevel=3,
+                )

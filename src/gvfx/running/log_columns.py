@@ -2,15 +2,96 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.running.log_files import read_table
+from gvfx.files import opened, read_whole
+
+# --- Logs in files: CSV, and Parquet with pandas or polars ----------------------------------------------------------
+
+
+PARQUET_READERS = {"polars": "read_parquet", "pyarrow.parquet": "read_table", "pandas": "read_parquet"}
+CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+TRUTHS = {"true": True, "false": False}
+NOTHING = ("", "nan", "none", "null", "<na>", "na", "n/a")  # empty entries, in lower case
+
+
+def read_table(path: str | Path) -> Any:
+    """The columns of a CSV file, or a data frame from a Parquet file."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in CSV + PARQUET:
+        raise InputError(f"log: {str(path)!r:.80} is neither a CSV nor a Parquet file; give one that ends in .csv or .parquet.")
+    try:
+        if kind in CSV:
+            return _csv(path)
+        with opened(path):
+            return _parquet(path)
+    except OSError as error:
+        raise InputError(f"log: cannot read {path} ({error.strerror or error}); give a file that can be read.") from None
+
+
+def _csv(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a CSV file with a line of names; separated by commas, semicolons or tabs."""
+    try:
+        text = read_whole(path).decode("utf-8-sig")
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"log: {path} is not a CSV file ({error}); save it as text in UTF-8.") from None
+    lines = [line for line in lines if line]
+    if len(lines) < 2:
+        raise InputError(f"log: {path} is empty; give a line of names and a line per transition.")
+    names, rows = [name.strip() for name in lines[0]], lines[1:]
+    once(names)
+    for k, row in enumerate(rows):
+        if len(row) != len(names):
+            raise InputError(f"log: line {k + 2} of {path} has {len(row)} entries and the first has {len(names)}; give as many.")
+    return {name: _typed(list(column)) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def once(names: Iterable[str]) -> None:
+    """Raise InputError if two columns have one name."""
+    for name, times in Counter(names).items():
+        if name and times > 1:
+            raise InputError(f"log: has {times} columns {name!r:.60}; keep one, or give each its own name.")
+
+
+def _typed(column: list[str]) -> np.ndarray:
+    """A column of text as truth values, whole numbers or numbers if all its entries are; empty ones are NaN or None."""
+    text = [None if entry.strip().lower() in NOTHING else entry.strip() for entry in column]
+    if all(entry is not None and entry.lower() in TRUTHS for entry in text):
+        return np.array([TRUTHS[str(entry).lower()] for entry in text])
+    for kind in (int, float):
+        try:
+            return np.array([np.nan if entry is None else kind(entry) for entry in text], float if None in text else None)
+        except (ValueError, OverflowError):
+            continue
+    return np.array(text, object)
+
+
+def _parquet(path: Path) -> Any:
+    """A Parquet file as a data frame of the first package that is installed."""
+    for package, reader in PARQUET_READERS.items():
+        try:
+            return getattr(import_module(package), reader)(path)
+        except ImportError:
+            continue
+        except OSError:
+            raise
+        except Exception as error:
+            raise InputError(f"log: cannot read {path} as Parquet ({str(error).splitlines()[0]:.80}); write it again.") from None
+    raise InputError("log: a Parquet file needs a package that reads it; run pip install polars, or pip install pandas pyarrow.")
+
 
 RENAMED = {  # the names of Minari and of other collections of episodes
     "observations": "observation",
@@ -43,6 +124,7 @@ def as_columns(table: Any) -> Mapping[str, Any]:
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # a frame of polars that is not computed yet
         table = table.collect()
     if (frame := _frame(table)) is not None:
+        once(str(name) for name in getattr(table, "column_names", getattr(table, "columns", ())))
         return _transitions({name: _column(column, name) for name, column in frame})
     if isinstance(table, Mapping):
         return _transitions(table)
@@ -68,8 +150,15 @@ def _of_parts(parts: list[Any]) -> dict[str, Any]:
     episodes = [_transitions(_fields(part)) for part in parts]
     if any(POLICY in episode for episode in episodes):
         episodes = [{**each, POLICY: _repeated(each.get(POLICY), len(each.get("action", ())))} for each in episodes]
-    names = _same_names(episodes, "episode")
-    return {name: _joined([np.asarray(episode[name]) for episode in episodes], name) for name in names}
+    out = {}
+    for name in _same_names(episodes, "episode"):
+        try:
+            out[name] = np.concatenate([np.asarray(episode[name]) for episode in episodes])
+        except ValueError:
+            raise InputError(
+                f"{name}: its entries differ in shape between episodes; give the same number of values in each."
+            ) from None
+    return out
 
 
 def _sizes(dataset: Any) -> dict[str, int]:
@@ -81,13 +170,12 @@ def _sizes(dataset: Any) -> dict[str, int]:
 
 def _frame(table: Any) -> Iterator[tuple[str, Any]] | None:
     """The names and columns of a data frame of pandas, polars or pyarrow; None for anything else."""
-    if hasattr(table, "columns") and hasattr(table, "items"):  # pandas
-        return ((str(name), column) for name, column in table.items())
+    items = table.items() if hasattr(table, "columns") and hasattr(table, "items") else None  # pandas
     if hasattr(table, "get_columns"):  # polars
-        return ((str(column.name), column) for column in table.get_columns())
-    if hasattr(table, "column_names") and hasattr(table, "to_pydict"):  # pyarrow
-        return ((str(name), column) for name, column in table.to_pydict().items())
-    return None
+        items = ((column.name, column) for column in table.get_columns())
+    elif hasattr(table, "column_names") and hasattr(table, "to_pydict"):  # pyarrow
+        items = table.to_pydict().items()
+    return None if items is None else ((str(name), column) for name, column in items)
 
 
 def _column(column: Any, name: str) -> np.ndarray:
@@ -107,8 +195,8 @@ def policy_names(column: Any, size: int) -> np.ndarray | None:
         return None
     if np.ndim(column) != 1 or len(column) != size:
         raise InputError(f"{POLICY}: give one name, or None, for each of {size} transitions.")
-    said = [str(entry.decode() if isinstance(entry, bytes) else entry).strip() for entry in list(column)]
-    names = np.array(["" if entry.lower() in NOBODY else entry for entry in said])
+    texts = [str(entry.decode() if isinstance(entry, bytes) else entry).strip() for entry in list(column)]
+    names = np.array(["" if text.lower() in NOBODY else text for text in texts])
     return names if (names != "").any() else None
 
 
@@ -139,11 +227,11 @@ def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(name, str):
             raise InputError(f"log: the name of column {name!r:.40} is not text; name the columns {', '.join(NEEDED)}.")
     if any(name in table for name in PROBABILITIES):
-        table = {PROBABILITIES.get(name, name): column for name, column in table.items()}
+        table = _renamed(table, PROBABILITIES)
     table = _numbered(table)
     if not any(name in table for name in RENAMED) or "observation" in table:
         return table
-    out = {RENAMED.get(name, name): column for name, column in table.items() if column is not None}
+    out = _renamed({name: column for name, column in table.items() if column is not None}, RENAMED)
     for name in ("observation", "next_observation"):
         if isinstance(out.get(name), Mapping):
             raise InputError(f"{name}: is a mapping; join its parts into one array with a row per step.")
@@ -153,7 +241,8 @@ def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
     infos = out.pop(INFOS, None)
     if isinstance(infos, Mapping):
         own = {PROBABILITIES.get(name) or name: column for name, column in infos.items()}
-        out |= {name: np.asarray(column)[-steps:] for name, column in own.items() if _per_step(column, steps)}
+        columns = {name: column for name, column in own.items() if not isinstance(column, Mapping) and np.ndim(column) > 0}
+        out |= {n: np.asarray(c)[-steps:] for n, c in columns.items() if steps > 0 and len(c) in (steps, steps + 1)}
     if "next_observation" not in out and "observation" in out:
         raise InputError(
             f"observations: there are {len(seen)} for {steps} actions; give next_observations, or one more than actions."
@@ -161,9 +250,10 @@ def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
     return out
 
 
-def _per_step(column: Any, steps: int) -> bool:
-    """Whether an info has an entry per step, or one more."""
-    return steps > 0 and not isinstance(column, Mapping) and np.ndim(column) > 0 and len(column) in (steps, steps + 1)
+def _renamed(table: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Columns under other names, of which no two may be the same."""
+    once(names.get(name, name) for name in table)
+    return {names.get(name, name): column for name, column in table.items()}
 
 
 def _numbered(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -181,12 +271,3 @@ def _stacked(column: list[Any], name: str) -> np.ndarray:
         return np.stack([np.asarray(entry) for entry in column])
     except ValueError:
         raise InputError(f"{name}: its entries have different shapes; give the same number of values in each row.") from None
-
-
-def _joined(columns: list[np.ndarray], name: str) -> np.ndarray:
-    try:
-        return np.concatenate(columns)
-    except ValueError:
-        raise InputError(
-            f"{name}: its entries differ in shape between episodes; give the same number of values in each."
-        ) from None

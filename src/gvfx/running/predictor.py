@@ -3,21 +3,203 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal
+from itertools import accumulate
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import scipy
+from scipy.spatial import KDTree
 
 from gvfx.errors import InputError
-from gvfx.features.scaling import LIMIT
+from gvfx.evidence.counts import Empirical
+from gvfx.features.scaling import LIMIT, Origin
 from gvfx.learners.half_samples import FREEDOM, Answers
-from gvfx.learners.limits import Range
+from gvfx.learners.least_squares import Range
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.worlds.spaces import Key, batched, described, key_of, label_of, observation_of
 from gvfx.worlds.spec import BoxActionSpec, BoxSpec
+
+# --- Answers as they were before an audit: tables, linear features and networks, evaluated in plain NumPy -----------
+# For Discrete actions V is the sum of pi Q, without rounding between the two: the scores of audits are unbiased because of
+# that.
+# For Box actions V is a mean over fresh draws from the policy.
+
+
+DRAWS = 32  # of actions for V, with Box actions
+MOST = 20_000  # transitions whose temporal-difference errors are computed
+NEAR = 32  # of them count as near a state
+
+
+class Frozen(ABC):
+    """Answers that do not change."""
+
+    surprise: np.ndarray  # [gvf] mean squared temporal-difference error on the data so far
+    draws: bool = False  # whether V is a mean over random draws, which need a generator
+
+    @abstractmethod
+    def at(
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """V under a distinct policy at what a stream noted, [n, gvf], and Q of the actions in the first of them, if given."""
+
+    @abstractmethod
+    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squared temporal-difference errors of the data so far where a stream noted something, and mean fourth powers,
+        [n, gvf] each."""
+
+
+class FrozenTable(Frozen):
+    """A table; a stream notes states."""
+
+    def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray], surprise: np.ndarray, powers: np.ndarray) -> None:
+        """q [state, action, gvf]; pi: every distinct policy, [state, action]; powers [2, state, action, gvf]: mean squared
+        temporal-difference errors, and mean fourth powers."""
+        self.q, self.pi, self.surprise, self.powers = q, pi, surprise, powers
+
+    def at(
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        q = self.q[np.array(seen)]
+        return _both(q, self.pi[policy][np.array(seen)], actions)
+
+    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        second, fourth = self.powers[:, np.array(seen), np.array(actions)]
+        return second, fourth
+
+
+def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.ndarray]) -> FrozenTable:
+    """Answers in tables, from values [gvf, state] and the model's outcomes; where nothing was tried, Q is V."""
+    q = action_values(known, values)
+    seen, states = known.seen, len(policies[0])
+    targets = [known.targets(i, v) for i, v in enumerate(values)]
+    errors = np.stack(targets, axis=1) - q.reshape(-1, q.shape[2])[seen.pair]
+    times = known.evidence.counts.ravel()[seen.outcome].astype(float)
+    sums, often = np.zeros((2, q[:, :, 0].size, q.shape[2])), np.zeros(q[:, :, 0].size)
+    np.add.at(often, seen.pair, times)
+    noise = known.spreads[seen.row]  # one transition may carry all of an outcome's
+    second, fourth = errors**2 + noise, errors**4 + 6 * errors**2 * noise + times[:, None] * noise**2
+    for total, power in zip(sums, (second, fourth), strict=True):
+        np.add.at(total, seen.pair, times[:, None] * power)
+    means = (sums / np.maximum(often, 1.0)[:, None]).reshape(2, *q.shape)
+    return FrozenTable(q[:states], policies, sums[0].sum(axis=0) / max(1.0, times.sum()), means[:, :states])
+
+
+def action_values(known: Empirical, values: np.ndarray) -> np.ndarray:
+    """Q [state, action, gvf] of values [gvf, state] in the model; where nothing was tried, Q is V."""
+    return np.where(known.tried[:, :, None], known.moments(values)[0], values.T[:, None])
+
+
+class Nearby:
+    """Temporal-difference errors of transitions by the observations [n, o] in which they began."""
+
+    def __init__(self, observations: np.ndarray, errors: np.ndarray) -> None:
+        """errors [n, gvf]."""
+        self.centre, self.unit = observations.mean(axis=0), observations.std(axis=0) + 1e-9
+        self.tree = KDTree(self._scaled(observations))
+        self.near = min(NEAR, len(observations))
+        self.second, self.fourth = errors**2, errors**4
+
+    def _scaled(self, observations: np.ndarray) -> np.ndarray:
+        return (observations - self.centre) / self.unit
+
+    @property
+    def surprise(self) -> np.ndarray:
+        return self.second.mean(axis=0)
+
+    def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squares and fourth powers of the nearest errors, [n, gvf] each."""
+        rows = self.tree.query(self._scaled(observations), np.arange(1, self.near + 1))[1]
+        return self.second[rows].mean(axis=1), self.fourth[rows].mean(axis=1)
+
+
+class FrozenFunction(Frozen):
+    """Answers by a function of observations; a stream notes an observation [o] and something about the policies there."""
+
+    def __init__(self, nearby: Nearby) -> None:
+        self.nearby, self.surprise = nearby, nearby.surprise
+
+    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        return self.nearby(np.array([vector for vector, _ in seen]))
+
+
+class FrozenActions(FrozenFunction):
+    """A function of observations for Discrete actions; a stream notes the policies [action, policy]."""
+
+    def __init__(self, action_values: Callable[[np.ndarray], np.ndarray], nearby: Nearby) -> None:
+        """action_values: Q [n, action, gvf] of observations [n, o]."""
+        super().__init__(nearby)
+        self.action_values = action_values
+
+    def at(
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        q = self.action_values(np.array([vector for vector, _ in seen]))
+        pi = np.array([each[:, policy] for _, each in seen], float)
+        return _both(q, pi / pi.sum(axis=1, keepdims=True), actions)
+
+
+class FrozenCritics(FrozenFunction):
+    """A function of observations and Box actions; a stream notes the policies' middles [policy, a]."""
+
+    draws = True
+
+    def __init__(self, values: Callable[[np.ndarray, np.ndarray], np.ndarray], spreads: np.ndarray, nearby: Nearby) -> None:
+        """values: Q [..., gvf] of observations [..., o] and actions [..., a]; spreads [policy, a]."""
+        super().__init__(nearby)
+        self.values, self.spreads = values, spreads
+
+    def at(
+        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        assert rng is not None
+        vectors = np.array([vector for vector, _ in seen])
+        middles = np.array([each[policy] for _, each in seen])
+        drawn = drawn_actions(middles[:, None], self.spreads[policy], rng, (len(seen), DRAWS, middles.shape[1]))
+        around = np.broadcast_to(vectors[:, None], (*drawn.shape[:2], vectors.shape[1]))
+        v = self.values(around, drawn).mean(axis=1)
+        return v, self.values(vectors[: len(actions)], np.array(actions)) if actions else np.empty((0, v.shape[1]))
+
+
+def layers(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray], frequencies: np.ndarray) -> Callable[..., np.ndarray]:
+    """The network `gvfx.learners.networks.heads.Heads` of these layers, outputs [..., output] of scaled inputs [..., input]."""
+
+    def network(x: np.ndarray) -> np.ndarray:
+        if frequencies.shape[1]:
+            turns = x @ frequencies
+            waves = [4 * np.abs(t - np.floor(t) - 0.5) - 1 for t in (turns, turns + 0.25)]
+            x = np.concatenate([x, *waves], axis=-1)
+        for w, b in zip(weights[:-1], biases[:-1], strict=True):
+            x = np.maximum(x @ w + b, 0.0)
+        return np.asarray(x @ weights[-1] + biases[-1], float)
+
+    return network
+
+
+def recent(rows: np.ndarray) -> np.ndarray:
+    """At most `MOST` transitions, evenly spaced among those that are kept."""
+    return rows[:: max(1, -(-len(rows) // MOST))]
+
+
+def drawn_action(pi: np.ndarray, rng: np.random.Generator) -> int:
+    """An action drawn from probabilities [action]."""
+    total = list(accumulate(pi.tolist()))
+    return bisect_right(total, rng.random() * total[-1])
+
+
+def drawn_actions(middles: np.ndarray, spread: np.ndarray, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Actions of a Gaussian policy within [-1, 1], float32."""
+    return (middles + spread * rng.standard_normal(shape)).clip(-1, 1).astype(np.float32)
+
+
+def _both(q: np.ndarray, pi: np.ndarray, actions: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+    """V [n, gvf] from Q [n, action, gvf] and pi [n, action], and Q of the actions taken in the first rows."""
+    v = np.einsum("nai,na->ni", q, pi)
+    return v, q[np.arange(len(actions)), np.array(actions)] if actions else np.empty((0, v.shape[1]))
+
 
 ERROR_BARS = {  # what a summary says of each kind
     "asymptotic": "95 % intervals (asymptotic)",
@@ -63,48 +245,48 @@ class Scales:
 
 
 @dataclass(frozen=True, eq=False)
-class QNetwork:
-    """One seed's Q network: one main head per GVF, and bootstrapped heads."""
+class StoredNetwork:
+    """One seed's layers with their scales, as named arrays."""
 
     scales: Scales
     weights: tuple[np.ndarray, ...]
     biases: tuple[np.ndarray, ...]
+    within: Range | None = field(default=None, kw_only=True)  # the possible answers; None: not known
+    origin: np.ndarray | None = field(default=None, kw_only=True)  # [o] what was subtracted from observations
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as named arrays."""
+        scales = {f.name: getattr(self.scales, f.name) for f in fields(Scales)}
+        layers = {f"weight{k}": w for k, w in enumerate(self.weights)} | {f"bias{k}": b for k, b in enumerate(self.biases)}
+        own = {f.name: np.asarray(getattr(self, f.name)) for f in fields(self) if f not in fields(StoredNetwork)}
+        within = {} if self.within is None else {"range": np.stack(self.within)}
+        return {**scales, **layers, **own, **within, **Origin(self.origin).arrays()}
+
+
+@dataclass(frozen=True, eq=False)
+class QNetwork(StoredNetwork):
+    """One seed's Q network: one main head per GVF, and bootstrapped heads."""
+
     frequencies: np.ndarray
     actions: int
-    within: Range | None = None  # the possible answers; None: not known
 
     def values(self, vectors: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions [gvf, n] at observations [n, o] whose target policies are pi [n, action, gvf], and the spread of the
         bootstrapped heads, or empty if there are none."""
         gvfs = len(self.scales.unit)
-        q = np.asarray(self._network(gvfs)(self.scales.scaled(vectors)), float)  # [n, action, (1 + heads) * gvf]
+        shape = (self.actions, len(self.biases[-1]) // self.actions)  # [action, (1 + heads) * gvf]
+        network = _heads(self.weights, self.biases, shape, self.frequencies)
+        q = np.asarray(network(self.scales.scaled(vectors)), float)
         v = np.einsum("nahi,nai->hin", q.reshape(*q.shape[:2], -1, gvfs), pi) * self.scales.unit[:, None]
         v = v if self.within is None else self.within.clipped(v.swapaxes(1, 2)).swapaxes(1, 2)
         return v[0], v[1:].std(axis=0, ddof=1) if len(v) > 2 else np.empty(0)
 
-    def _network(self, gvfs: int) -> Any:
-        shape = (self.actions, len(self.biases[-1]) // self.actions)
-        return _heads(self.weights, self.biases, shape, self.frequencies)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as named arrays."""
-        own = {"frequencies": self.frequencies, "actions": np.array(self.actions)}
-        return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), **own, **_of_range(self.within)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> QNetwork:
-        return cls(_scales(arrays), *_layers(arrays), arrays["frequencies"], int(arrays["actions"]), _range(arrays))
-
 
 @dataclass(frozen=True, eq=False)
-class TwinQNetworks:
+class TwinQNetworks(StoredNetwork):
     """One seed's twin critics for Box actions, one head per GVF; the layers of the first twin, then of the second."""
 
-    scales: Scales
-    weights: tuple[np.ndarray, ...]
-    biases: tuple[np.ndarray, ...]
     least: bool  # predict the minimum of the twins, not their mean
-    within: Range | None = None  # the possible answers; None: not known
 
     def values(self, vectors: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions [gvf, n] at observations [n, o], the means over actions [n, draw, gvf, a] of each GVF's policy; and an
@@ -117,25 +299,31 @@ class TwinQNetworks:
         x = np.concatenate([self.scales.scaled(vectors), actions], axis=-1, dtype=np.float32)
         depth = len(self.weights) // 2
         twins = [_heads(self.weights[k : k + depth], self.biases[k : k + depth]) for k in (0, depth)]
-        said = np.stack([np.asarray(twin(x), float) for twin in twins])
-        out = (said.min(axis=0) if self.least else said.mean(axis=0)) * self.scales.unit
+        both = np.stack([np.asarray(twin(x), float) for twin in twins])
+        out = (both.min(axis=0) if self.least else both.mean(axis=0)) * self.scales.unit
         return out if self.within is None else self.within.clipped(out)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as named arrays."""
-        own = {"least": np.array(self.least), **_of_range(self.within)}
-        return {**_of_scales(self.scales), **_of_layers(self.weights, self.biases), **own}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TwinQNetworks:
-        return cls(_scales(arrays), *_layers(arrays), bool(arrays["least"]), _range(arrays))
+class AnswerFunction(Protocol):
+    """What answers at vectors, of one seed: a network, twin critics or linear fits."""
+
+    @property
+    def origin(self) -> np.ndarray | None: ...
+    def values(self, vectors: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+    def arrays(self) -> dict[str, np.ndarray]: ...
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks | Answers:
     """The networks or linear answers stored in the arrays."""
     if "supported" in arrays:
         return Answers.from_arrays(arrays)
-    return TwinQNetworks.from_arrays(arrays) if "least" in arrays else QNetwork.from_arrays(arrays)
+    depth = sum(name.startswith("weight") for name in arrays)
+    scales = Scales(**{f.name: arrays[f.name] for f in fields(Scales)})
+    weights, biases = (tuple(arrays[f"{name}{k}"] for k in range(depth)) for name in ("weight", "bias"))
+    own: dict[str, Any] = {"within": Range(*arrays["range"]) if "range" in arrays else None, "origin": arrays.get("origin")}
+    if "least" in arrays:
+        return TwinQNetworks(scales, weights, biases, bool(arrays["least"]), **own)
+    return QNetwork(scales, weights, biases, arrays["frequencies"], int(arrays["actions"]), **own)
 
 
 def _heads(weights: Sequence[Any], biases: Sequence[Any], shape: tuple[int, ...] | None = None, frequencies: Any = None) -> Any:
@@ -149,31 +337,6 @@ def _heads(weights: Sequence[Any], biases: Sequence[Any], shape: tuple[int, ...]
     inputs, waves = frequencies.shape
     blank = Heads(np.random.default_rng(0), inputs, hidden, shape or (len(biases[-1]),), waves=waves)
     return eqx.tree_at(lambda h: (h.weights, h.biases, h.frequencies), blank, (list(weights), list(biases), frequencies))
-
-
-def _of_layers(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"weight{k}": w for k, w in enumerate(weights)} | {f"bias{k}": b for k, b in enumerate(biases)}
-
-
-def _layers(arrays: Mapping[str, np.ndarray]) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    depth = sum(name.startswith("weight") for name in arrays)
-    return tuple(arrays[f"weight{k}"] for k in range(depth)), tuple(arrays[f"bias{k}"] for k in range(depth))
-
-
-def _of_scales(scales: Scales) -> dict[str, np.ndarray]:
-    return {f.name: getattr(scales, f.name) for f in fields(Scales)}
-
-
-def _scales(arrays: Mapping[str, np.ndarray]) -> Scales:
-    return Scales(**{f.name: arrays[f.name] for f in fields(Scales)})
-
-
-def _of_range(within: Range | None) -> dict[str, np.ndarray]:
-    return {} if within is None else {"range": np.stack(within)}
-
-
-def _range(arrays: Mapping[str, np.ndarray]) -> Range | None:
-    return Range(*arrays["range"]) if "range" in arrays else None
 
 
 # --- predictors ------------------------------------------------------------------------------------------------------
@@ -218,7 +381,7 @@ class Predictor(ABC):
         """What a saved result needs to predict again, as named arrays."""
         return {}
 
-    def told(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """The same as plain data."""
         return {"freedom": self.freedom} if self.freedom else {}
 
@@ -243,8 +406,8 @@ class TablePredictor(Predictor):
     def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
         return self.actions or super().choices(names, actions)
 
-    def told(self) -> dict[str, Any]:
-        return super().told() | ({"actions": list(self.actions)} if self.actions else {})
+    def metadata(self) -> dict[str, Any]:
+        return super().metadata() | ({"actions": list(self.actions)} if self.actions else {})
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         try:
@@ -279,8 +442,8 @@ class NumberedPredictor(TablePredictor):
     def arrays(self) -> dict[str, np.ndarray]:
         return {"keys": np.array(self.keys, np.int64)}
 
-    def told(self) -> dict[str, Any]:
-        return super().told() | {"space": described(self.space)}
+    def metadata(self) -> dict[str, Any]:
+        return super().metadata() | {"space": described(self.space)}
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """At an observation that was never met the prediction is NaN and its standard error infinite."""
@@ -313,7 +476,7 @@ class NetworkPredictor(Predictor):
             raise InputError("questions: a stored result has no policies; use gvfx.load(path, env, questions) to predict.")
         batch, vectors, alone = self.spec.batch(observation)
         pi = self.targets(batch)  # or draws of Box actions
-        both = [network.values(vectors, pi) for network in self.networks]
+        both = [network.values(Origin(network.origin).relative(vectors), pi) for network in self.networks]
         values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
         return (values[..., 0], errors[..., 0] if errors.size else errors) if alone else (values, errors)
 
@@ -344,7 +507,7 @@ class CriticPredictor(NetworkPredictor):
             raise InputError("env: a stored result has no environment; use gvfx.load(path, env, questions) to predict.")
         _, vectors, alone = self.spec.batch(observation)
         own = self.spec.given(action, len(vectors))
-        values = np.mean([network.at(vectors, own) for network in self.networks], axis=0).T
+        values = np.mean([network.at(Origin(network.origin).relative(vectors), own) for network in self.networks], axis=0).T
         return values[:, 0] if alone else values
 
     def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:

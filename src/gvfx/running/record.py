@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,31 +11,9 @@ from gvfx.errors import StoreError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.decisions import Verdict
 from gvfx.questions.gvf import calibrated_weights
+from gvfx.running.predictor import AnswerFunction
+from gvfx.running.schema import ARRAYS, COLUMNS, EMPTY, HOLLOW, KINDS, Array, Measurement, Named, array, column, declared
 from gvfx.tensors import fit, misfit
-
-EMPTY = np.empty(0)
-
-
-class Measurement(NamedTuple):
-    """One measurement of a seed.  Curves need the error or its estimate, snapshots the tables; EMPTY if not measured.
-
-    A state is a state of a table, or a point at which networks are evaluated.
-    """
-
-    mse: np.ndarray = EMPTY  # [gvf] where the truth is known
-    mse_outside: np.ndarray = EMPTY  # [gvf] continuous grid: without the goals' discs
-    expected: np.ndarray = EMPTY  # [gvf] estimated squared error where the truth is not known
-    levels: np.ndarray = EMPTY  # [gvf] drifting cumulants
-    values: np.ndarray = EMPTY  # [gvf, state]
-    variances: np.ndarray = EMPTY  # [gvf, state]
-    visits: np.ndarray = EMPTY  # [state, action]
-    behaviour: np.ndarray = EMPTY  # [state, action]
-    standard_errors: np.ndarray = EMPTY  # [gvf, state]
-    policies: np.ndarray = EMPTY  # [gvf, state, action] if some were found during the run
-
-
-CURVES = ("mse", "mse_outside", "expected", "levels")
-TABLES = ("values", "variances", "visits", "behaviour", "levels", "standard_errors", "policies")
 
 
 def expected_error(errors: np.ndarray, gvfs: int) -> np.ndarray:
@@ -65,190 +42,110 @@ def answered_weights(weights: np.ndarray, answers: Sequence[tuple[np.ndarray, np
     return weights * calibrated_weights(values, visited / max(1, visited.sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One seed's part of a result, as plain arrays."""
+class Part(Named):
+    """One seed's part of a result: its arrays (`gvfx.running.schema`), and what is kept beside them."""
 
-    steps: np.ndarray  # [t] evaluation times
-    mse: np.ndarray  # [t, gvf]
-    levels: np.ndarray  # [t, gvf]
-    episodes: np.ndarray  # [t]
-    snapshot_steps: np.ndarray  # [k]
-    values: np.ndarray  # [k, gvf, state]
-    variances: np.ndarray  # [k, gvf, state], or empty if the learner keeps none
-    visits: np.ndarray  # [k, state, action]
-    behaviour: np.ndarray  # [k, state, action]
-    snapshot_levels: np.ndarray  # [k, gvf]
-    truth: np.ndarray  # [gvf, state] at the end
-    mse_outside: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] continuous grid: without the goals' discs
-    standard_errors: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state] if the learner has them
-    policies: np.ndarray = field(default_factory=lambda: EMPTY)  # [k, gvf, state, action] if some were found during the run
-    expected: np.ndarray = field(default_factory=lambda: EMPTY)  # [t, gvf] estimated squared error, truth unknown
-    actor: np.ndarray = field(default_factory=lambda: EMPTY)  # [weight] continuous actions: the actor at the end
-    critics: np.ndarray = field(default_factory=lambda: EMPTY)  # [weight] likewise: M's twins, if it chooses by them
-    seconds: float = 0.0
-    network: Any = None  # networks in an environment: the Q network at the end (`gvfx.running.predictor`)
-    model: Empirical | None = None  # the evidence at the end, if the run kept it
-    start: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 3 or 5] see `values_at_start` (not stored)
-    differences: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, gvf] standard errors of differences (not stored)
-    audit: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, 6] as `gvfx.evidence.audits.Audit` (not stored)
-    audit_differences: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, gvf, 2] error and freedom (not stored)
-    audit_bounds: np.ndarray = field(default_factory=lambda: EMPTY)  # [gvf, level, 2] of known ranges (not stored)
-    stopped: int = 0  # steps done, with a stopping rule; 0 without
-    bound: float = np.inf  # the rule's upper bound on the error at the end
-    reached: bool = False  # whether it was below the target
-    verdicts: tuple[Verdict, ...] = ()  # what a rule that decides between policies found
+    def __init__(
+        self,
+        *,
+        function: AnswerFunction | None = None,
+        met: Any = None,
+        model: Empirical | None = None,
+        verdicts: tuple[Verdict, ...] = (),
+        **held: Any,
+    ) -> None:
+        """function: what answers at vectors at the end: a network, twin critics or linear fits.
+        met:      the observations that are its states, if they were numbered as they were met.
+        model:    the evidence at the end, if the run kept it.
+        verdicts: what a rule that decides between policies found."""
+        self.held = {name: found for name, found in held.items() if not array(name).optional or np.ndim(found) == 0 or found.size}
+        if HOLLOW in held:
+            self.held[HOLLOW] = held[HOLLOW]
+        self.function, self.met, self.model, self.verdicts = function, met, model, verdicts
+
+    def replaced(self, **changes: Any) -> Part:
+        """The part with other arrays or fields."""
+        beside = {name: getattr(self, name) for name in ("function", "met", "model", "verdicts")}
+        return Part(**{**beside, **self.held, **changes})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays to store, tables in single precision."""
-        small = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
-        tables = ("values", "variances", "visits", "behaviour", "truth", "standard_errors", "policies")
-        kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        for name in (
-            "mse_outside",
-            "standard_errors",
-            "policies",
-            "expected",
-            "actor",
-            "critics",
-            "start",
-            "differences",
-            "audit",
-            "audit_differences",
-            "audit_bounds",
-        ):
-            if name in ("start", "differences") or name.startswith("audit") or not kept[name].size:
-                del kept[name]
-        return {name: array.astype(small[array.dtype]) if name in tables else array for name, array in kept.items()}
+        stored = {name: found for name, found in self.held.items() if array(name).stored}
+        return {name: found.astype(array(name).dtype) if array(name).single else found for name, found in stored.items()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], name: str = "result") -> Part:
         """The part that `arrays` gave; raises CorruptFile, which names the file, if they are others or do not fit together."""
-        wanted = {k: v for k, v in STORED.items() if k != "variances" or "variances" not in arrays or arrays[k].ndim != 2}
-        sizes = fit(arrays, wanted, name, OPTIONAL)
-        if "variances" not in wanted and arrays["variances"].shape != (sizes["k"], 0):
-            raise misfit(name, f"variances has shape {arrays['variances'].shape}")
-        if odd := sorted({*arrays} - {*STORED}):
+        rows = [row for row in ARRAYS.values() if row.stored]
+        unknown = sorted({*arrays} - {row.name for row in rows})
+        odd = [each for each in unknown if each not in declared()]
+        rows += [declared()[each] for each in unknown if each not in odd]
+        hollow = HOLLOW in arrays and arrays[HOLLOW].ndim == 2
+        wanted = {row.name: row.in_store for row in rows if row.name != HOLLOW or not hollow}
+        sizes = fit(arrays, wanted, name, [row.name for row in rows if row.optional and row.name != HOLLOW])
+        if hollow and arrays[HOLLOW].shape != (sizes["k"], 0):
+            raise misfit(name, f"{HOLLOW} has shape {arrays[HOLLOW].shape}")
+        if odd:
             raise misfit(name, f"{odd[0]} does not belong to a result")
         return cls(**arrays)
 
     def is_like(self, other: Part) -> bool:
-        """Whether all arrays have the shapes of another part's."""
-        return all(getattr(self, name).shape == getattr(other, name).shape for name in STORED)
+        """Whether all stored arrays have the shapes of another part's."""
+        one, two = ({n: a.shape for n, a in part.held.items() if array(n).stored} for part in (self, other))
+        return one == two
 
     def diverged(self) -> Part:
         """A part of the same shape for a seed whose run diverged: every number is NaN, every count 0."""
-        kept = {f.name: array for f in fields(self) if isinstance(array := getattr(self, f.name), np.ndarray)}
-        none: dict[str, Any] = {
-            name: np.full(array.shape, np.nan if np.issubdtype(array.dtype, np.floating) else 0, array.dtype)
-            for name, array in kept.items()
-            if name not in ("steps", "snapshot_steps")
+        lost = {
+            name: np.full(found.shape, np.nan if np.issubdtype(found.dtype, np.floating) else 0, found.dtype)
+            for name, found in self.held.items()
+            if isinstance(found, np.ndarray) and name not in ("steps", "snapshot_steps")
         }
-        return replace(self, **none, network=None, model=None)
+        return self.replaced(**lost, function=None, met=None, model=None)
 
     def cut(self, measurements: int) -> Part:
         """Only the first measurements and the last snapshot."""
-        curves = ("steps", "mse", "levels", "episodes", "expected", "mse_outside")
-        tables = (
-            "snapshot_steps",
-            "values",
-            "variances",
-            "visits",
-            "behaviour",
-            "snapshot_levels",
-            "standard_errors",
-            "policies",
-        )
-        first = {name: getattr(self, name)[:measurements] for name in curves}
-        return replace(self, **first, **{name: getattr(self, name)[-1:] for name in tables})
-
-
-STORED = {  # of each stored array the type and the axes (`gvfx.tensors.fit`)
-    "steps": "int64 t",
-    "mse": "float64 t gvf",
-    "levels": "float64 t gvf",
-    "episodes": "int64 t",
-    "snapshot_steps": "int64 k",
-    "values": "float32 k gvf state",
-    "variances": "float32 k gvf state",  # or [k, 0]
-    "visits": "int32 k state choice",
-    "behaviour": "float32 k state action",
-    "snapshot_levels": "float64 k gvf",
-    "truth": "float32 gvf state",
-    "mse_outside": "float64 t gvf",
-    "standard_errors": "float32 k gvf state",
-    "policies": "float32 k gvf state choice",
-    "expected": "float64 t gvf",
-    "actor": "float32 weight",
-    "critics": "float32 twin",
-}
-OPTIONAL = ("mse_outside", "standard_errors", "policies", "expected", "actor", "critics")
-
-STATE_AXIS = {"values": 2, "variances": 2, "visits": 1, "behaviour": 1, "standard_errors": 2, "policies": 2}  # of a part's tables
+        ends = {"t": slice(measurements), "k": slice(-1, None)}
+        return self.replaced(**{n: a[ends[array(n).when]] for n, a in self.held.items() if array(n).when in ends})
 
 
 def reordered(part: Part, at: np.ndarray, states: int) -> Part:
     """The part with its s-th state in place at[s] of `states`; the others have value 0, no visits and infinite errors."""
 
-    def moved(array: np.ndarray, axis: int, nothing: float) -> np.ndarray:
-        out = np.full((*array.shape[:axis], states, *array.shape[axis + 1 :]), nothing, array.dtype)
-        out[(slice(None),) * axis + (at,)] = array
+    def moved(found: np.ndarray, row: Array, axis: int) -> np.ndarray:
+        out = np.full((*found.shape[:axis], states, *found.shape[axis + 1 :]), row.missing, found.dtype)
+        out[(slice(None),) * axis + (at,)] = found
         return out
 
-    arrays = {name: getattr(part, name) for name in STATE_AXIS}
-    new: dict[str, Any] = {
-        name: moved(array, STATE_AXIS[name], np.inf if name == "standard_errors" else 0)
-        for name, array in arrays.items()
-        if array.size
-    }
-    return replace(part, **new, truth=moved(part.truth, 1, np.nan))
+    rows = [(name, found, array(name), array(name).state_axis) for name, found in part.held.items()]
+    return part.replaced(**{n: moved(found, row, axis) for n, found, row, axis in rows if axis is not None and found.size})
 
 
-def evened(name: str, rows: list[Any]) -> list[Any]:
+def equal_states(row: Array, tables: list[Any]) -> list[Any]:
     """Tables of several snapshots, those with fewer states filled up to the most; none if one of them has none."""
-    axis = STATE_AXIS.get(name, 0) - 1
-    if axis < 0 or len({np.shape(row) for row in rows}) < 2:
-        return rows
-    if not all(row.size for row in rows):
-        return [EMPTY] * len(rows)
-    most = max(row.shape[axis] for row in rows)
-    nothing = np.inf if name == "standard_errors" else 0
-    widths = [[(0, most - row.shape[axis] if k == axis else 0) for k in range(row.ndim)] for row in rows]
-    return [np.pad(row, width, constant_values=nothing) for row, width in zip(rows, widths, strict=True)]
+    if row.state_axis is None or len({np.shape(table) for table in tables}) < 2:
+        return tables
+    if not all(table.size for table in tables):
+        return [EMPTY] * len(tables)
+    axis = row.state_axis - 1
+    most = max(table.shape[axis] for table in tables)
+    widths = [[(0, most - table.shape[axis] if k == axis else 0) for k in range(table.ndim)] for table in tables]
+    return [np.pad(table, width, constant_values=row.missing) for table, width in zip(tables, widths, strict=True)]
 
 
 def no_part(times: Sequence[int], shown: Sequence[int], gvfs: int) -> Part:
     """A part without tables, for runs of which none has finished: all errors at the times of measurement are NaN."""
-    curve, table = np.full((len(times), gvfs), np.nan), np.full((len(shown), gvfs, 0), np.nan)
-    return Part(
-        steps=np.array(times, np.int64),
-        mse=curve,
-        levels=curve,
-        episodes=np.zeros(len(times), np.int64),
-        snapshot_steps=np.array(shown, np.int64),
-        values=table,
-        variances=table,
-        visits=np.zeros((len(shown), 0, 0), np.int64),
-        behaviour=np.zeros((len(shown), 0, 0)),
-        snapshot_levels=np.full((len(shown), gvfs), np.nan),
-        truth=table[0],
-        mse_outside=curve,
-    )
+    sizes = {"t": len(times), "k": len(shown), "gvf": gvfs}
+    rows = [row for row in ARRAYS.values() if (row.stored and not row.optional) or row.name == HOLLOW]
+    rows += [row for row in declared().values() if row.when == "t"]
+    held: dict[str, Any] = {row.name: row._replace(unmeasured=np.nan).nothing(sizes) for row in rows}
+    return Part(**{**held, "steps": np.array(times, np.int64), "snapshot_steps": np.array(shown, np.int64)})
 
 
-def alike(parts: Sequence[Part]) -> list[Part]:
+def shortened(parts: Sequence[Part]) -> list[Part]:
     """Parts of which one ended early, cut to the measurements that all of them have, each with its last snapshot."""
     reached = min(len(part.steps) for part in parts)
     return [part.cut(reached) for part in parts]
-
-
-INTEGERS = (".steps", ".episodes", ".visits")  # the other arrays of a checkpoint are numbers with fractions
-AXES: dict[str, tuple[str, ...]] = {f"curve.{name}": ("t", "gvf") for name in CURVES} | {
-    f"curve.{name}": ("t",) for name in ("steps", "episodes")
-}
-AXES |= {f"table.{name}": tuple(STORED[name].split()[1:]) for name in TABLES if name != "levels"}
-AXES |= {"table.levels": ("k", "gvf"), "table.steps": ("k",)}
-TABLED = {name for name in AXES if name.startswith("table.")}
 
 
 class Record:
@@ -256,72 +153,71 @@ class Record:
 
     def __init__(self, gvfs: int) -> None:
         self.gvfs = gvfs
-        self.columns: dict[str, list[Any]] = {name: [] for name in ("steps", "episodes", *CURVES)}
-        self.tables: dict[str, list[Any]] = {name: [] for name in ("steps", *TABLES)}
+        self.columns: dict[str, dict[str, list[Any]]] = {axis: {name: [] for name in names} for axis, names in COLUMNS.items()}
 
     def measured(self, times: Sequence[int], episodes: int, m: Measurement) -> None:
         """Add a measurement for these times (several if a run ended early)."""
-        for t in times:
-            self.columns["steps"].append(t)
-            self.columns["episodes"].append(episodes)
-            for name in CURVES:
-                if self.columns[name] and np.shape(self.columns[name][-1]) != np.shape(getattr(m, name)):
-                    raise StoreError(f"checkpoint: {name} does not fit this run; delete the checkpoint to start again.")
-                self.columns[name].append(getattr(m, name))
+        self._add("t", times, m, episodes=episodes)
 
     def shown(self, times: Sequence[int], m: Measurement) -> None:
         """Add a snapshot for these times."""
+        self._add("k", times, m)
+
+    def _add(self, axis: str, times: Sequence[int], m: Measurement, **own: int) -> None:
+        columns = self.columns[axis]
+        for name in {*m.held} - {*columns} - {*COLUMNS["t"], *COLUMNS["k"]}:
+            if array(name).when == axis:
+                columns[name] = [EMPTY] * len(columns["steps"])
         for t in times:
-            self.tables["steps"].append(t)
-            for name in TABLES:
-                self.tables[name].append(getattr(m, name))
+            for name, rows in columns.items():
+                new = {"steps": t, **own}.get(name, m.held.get(name, EMPTY))
+                if axis == "t" and rows and np.shape(rows[-1]) != np.shape(new):
+                    raise StoreError(f"checkpoint: {name} does not fit this run; delete the checkpoint to start again.")
+                rows.append(new)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays for a checkpoint, without empty columns."""
-        both = {"curve": self.columns, "table": self.tables}
         return {
-            f"{kind}.{name}": np.array(evened(name, rows) if kind == "table" else rows)
-            for kind, part in both.items()
-            for name, rows in part.items()
+            f"{KINDS[axis]}.{name}": np.array(equal_states(column(axis, name), rows) if axis == "k" else rows)
+            for axis, columns in self.columns.items()
+            for name, rows in columns.items()
             if rows
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from arrays that `arrays` returned; raises ValueError if they are of another type or shape."""
         sizes = {"gvf": self.gvfs}
-        for name, array in arrays.items():
-            axes = AXES[name][: 1 if array.shape[1:] == (0,) else None]  # a column that was not measured is empty
-            if array.dtype != ("int64" if name.endswith(INTEGERS) else "float64") or len(array.shape) < len(axes):
-                raise ValueError(name)
-            if array.shape[len(axes) :] not in ((), (0,)) or any(sizes.setdefault(a, n) != n for a, n in zip(axes, array.shape)):
-                raise ValueError(name)
-        if any({*arrays} & group not in (set(), group) for group in ({*AXES} - TABLED, TABLED)):
-            raise ValueError("columns")
-        for kind, part in (("curve", self.columns), ("table", self.tables)):
-            for name in part:
-                part[name] = list(arrays.get(f"{kind}.{name}", ()))
+        taken: dict[str, dict[str, np.ndarray]] = {axis: {} for axis in COLUMNS}
+        for key, found in arrays.items():
+            kind, name = key.split(".", 1)
+            axis = {kind: axis for axis, kind in KINDS.items()}[kind]
+            axes, dtype = [axis], "float64"  # of a column that was not measured
+            if found.shape[1:] != (0,) or name not in COLUMNS[axis]:
+                row = column(axis, name)
+                axes, dtype = row.axes.split(), row._replace(single=False).dtype
+            if found.dtype != dtype or found.shape[len(axes) :] not in ((), (0,)) or len(found.shape) < len(axes):
+                raise ValueError(key)
+            if any(sizes.setdefault(a, n) != n for a, n in zip(axes, found.shape)):
+                raise ValueError(key)
+            taken[axis][name] = found
+        for axis, names in COLUMNS.items():
+            if taken[axis] and not {*names} <= {*taken[axis]}:
+                raise ValueError("columns")
+            self.columns[axis] = {name: list(taken[axis].get(name, ())) for name in dict.fromkeys((*names, *taken[axis]))}
 
     def part(self, truth: np.ndarray | None, seconds: float, **more: Any) -> Part:
         """One seed's part of the result; truth [gvf, state], or None if it is not known."""
-        c, shape = self.columns, (len(self.columns["steps"]), self.gvfs)
-        tables: dict[str, Any] = {name: np.array(evened(name, rows)) for name, rows in self.tables.items()}
-        nothing, levels = np.zeros(shape), tables.pop("levels")
-
-        def curve(name: str, default: np.ndarray) -> np.ndarray:
-            rows = np.array(c[name])
-            return rows.reshape(shape) if rows.size else default
-
-        return Part(
-            steps=np.array(c["steps"], dtype=np.int64),
-            mse=curve("mse", np.full(shape, np.nan)),
-            levels=curve("levels", nothing),
-            episodes=np.array(c["episodes"], dtype=np.int64),
-            snapshot_steps=tables.pop("steps").astype(np.int64),
-            snapshot_levels=levels if levels.size else np.zeros((len(levels), self.gvfs)),
-            truth=np.full(tables["values"].shape[1:], np.nan) if truth is None else truth,
-            mse_outside=curve("mse_outside", EMPTY),
-            expected=curve("expected", EMPTY) if truth is None else EMPTY,
-            seconds=seconds,
-            **tables,
-            **more,
-        )
+        sizes = {axis: len(columns["steps"]) for axis, columns in self.columns.items()} | {"gvf": self.gvfs}
+        held: dict[str, Any] = {}
+        for axis, columns in self.columns.items():
+            for name, rows in columns.items():
+                if not any(np.size(row) for row in rows) and name not in ARRAYS:
+                    continue
+                row = column(axis, name)
+                found = np.array(equal_states(row, rows) if axis == "k" else rows, np.int64 if row.kind == "int" else None)
+                hollow = found.shape[1:] in ((), (0,)) and row.axes != axis
+                held[row.name] = row.nothing(sizes) if hollow and not row.optional else found
+        if truth is not None:
+            del held["expected"]
+        truth = np.full(held["values"].shape[1:], np.nan) if truth is None else truth
+        return Part(**held, truth=truth, seconds=seconds, **more)

@@ -1,61 +1,47 @@
-"""Load results written by `Result.save`; nothing is unpickled."""
+"""Results in files: kept at the end of a run, and loaded again; nothing is unpickled."""
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gvfx.errors import GvfxError, InputError
-from gvfx.files import NO_FILE
-from gvfx.inputs import as_path, checked, shown
+from gvfx.errors import GvfxError, InputError, StoreError, Unsaved, printable
+from gvfx.files import NO_FILE, write_or_copy
+from gvfx.inputs import as_path, checked, listed, shown
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Targets
-from gvfx.running.checkpoint import alike_arrays
+from gvfx.running.checkpoint import KEPT, compared, of_questions, same_layout
+from gvfx.running.details import Details
 from gvfx.running.predictor import NumberedPredictor, Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
-from gvfx.running.result import CURVES, FORMAT, STOPS, TABLES, VERSION, Result, Snapshot
+from gvfx.running.result import FORMAT, VERSION, Result
+from gvfx.running.schema import ARRAYS, Array, Snapshot, declared
 from gvfx.tensors import fit, misfit, read
 from gvfx.types import Environment
 from gvfx.worlds.spaces import space_from
 from gvfx.worlds.spec import BoxActionSpec, is_environment, network_spec
 
-AXES = {  # of each array the type and the axes (`gvfx.tensors.fit`)
-    "weights": "float64 gvf",
-    "steps": "int64 t",
-    "mse": "float64 seed t gvf",
-    "levels": "float64 seed t gvf",
-    "episodes": "int64 seed t",
-    "truth": "float seed gvf state",
-    "seconds": "float64 seed",
-    "mse_outside": "float64 seed t gvf",
-    "expected": "float64 seed t gvf",
-    "stopped": "int64 seed",
-    "bounds": "float64 seed",
-    "reached": "bool seed",
-    "starts": "float64 seed gvf column",
-    "differences": "float64 seed gvf gvf",
-    "audits": "float64 seed gvf 6",
-    "audit_differences": "float64 seed gvf gvf 2",
-    "audit_bounds": "float64 seed gvf level 2",
-}
-OPTIONAL = ("mse_outside", "expected", *STOPS)
-SHOWN = {  # likewise of each snapshot
-    "values": "float seed gvf state",
-    "variances": "float seed gvf state",
-    "visits": "int seed state choice",
-    "behaviour": "float seed state action",
-    "levels": "float64 seed gvf",
-    "standard_errors": "float seed gvf state",
-    "policies": "float seed gvf state choice",
-    "untried": "bool seed gvf state",
-}
-SOMETIMES = ("variances", "standard_errors", "policies", "untried")
-TOLD: dict[str, Any] = {  # of what a file says about its run, where it says it
+ENTRIES: dict[str, Any] = {  # types of what a file may say about its run
     **dict.fromkeys(
-        ("behaviour", "learner", "environment", "where", "until", "chosen", "frontier", "run", "failed", "hash"), str
+        (
+            "behaviour",
+            "learner",
+            "environment",
+            "where",
+            "until",
+            "chosen",
+            "inputs",
+            "starts",
+            "frontier",
+            "run",
+            "failed",
+            "hash",
+        ),
+        str,
     ),
     **dict.fromkeys(("steps", "log"), int),
     **dict.fromkeys(("target", "audit"), (int, float)),
@@ -63,6 +49,14 @@ TOLD: dict[str, Any] = {  # of what a file says about its run, where it says it
     **dict.fromkeys(("collect", "decided", "diverged"), list),
 }
 WRONG = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, AssertionError)
+
+
+def keep(result: Result, path: Path) -> None:
+    """Save a result at the end of its run; if the disk is full by then, a copy in the temporary folder, and Unsaved is raised."""
+    try:
+        write_or_copy(path, result.save, "save")
+    except StoreError as error:
+        raise Unsaved(str(error), result) from None
 
 
 @checked
@@ -74,7 +68,8 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
     path = as_path(path, "path")
     if env is not None and not is_environment(env):
         raise InputError(f"env: {shown(env)} is not a Gymnasium environment; give the one of the run.")
-    questions = expand(questions)
+    asked = [questions] if isinstance(questions, GVF) else listed(questions, "questions", "gvfx.GVF(...)")
+    questions = expand(asked)
     if path.exists() and not path.is_file():
         raise InputError(f"path: {path} {NO_FILE}; name a file written by result.save.")
     try:
@@ -87,24 +82,38 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
     if version != VERSION:
         raise InputError(f"path: {path} has version {version:.20}, this gvfx reads {VERSION}; use the gvfx that wrote it.")
     described = _described(metadata.get("result", ""), str(path))
-    _check(arrays, described, str(path))
+    rows = _check(arrays, described, str(path))
+    if asked:
+        _compare(described.get(KEPT), asked, path)
     try:
         predictor = _predictor(arrays, described, str(path), env, questions)
     except WRONG as error:
         if isinstance(error, GvfxError):
             raise
         raise misfit(str(path), "its predictor is not complete") from None
-    return Result(
-        names=tuple(described["names"]),
-        seeds=tuple(described["seeds"]),
-        snapshots=tuple(
-            Snapshot(step=step, **{name: arrays.get(f"{k}.{name}") for name in TABLES})  # type: ignore[arg-type]
-            for k, step in enumerate(described["snapshots"])
-        ),
-        experiment=described["experiment"],
-        predictor=predictor,
-        **{name: arrays.get(name) for name in (*CURVES, *STOPS)},  # type: ignore[arg-type]
-    )
+
+    def taken(begin: str = "") -> dict[str, Any]:
+        names = {row.in_result: f"{begin}{row.in_result}" for row in rows if (row.when == "k") == bool(begin)}
+        return {name: arrays[key] for name, key in names.items() if key in arrays}
+
+    snapshots = tuple(Snapshot(step, **taken(f"{k}.")) for k, step in enumerate(described["snapshots"]))
+    names, seeds = tuple(described["names"]), tuple(described["seeds"])
+    about = described["experiment"], described.get(KEPT)
+    return Result(Details(names, arrays["weights"], seeds, snapshots, taken(), *about, predictor=predictor))
+
+
+def _compare(kept: object, asked: Sequence[GVF], path: Path) -> None:
+    """Refuse questions with other functions than the run had; say what cannot be compared."""
+
+    def warn(what: str) -> None:
+        if what:
+            warnings.warn(
+                f"questions: they are used with {path} without comparing {printable(what)}; if it has changed since, run again.",
+                stacklevel=6,
+            )
+
+    if changed := compared(kept, of_questions(asked), warn):
+        raise InputError(f"questions: {printable(changed)} is not as in the run of {path}; give the same, or run again.")
 
 
 # --- whether a file holds what it should ------------------------------------------------------------------------------
@@ -119,7 +128,7 @@ def _described(text: str, path: str) -> dict[str, Any]:
             and _all(int, described["seeds"])
             and _all(int, described["snapshots"])
             and isinstance(described["experiment"], dict)
-            and all(isinstance(value, TOLD.get(name, object)) for name, value in described["experiment"].items())
+            and all(isinstance(value, ENTRIES.get(name, object)) for name, value in described["experiment"].items())
             and _fits_questions(described["experiment"], described["names"])
             and type(described["first_state"]) is int
             and type(described.get("freedom", 0)) is int
@@ -137,25 +146,31 @@ def _all(kind: type, values: Any) -> bool:
     return isinstance(values, list) and bool(values) and all(type(value) is kind for value in values)
 
 
-def _fits_questions(told: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Whether what is said question by question is said about these questions; raises one of WRONG if it is not of the kind."""
-    numbers = [told[name] for name in ("support", "unseen", "effective") if told.get(name)]
-    compared = told.get("compared", {"policies": names, "signals": names})
+def _fits_questions(about: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether what a file says question by question is about these questions; raises one of WRONG if it has another form."""
+    numbers = [about[name] for name in ("support", "unseen", "effective") if about.get(name)]
+    compared = about.get("compared", {"policies": names, "signals": names})
     return (
         all({*each} == {*names} and all(isinstance(n, int | float) for n in each.values()) for each in numbers)
-        and all(isinstance(reason, str) for reason in told.get("not_resolved", {}).values())
+        and all(isinstance(reason, str) for reason in about.get("not_resolved", {}).values())
         and all(len(compared[kind]) == len(names) for kind in ("policies", "signals"))
-        and all({"action", "observation", "seen"} <= {*each} for each in told.get("collect", []))
-        and all(isinstance(sentence, str) for each in told.get("decided", []) for sentence in each)
+        and all({"action", "observation", "seen"} <= {*each} for each in about.get("collect", []))
+        and all(isinstance(sentence, str) for each in about.get("decided", []) for sentence in each)
     )
 
 
-def _check(arrays: Mapping[str, np.ndarray], described: Mapping[str, Any], path: str) -> None:
-    """Refuse arrays that do not fit each other, the questions or the seeds."""
-    wanted, optional = dict(AXES), [*OPTIONAL]
-    for k in range(len(described["snapshots"])):
-        wanted |= {f"{k}.{name}": axes for name, axes in SHOWN.items()}
-        optional += [f"{k}.{name}" for name in SOMETIMES]
+def _check(arrays: Mapping[str, np.ndarray], described: Mapping[str, Any], path: str) -> list[Array]:
+    """Which arrays a file may hold; refuses those that do not fit each other, the questions or the seeds."""
+    named = {name for name in arrays if not name.startswith("answers.")}
+    rows = [row for row in ARRAYS.values() if row.in_file]
+    known = {"weights", "points", "keys"} | {row.in_result for row in rows}
+    if any(name.split(".")[-1] not in known for name in named):
+        rows += [row for row in declared().values() if row.in_file]
+    wanted, optional = {"weights": "float64 gvf"}, []
+    for row in rows:
+        for begin in [f"{k}." for k in range(len(described["snapshots"]))] if row.when == "k" else [""]:
+            wanted[begin + row.in_result] = row.in_file
+            optional += [begin + row.in_result] if row.optional else []
     sizes = fit(arrays, wanted, path, optional)
     if (sizes["gvf"], sizes["seed"]) != (len(described["names"]), len(described["seeds"])):
         raise misfit(path, "it has other questions or seeds than it says")
@@ -169,13 +184,13 @@ def _check(arrays: Mapping[str, np.ndarray], described: Mapping[str, Any], path:
     if networks and networks != {str(k) for k in range(sizes["seed"])}:
         raise misfit(path, "it has not one network per seed")
     extra = {"points"} if networks else {"keys"} if "space" in described else set()
-    named = {name for name in arrays if not name.startswith("answers.")}
     if odd := sorted((named - {*wanted} - extra) | (extra - named)):
         raise misfit(path, f"{odd[0]} is {'odd' if odd[0] in arrays else 'missing'}")
     for name in extra:
         fit(arrays, {name: "float state part" if name == "points" else "int64 state part"}, path)
         if len(arrays[name]) != sizes["state"]:
             raise misfit(path, f"{name} has shape {arrays[name].shape}")
+    return rows
 
 
 def _network(arrays: Mapping[str, np.ndarray], gvfs: int, path: str) -> Any:
@@ -187,7 +202,7 @@ def _network(arrays: Mapping[str, np.ndarray], gvfs: int, path: str) -> Any:
     for k in range(depth * twins):
         twin, layer = divmod(k, depth)
         axes |= {f"weight{k}": f"float32 {twin}th{layer} {twin}th{layer + 1}", f"bias{k}": f"float32 {twin}th{layer + 1}"}
-    if fit(arrays, axes, path)["gvf"] != gvfs or not alike_arrays(arrays, network.arrays()):
+    if fit(arrays, axes, path)["gvf"] != gvfs or not same_layout(arrays, network.arrays()):
         raise misfit(path, "its networks answer other questions")
     return network
 

@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gvfx.errors import InputError
-from gvfx.evidence.audits import over_seeds, quantile
-from gvfx.evidence.bounded import bounds_of_runs
+from gvfx.errors import InputError, printable
+from gvfx.evidence.audits import bounds_of_runs, over_seeds, quantile
 from gvfx.inputs import check_level
-from gvfx.running.predictor import Predictor
-from gvfx.text import printable
+from gvfx.running.details import Details
 from gvfx.types import Described
 
 NOT_AUDITED = "audit: this run was not audited; run it with audit=0.15, or give a log the column 'policy'."
@@ -69,20 +67,15 @@ class Check(NamedTuple):
         return f"audited at the start: off by {self.off:.2g} ± {self.half:.2g} {many}"
 
 
-def checks_at_start(
-    names: tuple[str, ...],
-    starts: np.ndarray | None,
-    audits: np.ndarray | None,
-    level: float = 0.95,
-    bounds: np.ndarray | None = None,
-) -> dict[str, Check]:
-    """What audits [seed, gvf, 6] say of every question; starts as in `values_at_start`, bounds as in `Result.audit_bounds`."""
+def checks_at_start(details: Details, level: float = 0.95) -> dict[str, Check]:
+    """What the audits of a run say of every question."""
     check_level(level)
+    starts, audits, bounds = details.starts, details.audits, details.audit_bounds
     if audits is None or starts is None:
         raise InputError(NOT_AUDITED)
     out: dict[str, Check] = {}
     within = None if bounds is None else bounds_of_runs(bounds, level)
-    for name, answer, row in zip(names, starts[:, :, 0].mean(axis=0), over_seeds(audits), strict=True):
+    for name, answer, row in zip(details.names, starts[:, :, 0].mean(axis=0), over_seeds(audits), strict=True):
         value, error, freedom, *counts = row.tolist()
         half = float(quantile(np.array(freedom), level)) * error if np.isfinite(error) else np.inf
         low, high = (value - half, value + half) if np.isfinite(half) else (-np.inf, np.inf)
@@ -92,22 +85,14 @@ def checks_at_start(
     return out
 
 
-def values_at_start(
-    names: tuple[str, ...],
-    starts: np.ndarray | None,
-    predictor: Predictor,
-    level: float = 0.95,
-    audits: np.ndarray | None = None,
-    own: bool = False,
-    bounds: np.ndarray | None = None,
-) -> dict[str, Value]:
-    """The value of every question from starts [seed, gvf, 3 or 5]: value, standard error and truth of each seed.
+def values_at_start(details: Details, level: float = 0.95) -> dict[str, Value]:
+    """The value of every question at the start.
 
-    With 5 columns the last are the standard errors towards lower and higher values, where the two sides differ.
-    audits [seed, gvf, 6]: where there are some, value and interval are theirs; with `own`, only where there is no finite other.
-    bounds: as in `Result.audit_bounds`.
+    Of 5 columns of `starts` the last are the standard errors towards lower and higher values, where the two sides differ.  In a
+    run with audits, value and interval are theirs; in a log of states, only where there is no finite other.
     """
     check_level(level)
+    starts, predictor = details.starts, details.predictor
     if starts is None:
         raise InputError(NOT_KEPT)
     value, truth = starts[:, :, 0].mean(axis=0), starts[:, :, 2].mean(axis=0)
@@ -120,9 +105,10 @@ def values_at_start(
     known = ~np.isnan(value) | ~np.isinf(below)  # if nothing was tried, the value is NaN and the interval infinite
     low, high = np.where(known, value - below, -np.inf), np.where(known, value + above, np.inf)
     columns = zip(value, low, high, truth, spread, strict=True)
-    out = {name: Value(*map(float, row)) for name, row in zip(names, columns, strict=True)}
-    if audits is not None:
-        for name, check in checks_at_start(names, starts, audits, level, bounds).items():
+    out = {name: Value(*map(float, row)) for name, row in zip(details.names, columns, strict=True)}
+    if details.audits is not None:
+        own = "audit" not in details.experiment and details.error_bars == "asymptotic"
+        for name, check in checks_at_start(details, level).items():
             if own and np.isfinite(out[name].half):
                 continue
             if np.isfinite(check.half):

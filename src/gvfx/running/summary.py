@@ -2,54 +2,224 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gvfx.errors import printable
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.uncertainty import ErrorBelow, refusal
+from gvfx.evidence.unseen import STOP_BELOW, Unseen
+from gvfx.running.details import Details
 from gvfx.running.predictor import ERROR_BARS
+from gvfx.running.record import Part
 from gvfx.running.starts import UNKNOWN, start_lines
-from gvfx.running.story import PLUS_MINUS, decided_lines, until_line
-from gvfx.text import printable
 
 if TYPE_CHECKING:
     from gvfx.running.result import Result
 
-SAID = ("environment", "behaviour", "learner", "chosen", "inputs", "kept", "failed", "run", "where")  # shown in a summary
+
+# --- What happened in a run, in words: whether its rule to stop was met, what was never seen, and how far it got ----
+
+
+NAMED = 3  # untried pairs that are named
+PLUS_MINUS = "±: half the width of the 95 % interval, averaged over the visited states where it is finite"
+
+
+def frontier(data: Empirical) -> str:
+    """How many states were reached, when the last of them was found, and whether more may lie behind it."""
+    found, steps = data.evidence.found, int(data.visits.sum())
+    reached = found > 0
+    ago = steps + 1 - int(found.max(initial=1))
+    when = f"the last one {ago:,} step{'s' * (ago != 1)} ago" if ago else "the last one in the last step"
+    unseen = Unseen(data)
+    text = f"{'all ' * unseen.complete}{int((reached & ~data.world.terminal).sum())} states reached, {when}"
+    if unseen.unreached:
+        text += f"; {unseen.unreached} evaluation states were never reached"
+    if unseen.open:
+        text += "; the answers may rest on what lies behind"
+    return text
+
+
+def untried(data: Empirical, label: Callable[[int], Any] = int) -> str:
+    """The end of a sentence: the pairs of states reached that a target policy takes and that were never tried.
+
+    States in which every episode ended are left out.  label: what a state is called.
+    """
+    reached = (data.evidence.found > 0) & Unseen(data).entered
+    taken = np.broadcast_to((data.asked.pi > 0).any(axis=2), data.tried.shape)
+    pairs = np.argwhere(reached[:, None] & taken & ~data.tried)
+    if not len(pairs):
+        return ""
+    named = ", ".join(f"{label(s)!s:.60}: {a}" for s, a in pairs[:NAMED].tolist())
+    more = ", ..." if len(pairs) > NAMED else ""
+    which = "action that a target policy takes was" if len(pairs) == 1 else "actions that a target policy takes were"
+    return f"; {len(pairs)} {which} never tried (state: action {named}{more})"
+
+
+def unread(names: Sequence[str]) -> str:
+    """A warning: entries of the observations that learners do not read."""
+    what = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} left out of what is learned from"
+    return f"observation_space: {what}, because only numbers can be read; policies and signals still see the whole observation."
+
+
+def endless(data: Empirical) -> bool:
+    """Whether a run kept finding new states until its end, one in every second step at least, so that tables cannot answer."""
+    steps = int(data.visits.sum())
+    return bool(steps >= 500 and np.count_nonzero(data.tried.any(axis=1)) > steps / 2)
+
+
+def unending(data: Empirical) -> list[str]:
+    """The questions with a discount of 1 on every transition of the data, so that their sums end nowhere."""
+    return [name for i, name in enumerate(data.asked.names) if (data.discounts(i) >= 1).all()]
+
+
+def seen_in(models: Sequence[Empirical], label: Callable[[int], Any] = int) -> dict[str, Any]:
+    """What a result says about the unseen: each question's chance of it (of the worst seed), and the first seed's frontier.
+
+    The chance is the root mean square over evaluation states.  Empty if the runs kept no counts that allow intervals.
+    """
+    if not models or any(map(refusal, models)):
+        return {}
+    chance = np.max([Unseen(m).over(m.evaluation) for m in models], axis=0)
+    unseen = dict(zip(models[0].asked.names, chance.tolist(), strict=True))
+    return {"unseen": unseen, "frontier": frontier(models[0]) + untried(models[0], label)}
+
+
+def until_line(target: float, stopped: np.ndarray, bounds: np.ndarray, reached: np.ndarray) -> str:
+    """One line about a rule to stop: in how many runs it was met, when, and with which bound on the error."""
+    met = int(reached.sum())
+    of = f"{met} of {len(reached)} runs" if len(reached) > 1 else "this run"
+    if not met:
+        least = bounds.min()
+        bound = f"the bound is {least:.3g}" if np.isfinite(least) else "the error cannot be bounded yet"
+        return f"until: an error below {target:g} was not reached within {int(stopped.max()):,} steps ({bound})"
+    steps, bound = int(np.median(stopped[reached])), bounds[reached].max()
+    when = f"after {steps:,} steps" if met == 1 else f"after {steps:,} steps in the median"
+    return f"until: met in {of} {when}: the error is below {bound:.3g} (target {target:g}), with the rule's confidence"
+
+
+def decisions(parts: Sequence[Part]) -> list[list[str]]:
+    """What a rule that decides between policies found, one sentence per signal, of each run."""
+    return [[str(verdict) for verdict in part.verdicts] for part in parts]
+
+
+def decided_lines(sentences: Sequence[Sequence[str]], stopped: np.ndarray, reached: np.ndarray) -> list[str]:
+    """Lines of a summary about a rule that decides: the sentences of `decisions`, and in how many runs they were found."""
+    lines = [f"until: decided in {int(reached.sum())} of {len(reached)} runs" if len(reached) > 1 else ""]
+    for sentence in dict.fromkeys(sentence for each in sentences for sentence in each):
+        steps = [int(n) for n, each in zip(stopped, sentences, strict=True) if sentence in each]
+        of = f"{len(steps)} runs, {int(np.median(steps)):,} steps in the median" if len(reached) > 1 else f"{steps[0]:,} steps"
+        lines.append(f"until: {sentence} ({of})")
+    return [line for line in lines if line]
+
+
+def undecided(parts: Sequence[Part]) -> str:
+    """The warning for runs whose steps ended before a decision."""
+    late = [part for part in parts if not part.reached]
+    worst = max(late, key=lambda part: part.bound)
+    reason = f"{worst.bound:.3g} is missing" if np.isfinite(worst.bound) else why_unbounded(worst)
+    open_ = next((str(verdict) for verdict in worst.verdicts if verdict.open), "")
+    return (
+        f"until: {len(late)} of {len(parts)} runs ended before a decision ({open_}: {reason}); give more steps, or a margin "
+        "below which a difference does not matter."
+    )
+
+
+def why_unbounded(part: Part) -> str:
+    """Why a run's error has no finite bound."""
+    data = part.model
+    if data is None or refusal(data):
+        return "some answers depend on actions that were never tried"
+    unseen = Unseen(data)
+    worst = unseen.over(data.evaluation)
+    i = int(worst.argmax())
+    name = data.asked.names[i]
+    if endless(data):
+        return "nearly every state was met once, so a table cannot answer; give an observation that repeats, or a network"
+    if unseen.silent[i]:
+        return f"{name} has never seen a cumulant other than 0"
+    if data.visits[data.world.live].min(initial=1) > 0 or (worst[i] > STOP_BELOW and unseen.open):
+        return f"{name} may rest on states that were never seen, with a chance of {worst[i]:.2g}: {frontier(data)}"
+    return "some answers depend on actions that were never tried"
+
+
+def unreached(until: ErrorBelow, parts: Sequence[Part]) -> str:
+    """The warning for runs whose steps ended before the error was known to be below the target."""
+    late = [part for part in parts if not part.reached]
+    worst = max(late, key=lambda part: part.bound)
+    reason = f"the bound is {worst.bound:.3g}" if np.isfinite(worst.bound) else why_unbounded(worst)
+    return (
+        f"until: {len(late)} of {len(parts)} runs ended before their error was known to be below {until.target:g} ({reason}); "
+        "the answers are the best so far; give more steps or a larger error."
+    )
+
+
+SHOWN = [
+    "environment",
+    "behaviour",
+    "learner",
+    "chosen",
+    "inputs",
+    "starts",
+    "kept",
+    "failed",
+    "run",
+    "where",
+]  # entries of `experiment`
 NEXT = 5  # choices that are named as worth collecting
+SUPPORTED = 0.995  # a question is warned about if less than this share of its choices was ever tried
 
 
-def leads(result: Result) -> bool:
+def leads(details: Details) -> bool:
     """Whether the value at the start is what was asked for."""
-    return result.experiment.get("where") == "start" and result.starts is not None
+    return details.experiment.get("where") == "start" and details.starts is not None
+
+
+def untried_shares(details: Details) -> dict[str, float]:
+    """The questions that ask about choices which the data hardly have, with the share that was never tried."""
+    support: Any = details.experiment.get("support", {})
+    return {name: 1 - support[name] for name in details.names if support.get(name, 1.0) < SUPPORTED}
+
+
+def collect_next(details: Details) -> list[str]:
+    """The choices of which one more sample would reduce the error most, the first first."""
+    return [f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in details.collect[:NEXT]]
+
+
+def bars_of(result: Result) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Intervals [gvf, state, 2] and spreads [gvf, state] at all states; None instead of those that the learner does not have."""
+    kind = result.details.error_bars
+    return result.intervals() if result.details.has_intervals else None, result.details.spread() if kind == "spread" else None
 
 
 def summary_of(result: Result) -> str:
     """A few lines of text: the method, the predictions, and how the steps were spent; names are made printable."""
-    visits = result.visits.sum(axis=(0, 2))
+    details, visits = result.details, result.visits.sum(axis=(0, 2))
     share = visits / max(1, visits.sum())
     spent = result.visits.sum(axis=(0, 1)) / max(1, visits.sum())
-    kept = [f"{k} {v}" for k, v in result.experiment.items() if k in SAID]
-    steps, seeds = result.snapshots[-1].step, len(result.seeds)
+    kept = [f"{k} {v}" for k, v in details.experiment.items() if k in SHOWN]
+    steps, seeds = details.snapshots[-1].step, len(result.seeds)
     lines = [*kept, f"{steps:,} steps, {seeds} seed{'s' * (seeds > 1)}, {_reached(result, visits)}"]
-    if "log" in result.experiment:
-        lines.append(f"started from a log of {result.experiment['log']:,} transitions, which visits include")
-    bars = ERROR_BARS[result.error_bars]
-    if result.audits is not None and not result.has_intervals:
+    if "log" in details.experiment:
+        lines.append(f"started from a log of {details.experiment['log']:,} transitions, which visits include")
+    bars = ERROR_BARS[details.error_bars]
+    if details.audits is not None and not details.has_intervals:
         bars = f"95 % intervals at the start, from audits; elsewhere {bars}"
     lines += [_spent(result, spent), f"error bars: {bars}"]
-    if result.stopped is not None and result.bounds is not None and result.reached is not None and "target" in result.experiment:
-        lines.append(until_line(float(str(result.experiment["target"])), result.stopped, result.bounds, result.reached))
-    if "decided" in result.experiment and result.stopped is not None and result.reached is not None:
-        lines += decided_lines(result.experiment["decided"], result.stopped, result.reached)  # type: ignore[arg-type]
-    starts = [] if result.starts is None else start_lines(result.value(), None if result.audits is None else result.audit())
-    lines += starts if leads(result) else []
-    chance = result.unseen
-    known, answers = not np.isnan(result.truth).any(), result.answers
-    between = result.intervals() if result.has_intervals else None
-    spread = result.spread() if result.error_bars == "spread" else None
+    if details.stopped is not None and "target" in details.experiment:
+        lines.append(until_line(float(str(details.experiment["target"])), details.stopped, details.bounds, details.reached))
+    if details.stopped is not None and "decided" in details.experiment:
+        lines += decided_lines(details.experiment["decided"], details.stopped, details.reached)  # type: ignore[arg-type]
+    starts = [] if details.starts is None else start_lines(result.value(), None if details.audits is None else result.audit())
+    lines += starts if leads(details) else []
+    chance = details.unseen
+    known, answers = not np.isnan(details.truth).any(), details.answers
+    between, spread = bars_of(result)
     width = max(len(printable(name)) for name in result.names)
-    supports: Any = result.experiment.get("support", {})
-    missed: Any = result.experiment.get("not_resolved", {})
+    untried, collect = untried_shares(details), collect_next(details)
+    missed: Any = details.experiment.get("not_resolved", {})
     for i, name in enumerate(result.names):
         v = answers[:, i].mean(axis=0)
         met = (share > 0) & ~np.isnan(v)
@@ -65,29 +235,25 @@ def summary_of(result: Result) -> str:
         if chance is not None:
             line += f", chance of the unseen {chance[i]:.2g}"
         line += f", spread {spread[i] @ share:.2g}" if spread is not None else ""
-        support = supports.get(name, 1.0)
-        line += f", WARNING: {1 - support:.0%} of its choices were never tried" if support < 0.995 else ""
+        line += f", WARNING: {untried[name]:.0%} of its choices were never tried" if name in untried else ""
         line += f", {missed[name]}" if name in missed else ""
         lines.append(line + (f", MSE {result.mse[:, -1, i].mean():.3g}" if known else ""))
-    lines += [] if leads(result) else starts
-    if between is not None and result.points is None:
+    lines += [] if leads(details) else starts
+    if between is not None and details.points is None:
         lines.append(PLUS_MINUS)
-    if "frontier" in result.experiment:
-        lines.append(str(result.experiment["frontier"]))
-    collect: Any = result.experiment.get("collect")
-    if collect:
-        wanted = (f"action {c['action']} in {c['observation']} (seen {c['seen']} times)" for c in collect[:NEXT])
-        lines.append("collect next: " + ", ".join(wanted))
+    if "frontier" in details.experiment:
+        lines.append(str(details.experiment["frontier"]))
+    lines += [f"collect next: {', '.join(collect)}"] if collect else []
     return "\n".join(map(printable, lines))
 
 
 def _spent(result: Result, shares: np.ndarray) -> str:
-    if all(choice.isdigit() for choice in result.choices):
+    if all(choice.isdigit() for choice in result.details.choices):
         return "actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(shares))
-    return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(result.choices, shares, strict=True))
+    return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(result.details.choices, shares, strict=True))
 
 
 def _reached(result: Result, visits: np.ndarray) -> str:
-    if result.points is not None:
+    if result.details.points is not None:
         return f"shown at {len(visits)} observations met"
     return f"{(visits > 0).sum()} of {len(visits)} states visited"

@@ -11,21 +11,116 @@ import json
 import logging
 import math
 import os
+import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gvfx.errors import InputError, install
+from gvfx.errors import InputError, install, printable, unwritten
 from gvfx.files import append_line, open_lines
 from gvfx.inputs import as_path, check_takes
 from gvfx.running.result import Result
-from gvfx.text import printable
 from gvfx.types import Described
+
+# --- Listeners of a run: the progress bar, a function of the caller, trackers ---------------------------------------
+# A run calls began(seed) when a seed starts, stepped(seed, t) several times a second, measured(seed, t, error) after every
+# measurement, and close() at the end.
+
+
+Report = Callable[[int, int, float], None]  # (seed, steps done, current error)
+
+
+class Listener:
+    """What is called during a run; it does nothing by default."""
+
+    def began(self, seed: int) -> None: ...
+    def stepped(self, seed: int, t: int) -> None: ...
+    def measured(self, seed: int, t: int, error: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class Listeners(Listener):
+    """Several listeners as one."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.listeners = listeners
+
+    def began(self, seed: int) -> None:
+        for each in self.listeners:
+            each.began(seed)
+
+    def stepped(self, seed: int, t: int) -> None:
+        for each in self.listeners:
+            each.stepped(seed, t)
+
+    def measured(self, seed: int, t: int, error: float) -> None:
+        for each in self.listeners:
+            each.measured(seed, t, error)
+
+    def close(self) -> None:
+        for each in self.listeners:
+            each.close()
+
+
+class Calls(Listener):
+    """Calls a function after every measurement."""
+
+    def __init__(self, function: Report) -> None:
+        self.function = function
+
+    def measured(self, seed: int, t: int, error: float) -> None:
+        self.function(seed, t, error)
+
+
+class Bar(Listener):
+    """A bar over the steps of all seeds; shows "compiling" until the first step."""
+
+    def __init__(self, steps: int, seeds: Iterable[int]) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.done = dict.fromkeys(seeds, 0)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.bar = Progress(*columns, TextColumn("{task.fields[error]}"), console=Console(stderr=True), transient=True)
+        self.task = self.bar.add_task("compiling", total=steps * len(self.done), error="", start=False)
+        self.bar.start()
+
+    def began(self, seed: int) -> None:
+        self.bar.start_task(self.task)
+        self.bar.update(self.task, description="learning" if len(self.done) == 1 else f"learning, seed {seed}")
+
+    def stepped(self, seed: int, t: int) -> None:
+        self.done[seed] = t
+        self.bar.update(self.task, completed=sum(self.done.values()))
+
+    def measured(self, seed: int, t: int, error: float) -> None:
+        self.bar.update(self.task, error=f"error {error:.3g}" if error == error else "")
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+def wants_bar() -> bool:
+    """Whether to show a bar by default: in a terminal or a notebook."""
+    shell: Any = sys.modules.get("IPython")
+    inside = shell.get_ipython() if shell is not None else None
+    return sys.stderr.isatty() or (inside is not None and type(inside).__name__ == "ZMQInteractiveShell")
+
+
+def listener(progress: bool | Report | None, steps: int, seeds: Iterable[int]) -> Listeners:
+    """The listener for `evaluate(progress=...)`: True, False, a function, or None for a bar in a terminal or notebook."""
+    if progress is None or isinstance(progress, bool):
+        return Listeners(Bar(steps, seeds)) if progress or (progress is None and wants_bar()) else Listeners()
+    if not callable(progress) or isinstance(progress, type):
+        raise InputError(f"progress: {progress!r:.40} cannot be called; give True, False, or a function of (seed, step, error).")
+    check_takes(progress, "progress", 0, 1, 0.5)  # seed, step, error
+    return Listeners(Calls(progress))
+
 
 Log = Callable[[Described], None]
 
@@ -51,7 +146,7 @@ class JsonLines(Tracker):
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = open_lines(path)
         except OSError as error:
-            raise InputError(f"track: cannot write {path} ({error.strerror}); name another file.") from None
+            raise InputError(f"track: {unwritten(path, error)}") from None
         return lambda record: append_line(handle, json.dumps(record)), lambda: os.close(handle)
 
 
@@ -92,8 +187,8 @@ class WeightsAndBiases(Tracker):
         try:
             run = wandb.init(project=self.project, mode=self.mode, dir=folder, reinit="create_new")
         except Exception as error:
-            said = " ".join(str(error).split()).rstrip(".")
-            raise InputError(f"track: Weights & Biases cannot begin a run ({said}); try mode='offline'.") from None
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InputError(f"track: Weights & Biases cannot begin a run ({reason}); try mode='offline'.") from None
         return lambda record: run.log(flat(record)), run.finish
 
 
@@ -155,7 +250,7 @@ def _as_tracker(track: Any) -> Tracker:
     return Given(function)
 
 
-class Tracking:
+class Tracking(Listener):
     """A listener that passes every measurement to trackers; without a known truth the error is the estimated one,
     and without an estimate it is omitted."""
 
@@ -170,10 +265,7 @@ class Tracking:
             self.close()
             raise
 
-    def began(self, seed: int) -> None: ...
-    def stepped(self, seed: int, t: int) -> None: ...
-
-    def _tell(self, record: Described) -> None:
+    def _log(self, record: Described) -> None:
         """Log a record; a tracker that fails is left out from then on, and the run continues."""
         for tracker in list(self.open):
             try:
@@ -181,17 +273,17 @@ class Tracking:
             except Exception as error:
                 self.open.remove(tracker)
                 self.failed.append(tracker)
-                said = " ".join(str(error).split()).rstrip(".")
-                what = f"track: a tracker raised {type(error).__name__} ({said}); the run continues without it."
+                reason = " ".join(str(error).split()).rstrip(".")
+                what = f"track: a tracker raised {type(error).__name__} ({reason}); the run continues without it."
                 warnings.warn(printable(what), stacklevel=2)
 
     def measured(self, seed: int, t: int, error: float) -> None:
-        self._tell({"seed": seed, "step": t, "error": float(error), "seconds": round(time.perf_counter() - self.begun, 3)})
+        self._log({"seed": seed, "step": t, "error": float(error), "seconds": round(time.perf_counter() - self.begun, 3)})
 
     def finish(self, result: Result) -> None:
         """Log the last record: the values and the description of the run."""
         last = {f"value: {name}": float(v) for name, v in zip(result.names, result.values.mean(axis=(0, 2)), strict=True)}
-        self._tell({"seed": "all", "step": result.snapshots[-1].step, **last, "experiment": result.experiment})
+        self._log({"seed": "all", "step": result.details.snapshots[-1].step, **last, "experiment": result.details.experiment})
 
     def close(self) -> None:
         for _, close in self.open:

@@ -6,7 +6,17 @@ Every function is elementwise over transitions, so the same code serves plain fl
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
 from gvfx.compilation.loops import formula
+from gvfx.kernel import normalise, piece
+from gvfx.questions.gvf import Stacked
+from gvfx.questions.policies import OwnPolicy
 
 
 @formula
@@ -43,3 +53,103 @@ def explorer_square(weight, pi, m):
 def squared_error(truth, estimate):
     """Squared value error; its mean over states and weighted sum over GVFs is the MSE."""
     return (truth - estimate) * (truth - estimate)  # Eq. 1 (eq:mse)
+
+
+# --- Theorem 4.1's behaviour in every form that a back end needs: mu(a|s) ~ sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)) (Eq. 3)
+# - `explorer_probabilities`: over whole arrays, in NumPy (exact solutions) and in JAX (networks);
+# - `compiled_explorer`: at one state, for compiled loops, which may not allocate arrays;
+# - `log_explorer_score`: in log space and not normalised, for the Gaussian densities of Box actions (JAX).
+#
+# The first two share the elementwise square `gvfx.theory.equations.explorer_square`; a test holds all of them equal to a
+# plain loop.
+
+
+def explorer_probabilities(squares: Any, xp: Any = np) -> Any:
+    """mu [..., action] from the squares [..., action, gvf]; uniform where all of them are 0.  xp: numpy or jax.numpy."""
+    score = xp.sqrt(squares.sum(axis=-1))  # Eq. 3 (eq:behavior_update)
+    total = score.sum(axis=-1, keepdims=True)
+    return xp.where(total > 0, score / xp.where(total > 0, total, 1.0), 1 / score.shape[-1])
+
+
+@cache
+def compiled_explorer(gvfs: int, actions: int, smallest_m: float = 0.0) -> Callable[..., None]:
+    """choose(weights, pi, m, mu): writes mu [action] from weights [gvf] and pi, m [action, gvf]; uniform where all are 0.
+
+    smallest_m: a smaller m counts as this one.
+    """
+
+    @piece
+    def choose(weights, pi, m, mu):
+        for a in range(actions):
+            total = 0.0
+            for i in range(gvfs):
+                variance = max(m[a, i], smallest_m) if smallest_m > 0.0 else m[a, i]
+                total += explorer_square(weights[i], pi[a, i], variance)
+            mu[a] = math.sqrt(total)  # Eq. 3 (eq:behavior_update)
+        normalise(mu, actions)
+
+    return choose
+
+
+def log_explorer_score(weights: Any, log_pi: Any, m: Any) -> Any:
+    """log sqrt(sum_i w_i pi_i^2 M_i) [...] from weights [gvf] and log_pi, m [..., gvf]; the small numbers keep it finite."""
+    import jax
+    import jax.numpy as jnp
+
+    log_squares = 2 * log_pi + jnp.log(m + 1e-8) + jnp.log(weights + 1e-30)
+    return 0.5 * jax.nn.logsumexp(log_squares, axis=-1)  # Eq. 3 (eq:behavior_update)
+
+
+# --- Policies by a GVF's own action values (`gvfx.questions.policies`), computed by policy iteration ---------------------
+# Greedy: evaluate the policy and take the best actions, until none is better.  A choice changes only for a better one, so the
+# iteration ends, and with a discount of 1 it stays with policies whose sums are finite.  Softmax: the same with
+# pi = softmax(Q / temperature) until pi no longer changes, with shorter steps in Q if full ones do not converge.  A fixed
+# point exists, but there may be several; the one reached from the uniform policy is used everywhere, also for the truth.
+
+ROUNDS = 1000
+
+
+def converged_policies(
+    asked: Stacked, action_values: Callable[[int, np.ndarray], np.ndarray], tried: np.ndarray, within: float
+) -> tuple[np.ndarray, list[int]]:
+    """pi [state, action, gvf] with every OwnPolicy replaced by its fixed point, and the GVFs that did not converge.
+
+    action_values: a function that returns Q [state, action] of GVF i under a policy [state, action].
+    tried:         [state, action] bool, the actions with known values.
+    within:        largest change of a probability in the last round.
+    """
+    pi, failed = asked.pi.copy(), []
+    for i, own in asked.own:
+        pi[:, :, i], left = _iterated(own, partial(action_values, i), tried, within)
+        failed += [i] if left > within else []
+    return pi, failed
+
+
+def _iterated(
+    own: OwnPolicy, action_values: Callable[[np.ndarray], np.ndarray], tried: np.ndarray, within: float
+) -> tuple[np.ndarray, float]:
+    """The policy after the last round, and by how much one more round would change a probability."""
+    followed = np.zeros(tried.shape)
+    chosen = own.choices(followed, tried)
+    step, left = 1.0, np.inf
+    for _ in range(ROUNDS):
+        q = action_values(own.probabilities(chosen, tried))
+        wanted = own.choices(q, tried, chosen)
+        before, left = left, float(np.abs(wanted - chosen).max())
+        if left <= within:
+            break
+        if own.temperature == 0:
+            chosen = wanted
+            continue
+        step = step / 2 if left > before and step > 1 / 64 else step
+        followed = followed + step * (q - followed)
+        chosen = own.choices(followed, tried)
+    return own.probabilities(chosen, tried), left
+
+
+def improved(asked: Stacked, q: np.ndarray, tried: np.ndarray) -> np.ndarray:
+    """pi [state, action, gvf] with every OwnPolicy replaced by that of the present action values q [state, action, gvf]."""
+    pi = asked.pi.copy()
+    for i, own in asked.own:
+        pi[:, :, i] = own.probabilities(own.choices(q[:, :, i], tried), tried)
+    return pi

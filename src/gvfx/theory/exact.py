@@ -13,31 +13,114 @@ Notation.  With target policy $\pi$, discount $\gamma$ and cumulant $c$:
 - `return_variance`, Eq. 6 plus $\gamma^2\mathbb{E}[\mathrm{Var}_{a'\sim\pi}Q(s',a')]$: that of the return $G$ under $\pi$.
 
 All of them reduce to one linear system over states, $m = r + \gamma^2 \bar P m$, solved with a dense LU factorisation below
-`DENSE_BELOW` states and with a sparse one above.  GVFs with the same policy and discount share it (`systems`).
+`DENSE_BELOW` states and with a sparse one above.  GVFs with the same policy and discount share it (`groups`).
 
 Shapes: values [gvf, state]; state-action tables [state, action, gvf], as the learners keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
+import scipy.sparse.csgraph
+import scipy.sparse.linalg
 
 from gvfx.errors import InputError
 from gvfx.inputs import checked, shown, whole
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.policies import checked_rows
-from gvfx.theory.equations import explorer_square, q_target
-from gvfx.theory.explorer import explorer_probabilities
-from gvfx.theory.improvement import converged_policies
-from gvfx.theory.systems import DENSE_BELOW as DENSE_BELOW
-from gvfx.theory.systems import Solve, ending, factorised, groups, spectral_radius, weighted_transitions
+from gvfx.questions.where import EVERYWHERE, Evaluation
+from gvfx.theory.equations import converged_policies, explorer_probabilities, explorer_square, q_target, squared_error
 from gvfx.threads import one_thread
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import MDP, reachable
+
+# --- Linear systems over states: transitions weighted by a policy and a discount, and what solves them --------------
+
+DENSE_BELOW = 1500  # states; larger systems are factorised as sparse matrices
+DEFINITE = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}  # of splu
+Solve = Callable[[np.ndarray], np.ndarray]
+
+
+def groups(pi: np.ndarray, gamma: np.ndarray) -> list[list[int]]:
+    """Lists of GVFs with the same policy and discount, which share one linear system; pi [.., .., gvf], gamma [.., gvf]."""
+    members: dict[bytes, list[int]] = {}
+    for i in range(pi.shape[2]):
+        members.setdefault(pi[:, :, i].tobytes() + gamma[:, i].tobytes(), []).append(i)
+    return list(members.values())
+
+
+def weighted_transitions(world: Any, weight: np.ndarray, discount: np.ndarray) -> sp.csr_array:
+    """sum_a weight(s, a) discount(s, a, s') P(s' | s, a) as a sparse matrix [state, state]; world: an MDP or a `Model`."""
+    entries = (weight[:, :, None] * discount * world.prob).reshape(world.states, -1)
+    rows = np.repeat(np.arange(world.states), entries.shape[1])
+    return sp.csr_array(sp.coo_array((entries.ravel(), (rows, world.next.ravel())), shape=(world.states, world.states)))
+
+
+def factorised(system: sp.sparray) -> Solve:
+    """A function that solves system @ x = b for any number of right-hand sides b [state, ...]."""
+    if system.shape[0] < DENSE_BELOW:
+        factor = scipy.linalg.lu_factor(system.toarray(), check_finite=False)
+        return lambda b: scipy.linalg.lu_solve(factor, b, check_finite=False)
+    return scipy.sparse.linalg.splu(sp.csc_array(system)).solve
+
+
+def resolvent(world: Any, pi: np.ndarray, gamma: np.ndarray) -> sp.csr_array:
+    """I - gamma P_pi, whose inverse is F; pi [1 or state, action] and gamma as in `Stacked`, world: an MDP or a `Model`."""
+    kernel = weighted_transitions(world, np.broadcast_to(pi, world.next.shape[:2]), discounts(world, gamma))
+    return sp.csr_array(sp.eye_array(world.states) - kernel)
+
+
+def discounts(world: Any, gamma: np.ndarray) -> np.ndarray:
+    """A GVF's discount of every outcome [state, action, successor]; 0 on termination and in states that are not reached."""
+    gamma = gamma.reshape(world.next.shape) if gamma.size > 1 else gamma
+    return np.where(world.terminal[world.next] | ~world.going[:, None, None], 0.0, gamma)
+
+
+def behaviour_rows(behaviour: Any, world: Any, field: str = "behaviour") -> np.ndarray:
+    """A behaviour's probabilities as [states, actions], from one row or one per state; world: an MDP or a `Model`."""
+    mu = np.atleast_2d(checked_rows(behaviour, field, world.actions))
+    if len(mu) not in (1, world.states):
+        raise InputError(f"{field}: has {len(mu)} rows but the world has {world.states} states; give one row, or one per state.")
+    return np.broadcast_to(mu, (world.states, world.actions))
+
+
+def ending(kernel: sp.sparray) -> np.ndarray:
+    """The states from which the sum of future cumulants ends, [state] bool, for a non-negative kernel with row sums of at most 1.
+
+    They are the states that can reach a row with a sum below 1.  If all of them do, I - kernel is invertible.
+    """
+    below_one = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
+    into = sp.csr_array(kernel.T, copy=True)
+    into.eliminate_zeros()
+    return reachable(below_one, lambda states: into[states].indices)
+
+
+def spectral_radius(matrix: sp.csr_array) -> float:
+    """Spectral radius of a non-negative matrix: the largest over its strongly connected components."""
+    if not np.isfinite(matrix.data).all():
+        return float("inf")
+    matrix = sp.csr_array(matrix)
+    matrix.eliminate_zeros()
+    count, component = scipy.sparse.csgraph.connected_components(matrix, connection="strong")
+    radius = float(matrix.diagonal().max())
+    sizes = np.bincount(component, minlength=count)
+    for k in np.flatnonzero(sizes > 1):
+        members = np.flatnonzero(component == k)
+        radius = max(radius, _irreducible_radius(matrix[members][:, members]))
+    return radius
+
+
+def _irreducible_radius(matrix: sp.csr_array) -> float:
+    if matrix.shape[0] < 500:
+        return float(np.abs(np.linalg.eigvals(matrix.toarray())).max())
+    start = np.ones(matrix.shape[0])
+    return float(np.abs(scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=start, return_eigenvectors=False)).max())
+
 
 VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance"]
 
@@ -101,8 +184,8 @@ def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray
     cumulants = mean + carry * _levels(asked, levels)
     q = np.empty((world.states, world.actions, len(asked.names)))
     for i in range(q.shape[2]):
-        onward = (world.prob * _discount(world, asked, i) * v[i][world.next]).sum(axis=2)
-        q[:, :, i] = q_target(cumulants[:, :, i], 1.0, onward)  # Eq. 5 (eq:sarsa-q-update) in expectation
+        following = (world.prob * discounts(world, asked.gamma[:, i]) * v[i][world.next]).sum(axis=2)
+        q[:, :, i] = q_target(cumulants[:, :, i], 1.0, following)  # Eq. 5 (eq:sarsa-q-update) in expectation
     return q
 
 
@@ -120,7 +203,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
     for i in range(out.shape[2]):
         paid = np.append(asked.mean[:, i] + asked.carry[:, i] * level[i], 0.0)[asked.pays]
         spread = np.append(asked.sd[:, i], 0.0)[asked.pays]
-        target = q_target(paid, _discount(world, asked, i), v[i][world.next])  # Eq. 5 (eq:sarsa-q-update)
+        target = q_target(paid, discounts(world, asked.gamma[:, i]), v[i][world.next])  # Eq. 5 (eq:sarsa-q-update)
         centre = (world.prob * target).sum(axis=2, keepdims=True)
         out[:, :, i] = (world.prob * ((target - centre) ** 2 + spread**2)).sum(axis=2)
     out[world.terminal] = 0.0
@@ -158,16 +241,12 @@ class Existence:
 def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> list[Existence]:
     """Lemma 5.1's condition and the exact criterion for every question under behaviour mu [1 or states, actions]."""
     asked = asked_of(world, questions)
-    return [_existence(world, asked, i, _squared_ratio(world, asked, i, behaviour)) for i in range(len(asked.names))]
-
-
-def _existence(world: MDP, asked: Stacked, i: int, weight: np.ndarray) -> Existence:
-    """Existence for GVF i; weight is pi^2 / mu, [state, action]."""
-    acting = np.flatnonzero(~world.terminal)
-    largest = _discount(world, asked, i)[acting].max(axis=(1, 2))
-    ratio = float((largest**2 * weight[acting].sum(axis=1)).max())
-    system = weighted_transitions(world, weight, _discount(world, asked, i) ** 2)
-    return Existence(ratio < 1, ratio, spectral_radius(system))
+    out, acting = [], np.flatnonzero(~world.terminal)
+    for i in range(len(asked.names)):
+        weight, squared = _squared_ratio(world, asked, i, behaviour), discounts(world, asked.gamma[:, i]) ** 2
+        ratio = float((squared[acting].max(axis=(1, 2)) * weight[acting].sum(axis=1)).max())
+        out.append(Existence(ratio < 1, ratio, spectral_radius(weighted_transitions(world, weight, squared))))
+    return out
 
 
 @one_thread()
@@ -194,10 +273,8 @@ def variance(
     out = np.empty_like(noise)
     for members in groups(asked.pi, asked.gamma):
         first = members[0]
-        pi, squared = _policy(world, asked, first), _discount(world, asked, first) ** 2
-        weight = pi  # of the next action, Eq. 6 (eq:sarsa-m-update)
-        if form == "importance_sampling" and behaviour is not None:
-            weight = _squared_ratio(world, asked, first, behaviour)  # mu rho^2, Eq. 4 (eq:var_s_a)
+        pi, squared = _policy(world, asked, first), discounts(world, asked.gamma[:, first]) ** 2
+        weight = _weights(world, asked, first, form, behaviour)
         system = weighted_transitions(world, weight, squared)
         if form == "importance_sampling" and spectral_radius(system) >= 1:
             out[:, :, members] = np.inf
@@ -228,17 +305,11 @@ def state_variance(
     """
     m = variance(world, questions, form, behaviour, levels)
     asked = asked_of(world, questions)
+    q = action_values(world, questions, levels) if form == "return_variance" else None
     out = np.empty((m.shape[2], world.states))
     for i in range(m.shape[2]):
-        pi = _policy(world, asked, i)
-        if form == "importance_sampling":
-            assert behaviour is not None
-            out[i] = _weighted(_squared_ratio(world, asked, i, behaviour), m[:, :, i])
-        else:
-            out[i] = (pi * m[:, :, i]).sum(axis=1)
-    if form == "return_variance":
-        q = action_values(world, questions, levels)
-        for i in range(m.shape[2]):
+        out[i] = _weighted(_weights(world, asked, i, form, behaviour), m[:, :, i])
+        if q is not None:
             pi = _policy(world, asked, i)
             centre = (pi * q[:, :, i]).sum(axis=1, keepdims=True)
             out[i] += (pi * (q[:, :, i] - centre) ** 2).sum(axis=1)
@@ -259,7 +330,8 @@ def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | Non
         shape = [world.states, world.actions, len(asked.names)]
         raise InputError(f"m: expected shape {shape}, [state, action, gvf], but got {list(np.shape(m))}.")
     m = np.maximum(variance(world, questions) if m is None else m, 0.0)  # rounding can leave less
-    return explorer_probabilities(_no_nan(explorer_square(asked.weights, asked.pi, m)))  # Eq. 3 (eq:behavior_update)
+    squares = explorer_square(asked.weights, asked.pi, m)  # Eq. 3 (eq:behavior_update)
+    return explorer_probabilities(np.nan_to_num(squares, nan=0.0, posinf=np.finfo(float).max ** 0.5))
 
 
 @dataclass(frozen=True)
@@ -280,10 +352,8 @@ def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, st
     stops early if M ceases to exist; the last total is then infinite.
     """
     asked, updates = asked_of(world, questions), whole(updates, "updates", least=0, most=1_000_000)
-    mu = asked.pi.mean(axis=2) if start is None else checked_rows(start, "start", world.actions)
-    if mu.ndim == 2 and len(mu) not in (1, world.states):
-        raise InputError(f"start: has {len(mu)} rows but the world has {world.states} states; give one row per state.")
-    mu = np.broadcast_to(mu, (world.states, world.actions))
+    mixture = np.broadcast_to(asked.pi.mean(axis=2), (world.states, world.actions))
+    mu = mixture if start is None else behaviour_rows(start, world, "start")
     behaviours, totals, exist = [], [], []
     for _ in range(updates + 1):
         m = variance(world, questions, "importance_sampling", mu)
@@ -302,7 +372,7 @@ def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, st
 
 def _solver(world: MDP, asked: Stacked, i: int) -> Solve:
     """Solves (I - gamma_i P_pi_i) x = b [state, ...]."""
-    kernel = weighted_transitions(world, _policy(world, asked, i), _discount(world, asked, i))
+    kernel = weighted_transitions(world, _policy(world, asked, i), discounts(world, asked.gamma[:, i]))
     if not ending(kernel).all():
         raise InputError(
             f"discount: the values of {asked.names[i]!r} do not exist, because a discount of 1 without termination "
@@ -314,14 +384,6 @@ def _solver(world: MDP, asked: Stacked, i: int) -> Solve:
 def _policy(world: MDP, asked: Stacked, i: int) -> np.ndarray:
     """pi_i [state, action]."""
     return np.broadcast_to(asked.pi[:, :, i], (world.states, world.actions))
-
-
-def _discount(world: MDP, asked: Stacked, i: int) -> np.ndarray:
-    """gamma_i of every outcome [state, action, successor]; 0 on termination and in states that cannot be reached."""
-    shape = world.next.shape
-    gamma = asked.gamma[:, i].reshape(shape) if asked.gamma_stride else np.broadcast_to(asked.gamma[0, i], shape)
-    unused = world.terminal | ~world.reached
-    return np.where(world.terminal[world.next] | unused[:, None, None], 0.0, gamma)
 
 
 def _expected_cumulants(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
@@ -337,15 +399,16 @@ def _expected_cumulants(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndar
     return out[0], out[1]
 
 
+def _weights(world: MDP, asked: Stacked, i: int, form: VarianceForm, behaviour: np.ndarray | None) -> np.ndarray:
+    """How much M at the next action counts, [state, action]."""
+    if form == "importance_sampling" and behaviour is not None:
+        return _squared_ratio(world, asked, i, behaviour)  # mu rho^2, Eq. 4 (eq:var_s_a)
+    return _policy(world, asked, i)  # pi, Eq. 6 (eq:sarsa-m-update)
+
+
 def _squared_ratio(world: MDP, asked: Stacked, i: int, behaviour: np.ndarray) -> np.ndarray:
     """mu rho^2 = pi^2 / mu [state, action]; 0 where pi is 0, infinite where mu is 0 and pi is not."""
-    pi = _policy(world, asked, i)
-    mu = np.atleast_2d(checked_rows(behaviour, "behaviour", world.actions))
-    if len(mu) not in (1, world.states):
-        raise InputError(
-            f"behaviour: has {len(mu)} rows but the world has {world.states} states; give one row, or one per state."
-        )
-    mu = np.broadcast_to(mu, pi.shape)
+    pi, mu = _policy(world, asked, i), behaviour_rows(behaviour, world)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(pi > 0, pi * pi / mu, 0.0)
 
@@ -364,5 +427,43 @@ def _weighted(weight: np.ndarray, m: np.ndarray) -> np.ndarray:
         return np.where(weight > 0, weight * m, 0.0).sum(axis=1)
 
 
-def _no_nan(score: np.ndarray) -> np.ndarray:
-    return np.nan_to_num(score, nan=0.0, posinf=np.finfo(float).max ** 0.5)
+# --- Ground truth on an MDP: the evaluation states, their true values, and the error of predictions -----------------
+
+
+@dataclass(frozen=True, eq=False)
+class GroundTruth:
+    """True values, V = base + level * unit for drifting cumulants, both [gvf, state], and where errors count."""
+
+    points: np.ndarray  # [point] state indices, every live state
+    base: np.ndarray
+    unit: np.ndarray
+    where: Evaluation | None = None  # None: every live state equally
+
+    @classmethod
+    def exact(cls, world: MDP, asked: Stacked) -> GroundTruth:
+        """The truth by linear solves."""
+        base, unit = value_parts(world, ideal(world, asked))
+        where = None if asked.where == EVERYWHERE else asked.where.on(world)
+        return cls(np.flatnonzero(world.live), base, unit, where)
+
+    def values(self, level: np.ndarray) -> np.ndarray:
+        """V [gvf, state] if drifting cumulants stayed at their present level [gvf]."""
+        return self.base + self.unit * level[:, None]
+
+    def mse(self, estimates: np.ndarray, level: np.ndarray) -> np.ndarray:
+        """Mean squared error per GVF [gvf] of estimates [gvf, state]: uniform over live states, or where errors count."""
+        if self.where is not None:
+            return self.where.squares(self.values(level) - estimates)
+        errors = squared_error(self.values(level), estimates)  # Eq. 1 (eq:mse) with uniform d(s)
+        return errors[:, self.points].mean(axis=1)
+
+
+def predicted_values(world: MDP, asked: Stacked, q: np.ndarray) -> np.ndarray:
+    """V(s) = sum_a pi(a|s) Q(s, a), [gvf, state], from a learner's q [row, action, gvf]."""
+    return np.einsum("san,san->ns", np.broadcast_to(asked.pi, (world.states, *asked.pi.shape[1:])), q[world.feature])
+
+
+__all__ = [
+    "Existence", "Iterates", "action_values", "existence", "explorer_behaviour", "policy_iteration", "state_variance",
+    "successor_representation", "transition_noise", "values", "variance",
+]  # fmt: skip

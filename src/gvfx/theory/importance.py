@@ -3,19 +3,202 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 
+from gvfx.compilation.loops import stored
 from gvfx.questions.gvf import GVF
 from gvfx.questions.where import Evaluation, WhereLike, as_evaluation, as_where
-from gvfx.theory import exact, systems
-from gvfx.theory.flow import Model
-from gvfx.theory.systems import factorised, groups, weighted_transitions
+from gvfx.theory import exact
+from gvfx.theory.exact import behaviour_rows, factorised, groups, resolvent, weighted_transitions
 from gvfx.threads import one_thread
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import MDP, pair_matrix, reached_from
+
+# --- Visits: a finite model, known or estimated, the visits of a behaviour in it, and the highest average reward ----
+
+PLAN_SIZE = 2e7  # actions of a plan that is kept: 40 MB
+ENDLESS = 1e-6  # restart probability per step that stands for "no horizon"
+
+
+class Model(NamedTuple):
+    """Finite dynamics, known or estimated, as arrays (`MDP` without its checks, which an estimate may not pass).
+
+    next, prob: [states, actions, successors]; rows of prob may sum to less than 1 where data are missing.
+    start:      [states] distribution of first states;  terminal: [states] bool.
+    horizon:    steps after which an episode is truncated; None: never.
+    """
+
+    next: np.ndarray
+    prob: np.ndarray
+    start: np.ndarray
+    terminal: np.ndarray
+    horizon: int | None = None
+
+    @classmethod
+    def of(cls, world: MDP) -> Model:
+        return cls(world.next, world.prob, world.start, world.terminal, world.horizon)
+
+    @property
+    def states(self) -> int:
+        return self.next.shape[0]
+
+    @property
+    def actions(self) -> int:
+        return self.next.shape[1]
+
+    @property
+    def going(self) -> np.ndarray:
+        """The states in which actions are taken: reachable and not terminal, [states] bool."""
+        return reached_from(self) & ~self.terminal
+
+    @property
+    def restart(self) -> float:
+        """Restart probability per step with which the mean episode length is about the horizon."""
+        return ENDLESS if self.horizon is None else 1 / (self.horizon + 1)
+
+    def transitions(self) -> sp.csr_array:
+        """Transition probabilities [states * actions, states] without those into terminal states."""
+        alive = ~self.terminal
+        return pair_matrix(self.prob * alive[self.next] * alive[:, None, None], self.next)
+
+
+@one_thread()
+def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
+    """Expected visits per step x(s, a) of a stationary behaviour [states, actions]; they sum to 1.
+
+    Episodes start from `start` and are truncated at the horizon: x(s, .) is proportional to sum_{t < horizon} P(s_t = s).
+    """
+    mu = behaviour_rows(behaviour, model)
+    alive = ~model.terminal
+    moved = sp.csr_array(weighted_transitions(model, mu, (alive[model.next] & alive[:, None, None]).astype(float)).T)
+    if model.horizon is None:
+        visits = factorised(sp.eye_array(model.states) - (1 - ENDLESS) * moved)(model.start)
+    else:
+        start = np.ascontiguousarray(model.start, dtype=float)
+        visits = _summed(moved.indptr, moved.indices, moved.data, start, model.horizon)
+    return visits[:, None] * mu / visits.sum()
+
+
+@stored(nogil=True)
+def _summed(indptr, indices, data, start, horizon):
+    """sum_{t < horizon} A^t start for a matrix A in CSR form; compiled, because many small products are slow from Python."""
+    visits, now, after = np.zeros_like(start), start.copy(), np.empty_like(start)
+    for _ in range(horizon):
+        for s in range(len(start)):
+            visits[s] += now[s]
+            total = 0.0
+            for k in range(indptr[s], indptr[s + 1]):
+                total += data[k] * now[indices[k]]
+            after[s] = total
+        now, after = after, now
+    return visits
+
+
+def highest_average(model: Model, reward: np.ndarray, reached: float | None = None) -> float:
+    """The highest average reward <reward, x> of any behaviour, even one that depends on the time step; needs a horizon.
+
+    It is a ratio of two sums over an episode, reward and length.  Guess it, plan by backward induction with reward minus
+    guess, and take the plan's own ratio as the next guess (Dinkelbach).  The result is an upper bound, tight to 1e-9 per step
+    of an episode.  reached: an average that some behaviour reaches, a first guess that saves inductions.
+    """
+    return _highest(model, reward, reached, np.empty((0, model.states), np.int16))
+
+
+def best_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray | None]:
+    """`highest_average`, and the visits per step [state, action] of the plan that reaches it, which sum to 1.
+
+    If the horizon times the number of states exceeds `PLAN_SIZE`, the plan is not kept, and its visits are None.
+    """
+    assert model.horizon is not None
+    if model.horizon * model.states > PLAN_SIZE:
+        return highest_average(model, reward, reached), None
+    choices = np.empty((model.horizon, model.states), np.int16)
+    highest = _highest(model, reward, reached, choices)
+    transitions = model.transitions()
+    start = np.where(model.terminal, 0.0, model.start)
+    visits = _followed(transitions.indptr, transitions.indices, transitions.data, model.actions, start, choices)
+    return highest, visits / visits.sum()
+
+
+def _highest(model: Model, reward: np.ndarray, reached: float | None, choices: np.ndarray) -> float:
+    """`highest_average`; writes the best action at every time step into choices [horizon, state], if it has rows."""
+    assert model.horizon is not None
+    transitions, going = model.transitions(), ~model.terminal
+    arrays = transitions.indptr, transitions.indices, transitions.data
+    guess = float(reward[model.going].min()) if reached is None else reached
+    while True:
+        value, length = _planned(*arrays, reward - guess, going, model.horizon, choices)
+        surplus = float(model.start @ value / (model.start @ length))
+        if surplus <= 1e-9 * abs(guess):
+            # no plan's total exceeds start @ value, and an episode has at least one step
+            return guess + max(0.0, float(model.start @ value))
+        guess += surplus
+
+
+@stored(nogil=True)
+def _planned(indptr, indices, data, reward, going, horizon, choices):
+    """Total reward and length of an episode from each state under the best plan, by backward induction; P in CSR form."""
+    states, actions = reward.shape
+    value, length = np.zeros(states), np.zeros(states)
+    value_before, length_before = np.zeros(states), np.zeros(states)
+    for left in range(horizon):
+        for s in range(states):
+            if not going[s]:
+                continue
+            highest, best = -np.inf, 0
+            for a in range(actions):
+                total = 0.0
+                for k in range(indptr[s * actions + a], indptr[s * actions + a + 1]):
+                    total += data[k] * value[indices[k]]
+                total += reward[s, a]
+                if total > highest:
+                    highest, best = total, a
+            steps = 0.0
+            for k in range(indptr[s * actions + best], indptr[s * actions + best + 1]):
+                steps += data[k] * length[indices[k]]
+            value_before[s], length_before[s] = highest, 1 + steps
+            if len(choices) > 0:
+                choices[horizon - 1 - left, s] = best
+        value, value_before = value_before, value
+        length, length_before = length_before, length
+    return value, length
+
+
+@stored(nogil=True)
+def _followed(indptr, indices, data, actions, start, choices):
+    """Visits of every pair in an episode [state, action] that takes the actions choices [time, state]; P in CSR form."""
+    visits, now, after = np.zeros((len(start), actions)), start.copy(), np.zeros_like(start)
+    for t in range(len(choices)):
+        after[:] = 0.0
+        for s in range(len(start)):
+            if now[s] > 0:
+                a = choices[t, s]
+                visits[s, a] += now[s]
+                for k in range(indptr[s * actions + a], indptr[s * actions + a + 1]):
+                    after[indices[k]] += data[k] * now[s]
+        now, after = after, now
+    return visits
+
+
+def reached_in_time(model: Model) -> np.ndarray:
+    """The states in which some behaviour acts before the horizon, [states] bool."""
+    if (horizon := model.horizon) is None:
+        return model.going
+    return reached_from(model, horizon - 1) & ~model.terminal
+
+
+def flow_matrix(model: Model, going: np.ndarray, restart: float) -> sp.csr_array:
+    """The matrix [pairs, states] that maps v to v(s) - (1 - restart) sum_s' P(s' | s, a) v(s'), over the states `going`."""
+    actions = model.actions
+    transitions = model.transitions()[(going[:, None] * actions + np.arange(actions)).ravel()][:, going]
+    pairs = np.arange(len(going) * actions)
+    own = sp.csr_array((np.ones(pairs.size), (pairs, pairs // actions)), shape=(pairs.size, len(going)))
+    return sp.csr_array(own - (1 - restart) * transitions)
+
 
 SIGNS = 64  # random sign vectors that replace the dense inverse in large worlds
 
@@ -29,7 +212,7 @@ def importances(
     pi [1 or states, actions, gvf], gamma [1 or states * actions * successors, gvf]: as in `gvf.Stacked`
     noise [state, action, gvf]: sigma^2, as `exact.transition_noise` gives it
     where [states]: the distribution d of evaluation states; for the error of a mean over them, sum_s0 d F^2 is (sum_s0 d F)^2
-    signs: from `systems.DENSE_BELOW` states on, sum_s0 d F^2 is estimated by the mean of (F^T (sqrt(d) z))^2 over this
+    signs: from `exact.DENSE_BELOW` states on, sum_s0 d F^2 is estimated by the mean of (F^T (sqrt(d) z))^2 over this
            number of random sign vectors z
     """
     d = as_evaluation(where)
@@ -37,7 +220,7 @@ def importances(
         system = resolvent(model, pi[:, :, members[0]], gamma[:, members[0]])
         if d.of_mean:
             reach = factorised(sp.csr_array(system.T))(d.weights) ** 2
-        elif model.states < systems.DENSE_BELOW:
+        elif model.states < exact.DENSE_BELOW:
             reach = d.weights @ scipy.linalg.inv(system.toarray(), check_finite=False) ** 2
         else:
             factor = scipy.sparse.linalg.splu(sp.csc_array(system))
@@ -101,7 +284,7 @@ def variances_and_doubts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`variances`, and the variance of each of them if the noise of a pair is an estimate with variance `doubt`, [gvf, state].
 
-    doubt [state, action, gvf]; the second is 0 without it, and from `systems.DENSE_BELOW` states on.
+    doubt [state, action, gvf]; the second is 0 without it, and from `exact.DENSE_BELOW` states on.
     """
     out, rough = np.empty((noise.shape[2], model.states)), np.zeros((noise.shape[2], model.states))
     for members in groups(pi, gamma):
@@ -109,7 +292,7 @@ def variances_and_doubts(
         spread = np.stack([per_visit(pi[:, :, i] ** 2 * noise[:, :, i], counts).sum(axis=1) for i in members])
         missing = np.isinf(spread)
         known = np.where(missing, 0.0, spread)
-        if model.states < systems.DENSE_BELOW:
+        if model.states < exact.DENSE_BELOW:
             inverse = scipy.linalg.inv(system.toarray(), check_finite=False)
             squared = inverse**2
             found, lost = known @ squared.T, missing @ squared.T > 0  # Eq. D1
@@ -133,18 +316,6 @@ def per_visit(need: np.ndarray, visits: np.ndarray) -> np.ndarray:
     """need / visits with 0 / 0 = 0 and need / 0 infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(need > 0, need / visits, 0.0)
-
-
-def discounts(model: Model, gamma: np.ndarray) -> np.ndarray:
-    """A GVF's discount of every outcome [state, action, successor]; 0 on termination and in states that are not reached."""
-    gamma = gamma.reshape(model.next.shape) if gamma.size > 1 else gamma
-    return np.where(model.terminal[model.next] | ~model.going[:, None, None], 0.0, gamma)
-
-
-def resolvent(model: Model, pi: np.ndarray, gamma: np.ndarray) -> sp.csr_array:
-    """I - gamma P_pi, whose inverse is F."""
-    kernel = weighted_transitions(model, np.broadcast_to(pi, model.next.shape[:2]), discounts(model, gamma))
-    return sp.csr_array(sp.eye_array(model.states) - kernel)
 
 
 def _signs(size: int, count: int) -> Iterator[np.ndarray]:

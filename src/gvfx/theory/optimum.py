@@ -16,28 +16,405 @@ keeps every $x$ positive; it is lowered in stages.  For $\nu = 0$, $\phi = 2\sqr
 $$\sum G/x \ \ge\ \Big(\sum\sqrt{Gc}\Big)^2 \Big/ \max_{x'}\langle c, x'\rangle. \quad (D5)$$
 
 The maximum is the highest average reward with reward $c$, exact by backward induction over the horizon
-(`flow.highest_average`).  It ranges over all behaviours, even those that depend on the time step, so the bound holds for
+(`highest_average`).  It ranges over all behaviours, even those that depend on the time step, so the bound holds for
 every one of them; part of the gap to a stationary behaviour is the value of depending on the time step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse as sp
+import scipy.sparse.linalg
 
+from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
 from gvfx.questions.gvf import GVF
 from gvfx.questions.where import WhereLike
-from gvfx.theory.dual import Dual, dual_stages, solve_dual
-from gvfx.theory.ending import solve_with_endings
-from gvfx.theory.flow import Model, best_plan, occupancy, reached_in_time
-from gvfx.theory.importance import importance_of, per_visit
-from gvfx.theory.plans import best_mixture
-from gvfx.theory.polish import affordable, polished
+from gvfx.theory.exact import DEFINITE, DENSE_BELOW, Solve, factorised
+from gvfx.theory.importance import ENDLESS, Model, best_plan, flow_matrix, importance_of, occupancy, per_visit, reached_in_time
 from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
+
+# --- Newton's method for the dual problem of the best behaviour (D4) ------------------------
+
+NEWTON_STEPS = 60  # per stage
+
+
+class Dual(NamedTuple):
+    """A maximum of the dual problem."""
+
+    behaviour: np.ndarray  # [state, action]
+    price: np.ndarray  # c [state, action]; 0 in states without actions
+    total: float  # lambda: <c, x> of every possible x
+
+
+def dual_stages(
+    model: Model, need: np.ndarray, ratio: np.ndarray, restart: float, stages: Sequence[float], tolerance: float = 1e-4
+) -> Iterator[Dual]:
+    """Maximise D4 for one floor g after the other, each from where the last ended; need and ratio (G and nu) are [state, action].
+
+    A stage (a value of the floor g) ends when the predicted gain of a Newton step, relative to the objective, is below
+    `tolerance`.
+    """
+    going = np.flatnonzero(model.going)
+    flow = flow_matrix(model, going, restart)
+    back = sp.csr_array(flow.T)
+    g, nu = need[going].ravel(), ratio[going].ravel()
+    g = g / np.sqrt(g).sum() ** 2 if g.any() else np.full(g.shape, g.size**-2.0)  # scales the optimum to order 1
+    total, price = 1.0, np.ones(g.size)  # v enters only through the prices
+    for stage in stages:
+        floor = stage * g.mean()
+        for _ in range(NEWTON_STEPS):
+            x, curvature, value = _pairs(price, g, floor, nu)
+            d_total, d_v, gain = _newton(flow, back, model.start[going], x, curvature)
+            d_price = d_total + flow @ d_v
+            objective = value.sum() - total
+            step = min(1.0, 0.99 / max(1e-300, float((-d_price / price).max())))
+            while step > 1e-12:
+                then = _pairs(price + step * d_price, g, floor, nu)[2].sum() - (total + step * d_total)
+                if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
+                    break
+                step /= 2
+            if not (step > 1e-12 and gain > 0):  # no gain left but rounding
+                break
+            total, price = total + step * d_total, price + step * d_price
+            if step == 1.0 and gain <= tolerance * abs(objective):
+                break
+        x = _pairs(price, g, floor, nu)[0]
+        yield Dual(behaviour_on(going, x, need.shape), spread_over(going, price, need.shape), total)
+
+
+def behaviour_on(going: np.ndarray, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The behaviour [state, action] with visits x over the pairs of the states `going`; uniform elsewhere."""
+    mu = np.full(shape, 1 / shape[1])
+    x = x.reshape(len(going), shape[1])
+    mu[going] = x / x.sum(axis=1, keepdims=True)
+    return mu
+
+
+def spread_over(going: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Values of the pairs of the states `going` as [state, action]; 0 elsewhere."""
+    out = np.zeros(shape)
+    out[going] = values.reshape(len(going), shape[1])
+    return out
+
+
+def _newton(
+    flow: sp.csr_array, back: sp.csr_array, start: np.ndarray, x: np.ndarray, curvature: np.ndarray
+) -> tuple[float, np.ndarray, float]:
+    """Newton's direction for lambda and v, keeping start @ v = 0, and the gain that it predicts."""
+    slope, surplus = back @ x, x.sum() - 1
+    border = back @ curvature
+    solved = definite(flow, back, curvature)(np.stack([slope, border, start], axis=1))
+    (p, q, r), (k, m, n) = border @ solved, start @ solved
+    d_total, multiplier = np.linalg.solve([[curvature.sum() - q, -r], [m, n]], [surplus - p, k])
+    d_v = solved @ [1.0, -d_total, -multiplier]
+    return d_total, d_v, float(d_v @ slope + d_total * surplus)
+
+
+def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For every pair the minimiser x of G / (nu + x) + floor / x + c x, minus phi''(c), and phi(c)."""
+    if nu.any():
+        x = np.maximum(np.sqrt(floor / price), np.sqrt(g / price) - nu)
+        for _ in range(10):  # starting left of the root of a convex decreasing function, Newton's method is monotone
+            first, second = g / (nu + x), floor / x
+            fall = first / (nu + x) + second / x - price
+            x = x + fall / (2 * (first / (nu + x) ** 2 + second / x**2))
+            if (fall <= 1e-10 * price).all():
+                break
+    else:
+        x = np.sqrt((g + floor) / price)
+    first, second = g / (nu + x), floor / x
+    return x, 0.5 / (first / (nu + x) ** 2 + second / x**2), first + second + price * x
+
+
+SHIFT = 1e-11  # relative, added to the diagonal; without termination and restarts the Hessian is singular
+
+
+def definite(flow: sp.csr_array, back: sp.csr_array, curvature: np.ndarray) -> Solve:
+    """Solves (flow^T diag(curvature) flow) x = b, symmetric and positive definite."""
+    if flow.shape[1] < DENSE_BELOW:
+        matrix = np.zeros((flow.shape[1], flow.shape[1]))
+        _add_squares(flow.indptr, flow.indices, flow.data, curvature, matrix)
+        matrix[np.diag_indices(len(matrix))] *= 1 + SHIFT
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return lambda b: scipy.linalg.cho_solve(factor, b, check_finite=False)
+    hessian = sp.csr_array(back @ (sp.diags_array(curvature) @ flow))
+    hessian = hessian + sp.diags_array(SHIFT * hessian.diagonal())
+    return scipy.sparse.linalg.splu(sp.csc_array(hessian), **DEFINITE).solve
+
+
+@stored(nogil=True)
+def _add_squares(indptr, indices, data, weights, out):
+    """out += sum_p weights[p] row_p row_p^T over the sparse rows of a matrix."""
+    for p in range(len(weights)):
+        for j in range(indptr[p], indptr[p + 1]):
+            for k in range(indptr[p], indptr[p + 1]):
+                out[indices[j], indices[k]] += weights[p] * data[j] * data[k]
+
+
+# --- A tighter bound: the dual problem in which a behaviour may choose the state in which an episode is truncated ---
+# A behaviour with a horizon of $H$ steps makes visits with
+# $\sum_a x(s,a) - \sum_{s',a'} x(s',a')P(s|s',a') = \tau d_0(s) - e(s)$, where $e(s) \ge 0$ are truncations per step, at most
+# $1/H$ in all, because a truncated episode had $H$ steps.  This set contains the visits of every behaviour, those that depend on
+# the time step included.  With a multiplier $\kappa$ for the truncations,
+#
+# $$\max_{\lambda, \kappa, v}\ \sum_{s,a}\phi(c(s,a)) - \lambda - \kappa/H, \qquad c = \lambda + v - Pv,\quad v + \kappa \ge
+# 0,\quad
+# \sum_s d_0(s)v(s) = 0. \quad (D6)$$
+#
+# A restart probability makes it cheap to be truncated anywhere.  Here prices cannot be exploited by ending an episode where $v$
+# is low, so their certificate (D5) is often better.  The behaviour is usually worse: it counts on choosing where to end.
+
+FLOORS = (1e-2, 1e-4, 1e-6)  # in units of the mean of G, and of the mean number of truncations
+
+
+def solve_with_endings(model: Model, need: np.ndarray) -> Dual:
+    """Maximise D6 by Newton's method; need [state, action] is G.  Prices are scaled by lambda + kappa / H."""
+    assert model.horizon is not None
+    going = np.flatnonzero(model.going)
+    states, pairs = len(going), len(going) * model.actions
+    flow = sp.csr_array(sp.vstack([flow_matrix(model, going, 0.0), sp.eye_array(states)]))  # pairs, then endings
+    back = sp.csr_array(flow.T)
+    own = np.stack([np.arange(pairs + states) < pairs, np.arange(pairs + states) >= pairs], axis=1).astype(float)
+    cost = np.array([1.0, 1 / model.horizon])  # of lambda and kappa
+    g = need[going].ravel() / np.sqrt(need[going]).sum() ** 2
+    level, price = np.ones(2), np.ones(pairs + states)
+    for stage in FLOORS:
+        weight = np.append(g + stage * g.mean(), np.full(states, stage / (model.horizon * states**2)))
+        for _ in range(NEWTON_STEPS):
+            x = np.sqrt(weight / price)
+            curvature = 0.5 * x / price
+            slope, surplus = back @ x, own.T @ x - cost
+            border = back @ (curvature[:, None] * own)
+            solved = definite(flow, back, curvature)(np.column_stack([slope, border, model.start[going]]))
+            system = np.zeros((3, 3))
+            system[:2, :2] = np.diag(own.T @ curvature) - border.T @ solved[:, 1:3]
+            system[:2, 2] = -border.T @ solved[:, 3]
+            system[2] = model.start[going] @ solved[:, 1:]
+            right = np.append(surplus - border.T @ solved[:, 0], model.start[going] @ solved[:, 0])
+            moved = np.linalg.solve(system, right)
+            d_v = solved @ np.append(1.0, -moved)
+            d_price = flow @ d_v + own @ moved[:2]
+            gain = float(d_v @ slope + moved[:2] @ surplus)
+            objective = 2 * np.sqrt(weight * price).sum() - cost @ level
+            step = min(1.0, 0.99 / max(1e-300, float((-d_price / price).max())))
+            while step > 1e-12:
+                then = 2 * np.sqrt(weight * (price + step * d_price)).sum() - cost @ (level + step * moved[:2])
+                if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
+                    break
+                step /= 2
+            if not (step > 1e-12 and gain > 0):  # no gain left but rounding
+                break
+            level, price = level + step * moved[:2], price + step * d_price
+            if step == 1.0 and gain <= 1e-9 * abs(objective):
+                break
+    x = np.sqrt(weight / price)[:pairs]
+    return Dual(behaviour_on(going, x, need.shape), spread_over(going, price[:pairs], need.shape), float(cost @ level))
+
+
+# --- Worlds without a horizon: the best plan for given rewards, by policy iteration, and derivatives of visits ------
+# Episodes restart with probability `ENDLESS` per step, so a plan that depends on the time step is no better than a stationary
+# one.
+
+ROUNDS = 100  # of policy iteration, and of guesses
+
+
+def best_endless_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray]:
+    """An upper bound of the average reward <reward, x> of any behaviour, and the visits [state, action] of the best plan.
+
+    As in `highest_average`: guess the average, plan with reward minus guess, take the plan's average as the next guess.
+    reached: an average that some behaviour reaches.  The bound is infinite if no guess is confirmed.
+    """
+    transitions, going = model.transitions(), ~model.terminal
+    guess, choice = reached, reward.argmax(axis=1)
+    for _ in range(ROUNDS):
+        value, choice, excess = _iterated(model, transitions, reward - guess, choice)
+        if model.start @ value <= 0:  # sum (reward - guess) <= excess * length of any episode, on average
+            break
+        chosen = np.eye(model.actions)[choice]
+        average = float((reward * occupancy(model, chosen)).sum())
+        guess = max(average, guess) * (1 + 1e-10)
+    else:
+        return np.inf, occupancy(model, np.eye(model.actions)[choice])
+    return guess + excess * going.any(), occupancy(model, np.eye(model.actions)[choice])
+
+
+def _iterated(
+    model: Model, transitions: sp.csr_array, reward: np.ndarray, choice: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Policy iteration from a plan choice [state]: values [state], the plan, and by how much an action still exceeds them."""
+    going, every = ~model.terminal, np.arange(model.states)
+    for _ in range(ROUNDS):
+        rows = transitions[every * model.actions + choice]
+        solve = factorised(sp.eye_array(model.states) - (1 - ENDLESS) * rows)
+        value = solve(np.where(going, reward[every, choice], 0.0))
+        q = reward + (1 - ENDLESS) * (transitions @ value).reshape(reward.shape)
+        gain = np.where(going, q.max(axis=1) - value, 0.0)
+        better = gain > 1e-12 * (1 + abs(value))
+        if not better.any():
+            break
+        choice = np.where(better, q.argmax(axis=1), choice)
+    return value, choice, max(0.0, float(gain.max()))
+
+
+def endless_slopes(model: Model, mu: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, float]:
+    """The derivative of <h, d> by mu(s, a), d the expected visits of states in an episode; and the length of an episode."""
+    transitions = model.transitions()
+    pairs = np.arange(mu.size)
+    weights = sp.csr_array((mu.ravel(), (pairs // model.actions, pairs)), shape=(model.states, mu.size))
+    moved = sp.csr_array(weights @ transitions)
+    forward: Solve = factorised(sp.eye_array(model.states) - (1 - ENDLESS) * sp.csr_array(moved.T))
+    backward: Solve = factorised(sp.eye_array(model.states) - (1 - ENDLESS) * moved)
+    visits, later = forward(np.where(model.terminal, 0.0, model.start)), backward(h)
+    return (1 - ENDLESS) * visits[:, None] * (transitions @ later).reshape(mu.shape), float(visits.sum())
+
+
+# --- The best behaviour that may depend on the time step, as a mixture of plans, and the bound that its prices prove
+# The visits of all such behaviours are the mixtures of the visits y_k of deterministic plans.  Minimise sum G / x over mixtures
+# of the plans known so far, ask for the best plan with the prices c = G / x^2, and add it.  Its average reward gives the
+# certificate D5, which meets sum G / x when no better plan exists.
+
+WORK = 1e8  # multiplications in all plans together, some tenths of a second
+FEWEST, PLANS = 20, 100  # fewer do not help, so only the prices of the first mixture are tried; more are not made
+TOLERANCE = 1e-3  # relative distance between mixture and bound at which the search ends
+WEIGHT_STEPS = 1000
+
+
+def best_mixture(model: Model, need: np.ndarray, visits: np.ndarray, enough: float) -> tuple[np.ndarray, float]:
+    """Visits [state, action] of the best mixture found, and a lower bound of sum G / x; it ends when the bound is `enough`.
+
+    need [state, action] is G; visits [state, action] are those of the behaviour to begin with, positive where G is.
+    """
+    needed = need > 0
+    g, bound = need[needed], 0.0
+    plans, weights = visits[None], np.ones(1)
+    if not (visits[needed] > 0).all():
+        return visits, bound
+    price = np.zeros(need.shape)
+    once = 10 * model.states**3 if model.horizon is None else 3 * model.horizon * model.prob.size
+    affordable = int(WORK / once)
+    for _ in range(min(affordable, PLANS) if affordable >= FEWEST else 1):
+        weights = _reweighted(plans[:, needed], weights, g)
+        kept = weights > 1e-9
+        kept[0] = True  # the behaviour to begin with, perhaps the only one that visits some pair with a small G
+        plans, weights = plans[kept], weights[kept] / weights[kept].sum()
+        x = np.tensordot(weights, plans, 1)
+        price[needed] = g / x[needed] ** 2
+        total = float((g / x[needed]).sum())
+        highest, found = (best_endless_plan if model.horizon is None else best_plan)(model, price, total)
+        bound = max(bound, total**2 / highest)  # Eq. D5
+        if found is None or bound >= enough or total <= (1 + TOLERANCE) * bound:
+            break
+        plans, weights = np.append(plans, found[None], axis=0), np.append(0.95 * weights, 0.05)
+    return x, bound
+
+
+def _reweighted(plans: np.ndarray, weights: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The weights that minimise sum G / x over mixtures x of plans [plan, pair], by multiplicative steps."""
+    for _ in range(WEIGHT_STEPS):
+        x = weights @ plans
+        reward = plans @ (g / x**2) / (g / x).sum()
+        if reward.max() <= 1 + TOLERANCE / 10:
+            break
+        weights = weights * np.sqrt(reward)
+        weights = weights / weights.sum()
+    return weights
+
+
+# --- The best stationary behaviour near a given one, with the exact horizon, if there is one: L-BFGS on the logits --
+
+MEMORY = 2e7  # numbers kept by a gradient; larger problems are not polished
+SMALLEST = 1e-12  # probabilities below it are raised to it: the logits of a probability of 0 do not exist
+
+
+def polished(model: Model, need: np.ndarray, behaviour: np.ndarray) -> np.ndarray:
+    """A behaviour [state, action] whose sum G / x is at most that of the given one, and at best a local minimum; need is G.
+
+    The number of steps is limited by `WORK`: a result need not be a minimum.
+    """
+    transitions, going = model.transitions(), model.going
+    arrays = transitions.indptr, transitions.indices, transitions.data
+    if (model.horizon or 1) * model.states > MEMORY or not np.isfinite(total_error(model, need, behaviour)):
+        return behaviour
+    start = np.ascontiguousarray(model.start, dtype=float)
+
+    def behaviour_of(logits: np.ndarray) -> np.ndarray:
+        mu = behaviour.copy()
+        rows = np.exp(logits.reshape(-1, model.actions) - logits.reshape(-1, model.actions).max(axis=1, keepdims=True))
+        mu[going] = rows / rows.sum(axis=1, keepdims=True)
+        return mu
+
+    def slope(logits: np.ndarray) -> tuple[float, np.ndarray]:
+        """log sum G / x and its gradient."""
+        mu = behaviour_of(logits)
+        x = occupancy(model, mu)
+        error = per_visit(need, x)
+        total = float(error.sum())
+        if not np.isfinite(total):
+            return 1e3, np.zeros(logits.size)
+        visits = x.sum(axis=1)
+        h = total - np.divide(error.sum(axis=1), visits, out=np.zeros(model.states), where=visits > 0)
+        if model.horizon is None:
+            later, length = endless_slopes(model, mu, h)
+        else:
+            later, length = _slopes(*arrays, mu, start, h, model.horizon)
+        by_mu = later / length - np.divide(error, mu, out=np.zeros(mu.shape), where=mu > 0)
+        by_logit = mu * (by_mu - (mu * by_mu).sum(axis=1, keepdims=True))
+        return np.log(total), by_logit[going].ravel() / total
+
+    first = np.log(np.maximum(behaviour[going], SMALLEST)).ravel()
+    limit = {"maxfun": max(20, affordable(model)), "maxiter": 2000, "ftol": 1e-7, "gtol": 1e-8}
+    found = behaviour_of(scipy.optimize.minimize(slope, first, jac=True, method="L-BFGS-B", options=limit).x)
+    return found if total_error(model, need, found) < total_error(model, need, behaviour) else behaviour
+
+
+def affordable(model: Model) -> int:
+    """How many gradients `WORK` pays for, at most 2,000."""
+    once = model.states**3 if model.horizon is None else 3 * model.horizon * (model.transitions().nnz + model.states)
+    return min(2000, int(WORK / once))
+
+
+def total_error(model: Model, need: np.ndarray, behaviour: np.ndarray) -> float:
+    """Sum G / x of a behaviour [state, action], with the exact horizon; need is G."""
+    return float(per_visit(need, occupancy(model, behaviour)).sum())
+
+
+@stored(nogil=True)
+def _slopes(indptr, indices, data, mu, start, h, horizon):
+    """The derivative of sum_t <h, d_t> by mu(s, a), d_t(s) = P(s_t = s), t < horizon; and the mean length of an episode."""
+    states, actions = mu.shape
+    later = np.zeros((horizon, states))  # sum of h over the last r + 1 steps, from each state
+    later[0] = h
+    for r in range(1, horizon - 1):
+        for s in range(states):
+            total = h[s]
+            for a in range(actions):
+                for k in range(indptr[s * actions + a], indptr[s * actions + a + 1]):
+                    total += mu[s, a] * data[k] * later[r - 1, indices[k]]
+            later[r, s] = total
+    out, length = np.zeros(mu.shape), 0.0
+    now, after = start.copy(), np.zeros(states)
+    for t in range(horizon):
+        after[:] = 0.0
+        for s in range(states):
+            length += now[s]
+            for a in range(actions):
+                total = 0.0
+                for k in range(indptr[s * actions + a], indptr[s * actions + a + 1]):
+                    after[indices[k]] += now[s] * mu[s, a] * data[k]
+                    total += data[k] * later[horizon - 2 - t, indices[k]]
+                if t < horizon - 1:
+                    out[s, a] += now[s] * total
+        now, after = after, now
+    return out, length
+
 
 STAGES = (1e-2, 1e-4, 1e-6)  # floors g in units of the mean of G
 FINE = (*STAGES, 1e-8, 1e-10, 1e-12)  # where the optimum itself is wanted
@@ -80,7 +457,7 @@ def best_design(model: Model, need: np.ndarray) -> Design:
 
     The constant and the bound use the exact horizon.  The search replaces it by a restart probability, of which three values
     are tried; the best behaviour and the best bound of all stages are kept.  If they are more than `CONVERGED` apart, the
-    bound is tightened (`ending`, `plans`); from a gap of `POLISHED` on the behaviour is improved by a local search (`polish`).
+    bound is tightened (`tighten`, `use_the_time_step`); from a gap of `POLISHED` on the behaviour is improved by `polished`.
 
     In states that no behaviour reaches, and everywhere if G is 0, the behaviour is uniform.  A pair with G > 0 that no behaviour
     reaches before the horizon makes constant and bound infinite; the behaviour is then the best one for the other pairs.  Among
@@ -149,9 +526,8 @@ class _Best:
     def use_the_time_step(self) -> None:
         visits, bound = best_mixture(self.model, self.need, self.visits, self.constant / (1 + CONVERGED))
         self.timed, self.bound = float(per_visit(self.need, visits).sum()), max(self.bound, bound)
-        mean = np.divide(
-            visits, visits.sum(axis=1, keepdims=True), out=self.behaviour.copy(), where=visits.any(axis=1, keepdims=True)
-        )
+        total, acted = visits.sum(axis=1, keepdims=True), visits.any(axis=1, keepdims=True)
+        mean = np.divide(visits, total, out=self.behaviour.copy(), where=acted)
         self.try_behaviour(mean)
         if affordable(self.model) >= FEW:
             self.polish(mean)
@@ -173,7 +549,7 @@ def remaining_design(model: Model, need: np.ndarray, counts: np.ndarray | None =
     ratio = np.zeros(need.shape) if counts is None else np.asarray(counts, float) / steps
     if ratio.shape != need.shape or not (ratio >= 0).all():
         raise InputError(f"counts: expected visits of at least 0 for every pair, {list(need.shape)}, and steps above 0.")
-    found = solve_dual(model, need, ratio, model.restart, STAGES).behaviour
+    found = [*dual_stages(model, need, ratio, model.restart, STAGES)][-1].behaviour
     uniform = np.full(need.shape, 1 / model.actions)
     remaining = [per_visit(need, ratio + occupancy(model, mu)).sum() for mu in (found, uniform)]
     return uniform if remaining[1] < remaining[0] else found

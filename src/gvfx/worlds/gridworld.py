@@ -37,31 +37,49 @@ def gridworld(
         raise InputError(f"goals: {shown(goals)} does not name its goals; give a dict such as {{'left': (0, 0)}}.")
     cells_of_walls = [_cell(cell, "walls") for cell in listed(walls, "walls", "cells (row, column)")]
     drawn = {str(name): _cell(cell, "goals") for name, cell in (goals or {}).items()}
-    slip, grouping = _probability(slip), whole(grouping, "grouping")
-    recipe: dict[str, Any] = {
-        "size": size,
-        "goals": dict(goals or {}),
-        "walls": sorted(cells_of_walls),
-        "slip": slip,
-        "horizon": horizon,
-        "grouping": grouping,
-    }
+    if not (is_real(slip) and 0 <= slip < 1):
+        raise InputError(f"slip: {shown(slip)} lies outside [0, 1); give the probability of a random move.")
+    grouping = whole(grouping, "grouping")
+    recipe: dict[str, Any] = {"size": size, "goals": dict(goals or {}), "walls": sorted(cells_of_walls), "slip": slip}
+    recipe |= {"horizon": horizon, "grouping": grouping}
     height, width, goals, wall = _read_map(size, drawn, recipe["walls"])
     if grouping < 1 or height % grouping:
         raise InputError(f"grouping: {grouping} does not divide the {height} rows; give a divisor such as 1 or 2.")
 
     cells = height * width
-    absorbing = cells
-    next_state = np.full((cells + 1, 4, 5), absorbing, dtype=np.int32)
-    prob = np.zeros((cells + 1, 4, 5))
-    goal_cells = {r * width + c for r, c in goals.values()}
-    for s in range(cells):
+    places = {name: np.array([r * width + c]) for name, (r, c) in goals.items()}
+    free = ~wall.ravel()
+    start = free.astype(float)
+    start[[r * width + c for r, c in goals.values()]] = 0
+    if not start.any():
+        raise InputError("walls: no free cell is left to start in; remove some walls or goals.")
+    _check_goals_reached(goals, start.reshape(height, width), wall)
+    row, column = np.divmod(np.arange(cells), width)
+    features = np.append(row // grouping * width + column, height // grouping * width)
+    return MDP(
+        *_moves(wall, set(goals.values()), slip),
+        start=np.append(start / start.sum(), 0.0),
+        terminal=np.arange(cells + 1) == cells,
+        horizon=horizon,
+        live=np.append(free, False),
+        features=None if grouping == 1 else features,
+        places=places,
+        layout=Layout(height, width, wall, goals),
+        recipe=("gridworld", recipe),
+    )
+
+
+def _moves(wall: np.ndarray, goals: set[tuple[int, int]], slip: float) -> tuple[np.ndarray, np.ndarray]:
+    """Next states and their probabilities, [cell + 1, 4, 5] each; the last state is the absorbing one behind the goals."""
+    height, width = wall.shape
+    absorbing = height * width
+    next_state, prob = np.full((absorbing + 1, 4, 5), absorbing, dtype=np.int32), np.zeros((absorbing + 1, 4, 5))
+    prob[absorbing, :, 0] = 1.0
+    for s in range(absorbing):
         r, c = divmod(s, width)
-        if wall[r, c]:
-            next_state[s], prob[s, :, 0] = s, 1.0
-            continue
-        if s in goal_cells:
-            prob[s, :, 0] = 1.0  # any action in a goal leads to the absorbing state
+        if wall[r, c] or (r, c) in goals:  # any action in a goal leads to the absorbing state
+            next_state[s] = s if wall[r, c] else absorbing
+            prob[s, :, 0] = 1.0
             continue
         next_state[s] = s
         targets = [(r + dr, c + dc) for dr, dc in MOVES]
@@ -73,32 +91,7 @@ def gridworld(
             prob[s, a, a if a in open_moves else 4] = 1 - slip if others else 1.0  # slot 4: no move
             for b in others:
                 prob[s, a, b] = slip / len(others)
-    prob[absorbing, :, 0] = 1.0
-
-    free = ~wall.ravel()
-    start = free.astype(float)
-    start[list(goal_cells)] = 0
-    if not start.any():
-        raise InputError("walls: no free cell is left to start in; remove some walls or goals.")
-    places = {name: np.array([r * width + c]) for name, (r, c) in goals.items()}
-    terminal = np.arange(cells + 1) == absorbing
-    _check_goals_reached(goals, start.reshape(height, width), wall)
-    world = MDP(
-        next=next_state,
-        prob=prob,
-        start=np.append(start / start.sum(), 0.0),
-        terminal=terminal,
-        horizon=horizon,
-        live=np.append(free, False),
-        places=places,
-        layout=Layout(height, width, wall, goals),
-        recipe=("gridworld", recipe),
-    )
-    if grouping == 1:
-        return world
-    row, column = np.divmod(np.arange(cells), width)
-    features = np.append(row // grouping * width + column, height // grouping * width)
-    return world.with_features(features, ("gridworld", recipe))
+    return next_state, prob
 
 
 def four_rooms(goals: Mapping[str, tuple[int, int]] | None = None, slip: float = 0.1, horizon: int | None = 500) -> MDP:
@@ -114,12 +107,6 @@ def _cell(given: Any, field: str, form: str = "(row, column)") -> tuple[int, int
     if len(pair) != 2:
         raise InputError(f"{field}: {shown(given)} is not a pair {form}; give two whole numbers.")
     return whole(pair[0], field), whole(pair[1], field)
-
-
-def _probability(slip: Any) -> float:
-    if not (is_real(slip) and 0 <= slip < 1):
-        raise InputError(f"slip: {shown(slip)} lies outside [0, 1); give the probability of a random move.")
-    return slip
 
 
 def _read_map(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from gvfx.errors import InputError
-from gvfx.inputs import as_array, shown, whole
+from gvfx.inputs import as_array, check_signal, shown, whole
 from gvfx.types import Row, Rows
 
 TOLERANCE = 1e-6  # how far probabilities may be from summing to one
@@ -63,29 +64,22 @@ class MDP:
         object.__setattr__(self, "next", as_array(self.next, "next", np.int32))
         object.__setattr__(self, "prob", as_array(self.prob, "prob", float))
         if self.next.ndim != 3 or self.next.shape != self.prob.shape:
-            raise InputError(
-                f"P: next {self.next.shape} and prob {self.prob.shape} must share one shape [states, actions, successors]."
-            )
+            shapes = f"next {self.next.shape} and prob {self.prob.shape}"
+            raise InputError(f"P: {shapes} must share one shape [states, actions, successors].")
         for name, dtype in (("start", float), ("terminal", bool)):
             object.__setattr__(self, name, as_array(getattr(self, name), name, dtype))
         object.__setattr__(self, "live", ~self.terminal if self.live is None else as_array(self.live, "live", bool))
         for name in ("start", "terminal", "live"):
             if getattr(self, name).shape != (self.states,):
-                raise InputError(
-                    f"{name}: expected one entry per state, [{self.states}], but got {list(getattr(self, name).shape)}."
-                )
-        if self.features is not None:
-            object.__setattr__(self, "features", as_array(self.features, "features", np.int32))
-        if self.reward is not None:
-            object.__setattr__(self, "reward", as_array(self.reward, "reward", float))
+                shape = list(getattr(self, name).shape)
+                raise InputError(f"{name}: expected one entry per state, [{self.states}], but got {shape}.")
+        for name, kind in (("features", np.int32), ("reward", float)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, as_array(getattr(self, name), name, kind))
         self._check()
 
     def _check(self) -> None:
-        if not np.isfinite(self.prob).all() or (self.prob < 0).any():
-            s, a, _ = np.argwhere(~np.isfinite(self.prob) | (self.prob < 0))[0]
-            raise InputError(
-                f"P: a transition probability of state {s}, action {a} is negative or not finite; give probabilities."
-            )
+        _check_probabilities(self.prob)
         off = np.argwhere(np.abs(self.prob.sum(axis=2) - 1) > TOLERANCE)
         if off.size:
             s, a = off[0]
@@ -93,9 +87,8 @@ class MDP:
         if (self.next < 0).any() or (self.next >= self.states).any():
             raise InputError(f"P: a successor lies outside the {self.states} states; use indices 0 to {self.states - 1}.")
         if not np.isfinite(self.start).all() or (self.start < 0).any() or abs(self.start.sum() - 1) > TOLERANCE:
-            raise InputError(
-                f"start: must be a distribution over states, but sums to {self.start.sum():.6g}; make it add up to 1."
-            )
+            total = self.start.sum()
+            raise InputError(f"start: must be a distribution over states, but sums to {total:.6g}; make it add up to 1.")
         if not self.next.size:
             raise InputError(f"P: shape {list(self.next.shape)} has no states, actions or successors; give at least one of each.")
         if self.horizon is not None and whole(self.horizon, "horizon") < 1:
@@ -106,6 +99,8 @@ class MDP:
             raise InputError(f"features: a table row is beyond the {self.states} states; number the rows from 0 without gaps.")
         if self.reward is not None and not (self.reward.shape == self.next.shape and np.isfinite(self.reward).all()):
             raise InputError(f"reward: expected finite numbers of shape {list(self.next.shape)}, as `next`.")
+        if self.reward is not None:
+            check_signal(self.reward, "reward")
         if not isinstance(self.places, Mapping):
             raise InputError(f"places: {shown(self.places)} does not name places; give a dict such as {{'goal': [3]}}.")
         for name, place in self.places.items():
@@ -144,31 +139,14 @@ class MDP:
         k = max(1, int((P > 0).sum(axis=2).max()))
         order = np.argsort(~(P > 0), axis=2, kind="stable")[:, :, :k]
         prob = np.take_along_axis(P, order, axis=2)
-        bad = ~np.isfinite(P) | (P < 0)
-        if bad.any():
-            s, a, _ = np.argwhere(bad)[0]
-            raise InputError(
-                f"P: a transition probability of state {s}, action {a} is negative or not finite; give probabilities."
-            )
+        _check_probabilities(P)
         terminal = np.zeros(states, bool) if terminal is None else as_array(terminal, "terminal", bool)
         if terminal.shape != (states,):
             raise InputError(f"terminal: expected one entry per state, [{states}], but got {list(terminal.shape)}.")
         if start is None:
             start = np.where(terminal, 0.0, 1.0) / max(1, (~terminal).sum())
-        first = as_array(start, "start", float)
-        return cls(
-            order,
-            prob,
-            first,
-            terminal,
-            horizon,
-            live,  # type: ignore[arg-type]
-            features,
-            {} if places is None else places,
-            layout,
-            reward,
-            recipe,
-        )
+        places = {} if places is None else places
+        return cls(order, prob, start, terminal, horizon, live, features, places, layout, reward, recipe)  # type: ignore[arg-type]
 
     @property
     def states(self) -> int:
@@ -201,14 +179,17 @@ class MDP:
     @cached_property
     def matrix(self) -> sp.csr_array:
         """Transition probabilities as a sparse matrix [states * actions, states]."""
-        rows = np.repeat(np.arange(self.states * self.actions), self.successors)
-        entries = (self.prob.ravel(), (rows, self.next.ravel()))
-        return sp.csr_array(sp.coo_array(entries, shape=(self.states * self.actions, self.states)))
+        return pair_matrix(self.prob, self.next)
 
     @cached_property
     def reached(self) -> np.ndarray:
         """The states that can be reached from the start distribution, [states] bool."""
         return reached_from(self)
+
+    @property
+    def going(self) -> np.ndarray:
+        """The states in which actions are taken: reachable and not terminal, [states] bool."""
+        return self.reached & ~self.terminal
 
     def where(self, at: Place) -> np.ndarray:
         """State indices of a place: a name, a (row, column) cell, a state index, or a list of those."""
@@ -217,14 +198,9 @@ class MDP:
                 known = ", ".join(map(repr, self.places)) or "none"
                 raise InputError(f"at: the world has no place called {at!r}; its places are {known}.")
             return np.atleast_1d(self.places[at])
-        if (
-            isinstance(at, tuple)
-            and len(at) == 2
-            and all(isinstance(v, int | np.integer) for v in at)
-            and self.layout is not None
-        ):
-            cell: Any = at
-            row, column = cell
+        cell = isinstance(at, tuple) and len(at) == 2 and all(isinstance(v, int | np.integer) for v in at)
+        if cell and self.layout is not None:
+            row, column = cast(tuple[int, int], at)
             if not (0 <= row < self.layout.height and 0 <= column < self.layout.width):
                 raise InputError(f"at: cell {at} lies outside the {self.layout.height}x{self.layout.width} map; count from 0.")
             return np.array([row * self.layout.width + column])
@@ -241,21 +217,63 @@ class MDP:
         return replace(self, features=np.asarray(features), recipe=recipe)
 
 
-def reached_from(model: Any) -> np.ndarray:
-    """The states that can be reached from the start distribution of an MDP or a `flow.Model`, [states] bool."""
+def _check_probabilities(prob: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(prob) | (prob < 0))
+    if bad.size:
+        s, a, _ = bad[0]
+        raise InputError(f"P: a transition probability of state {s}, action {a} is negative or not finite; give probabilities.")
+
+
+def pair_matrix(prob: np.ndarray, following: np.ndarray) -> sp.csr_array:
+    """Transition probabilities, both [states, actions, successors], as a sparse matrix [states * actions, states]."""
+    states, actions, width = prob.shape
+    kept = prob.ravel() > 0
+    entries = prob.ravel()[kept], (np.repeat(np.arange(states * actions), width)[kept], following.ravel()[kept])
+    return sp.csr_array(sp.coo_array(entries, shape=(states * actions, states)))
+
+
+def reached_from(model: Any, steps: int | None = None) -> np.ndarray:
+    """The states that can be reached from the start distribution of an MDP or a `gvfx.theory.importance.Model`, [states] bool.
+
+    steps: within so many; None: ever.
+    """
     acting = ~model.terminal[:, None, None]
-    return reachable(model.start > 0, lambda states: model.next[states][(model.prob[states] > 0) & acting[states]])
+    return reachable(model.start > 0, lambda states: model.next[states][(model.prob[states] > 0) & acting[states]], steps)
 
 
-def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The states that can be reached from those in `start`, both [states] bool; start included.
+def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray], steps: int | None = None) -> np.ndarray:
+    """The states that can be reached, within `steps` if given, from those in `start`, both [states] bool; start included.
 
     successors: a function from state numbers [k] to the numbers of all states one step away from any of them.
     """
     reached = start.copy()
-    frontier = np.flatnonzero(reached)
-    while frontier.size:
+    frontier, done = np.flatnonzero(reached), 0
+    while frontier.size and (steps is None or done < steps):
         found = successors(frontier)
-        frontier = np.unique(found[~reached[found]])
+        frontier, done = np.unique(found[~reached[found]]), done + 1
         reached[frontier] = True
     return reached
+
+
+# --- World: what gvfx can run by itself -----------------------------------------------------------------------------
+
+
+class CompiledWorld(ABC):
+    """A world that brings its own loop, true values or default method: derive a frozen dataclass from it.
+
+    Finite worlds are MDPs (`gvfx.MDP.from_matrix`, `gvfx.gridworld`); environments of Gymnasium are stepped as they are.
+    """
+
+    takes_logs: ClassVar[bool] = False  # whether a run may start from a log
+    planned_on_cells: ClassVar[bool] = False  # whether `gvfx.plan` can forecast from a pilot, on cells of the observations
+
+    @abstractmethod
+    def open(self, questions: Sequence[Any], method: Any, options: Any) -> Any:
+        """The backend (`gvfx.running.drive.Backend`) of a run with a `gvfx.running.plan.Method` and `Options`."""
+
+    def stepped(self, questions: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+        """This world as an environment that can be stepped and reset, and its questions there; needed for audits."""
+        raise InputError(f"audit: {type(self).__name__} cannot be audited; give 0, or an environment of Gymnasium.")
+
+
+World = MDP | CompiledWorld

@@ -6,6 +6,7 @@ leaves hold whole numbers has a *key*, the tuple of all its numbers in the order
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 from collections.abc import Sequence
@@ -106,20 +107,8 @@ def reduced(space: Any, observation: Any) -> Any:
 
 def countable(space: Any) -> bool:
     """Whether an observation is a few whole numbers, which can be numbered as they are met."""
-    size = _integers(space)
-    return size is not None and size <= MOST_INTEGERS
-
-
-def _integers(space: Any) -> int | None:
-    """How many whole numbers an element consists of; None if it has others."""
-    if isinstance(space, spaces.Discrete):
-        return 1
-    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-        return math.prod(space.shape)
-    if isinstance(space, spaces.Box):
-        return math.prod(space.shape) if space.dtype is not None and space.dtype.kind in "iub" else None
-    sizes = [_integers(part) for _, part in parts_of(space)]
-    return sum(size for size in sizes if size is not None) if sizes and None not in sizes else None
+    ranges = _ranges(space)
+    return ranges is not None and len(ranges) <= MOST_INTEGERS
 
 
 def key_of(space: Any, observation: Any) -> Key:
@@ -182,35 +171,22 @@ def same_observation(one: Any, other: Any) -> bool:
 
 def count_of(space: Any) -> int | None:
     """How many elements a space has; None if they cannot be counted."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    if isinstance(space, spaces.MultiDiscrete):
-        return math.prod(int(n) for n in space.nvec.ravel())
-    if isinstance(space, spaces.MultiBinary):
-        return int(2 ** math.prod(space.shape))
-    if isinstance(space, spaces.Box):
-        if space.dtype is None or space.dtype.kind not in "iub":
-            return None
-        return math.prod(int(h) - int(low) + 1 for low, h in zip(space.low.ravel(), space.high.ravel(), strict=True))
-    counts = [count_of(part) for _, part in parts_of(space)]
-    return math.prod(n for n in counts if n is not None) if counts and None not in counts else None
+    ranges = _ranges(space)
+    return None if ranges is None else math.prod(r.stop - r.start for r in ranges)
 
 
 def elements_of(space: Any) -> list[Any]:
     """All elements of a space that can be counted, in order: the last number changes fastest."""
-    ranges = _ranges(space)
-    sizes = [len(r) for r in ranges]
-    keys = (tuple(r[i] for r, i in zip(ranges, at, strict=True)) for at in np.ndindex(*sizes))
-    return [observation_of(space, key) for key in keys]
+    return [observation_of(space, key) for key in itertools.product(*(_ranges(space) or []))]
 
 
 def random_element(space: Any, rng: np.random.Generator) -> Any:
     """A uniformly random element of a space that can be counted."""
-    return observation_of(space, [r[int(rng.integers(len(r)))] for r in _ranges(space)])
+    return observation_of(space, [r[int(rng.integers(len(r)))] for r in _ranges(space) or []])
 
 
-def _ranges(space: Any) -> list[range]:
-    """The values of each number of an element."""
+def _ranges(space: Any) -> list[range] | None:
+    """The values of each number of an element; None if some are not whole numbers."""
     if isinstance(space, spaces.Discrete):
         return [range(int(space.start), int(space.start + space.n))]
     if isinstance(space, spaces.MultiDiscrete):
@@ -219,8 +195,16 @@ def _ranges(space: Any) -> list[range]:
     if isinstance(space, spaces.MultiBinary):
         return [range(2)] * math.prod(space.shape)
     if isinstance(space, spaces.Box):
-        return [range(int(low), int(h) + 1) for low, h in zip(space.low.ravel(), space.high.ravel(), strict=True)]
-    return [r for _, part in parts_of(space) for r in _ranges(part)]
+        if space.dtype is None or space.dtype.kind not in "iub":
+            return None
+        bounds = zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True)
+        return [range(int(low), int(high) + 1) for low, high in bounds]
+    out: list[range] = []
+    for _, part in (parts := parts_of(space)):
+        if (own := _ranges(part)) is None:
+            return None
+        out += own
+    return out if parts else None
 
 
 # --- one observation or a batch ----------------------------------------------------------------------------------------
@@ -229,7 +213,7 @@ def _ranges(space: Any) -> list[range]:
 def fits(space: Any, observation: Any) -> bool:
     """Whether something has the form of one observation; the entries that were left out may be missing from a Dict."""
     if isinstance(space, spaces.Discrete):
-        return isinstance(observation, numbers.Integral) or (_shape(observation) == () and _kind(observation) in "iu")
+        return isinstance(observation, numbers.Integral) or _is_array(observation, (), "iu")
     if isinstance(space, spaces.Dict):
         return isinstance(observation, dict) and all(
             key in observation and fits(part, observation[key]) for key, part in space.spaces.items()
@@ -240,7 +224,7 @@ def fits(space: Any, observation: Any) -> bool:
             return False
         exact = isinstance(space, _Some) or len(observation) == len(places)
         return exact and all(fits(part, observation[place]) for place, part in places)
-    return _shape(observation) == space.shape and _kind(observation) in "biuf"
+    return _is_array(observation, space.shape, "biuf")
 
 
 def batched(space: Any, given: Any) -> tuple[list[Any], bool]:
@@ -257,9 +241,9 @@ def batched(space: Any, given: Any) -> tuple[list[Any], bool]:
     if rows is not None and all(fits(space, row) for row in rows):
         return rows, False
     start = "; for the value at the start use result.value()" if isinstance(given, str) else ""
-    said = " ".join(repr(given).split())  # arrays in one line
+    line = " ".join(repr(given).split())  # arrays in one line
     raise InputError(
-        f"observation: {said:.60} does not fit its space, {space!s:.120}; give what the environment returns, one observation "
+        f"observation: {line:.60} does not fit its space, {space!s:.120}; give what the environment returns, one observation "
         f"or a list of them{start}."
     )
 
@@ -289,18 +273,13 @@ def _together(space: Any, columns: dict[Any, list[Any] | None]) -> list[Any] | N
     return rows if isinstance(space, spaces.Dict) else [tuple(row.values()) for row in rows]
 
 
-def _shape(given: Any) -> tuple[int, ...] | None:
+def _is_array(given: Any, shape: tuple[int, ...], kinds: str) -> bool:
+    """Whether something is an array of this shape, or lists that make one, of some kinds of numbers."""
     try:
-        return np.shape(given)
+        array = np.asarray(given)
     except ValueError:  # rows of different lengths
-        return None
-
-
-def _kind(given: Any) -> str:
-    try:
-        return np.asarray(given).dtype.kind
-    except ValueError:
-        return "O"
+        return False
+    return array.shape == shape and array.dtype.kind in kinds
 
 
 # --- as plain data -----------------------------------------------------------------------------------------------------
@@ -321,9 +300,9 @@ def described(space: Any) -> list[Any]:
     return ["Tuple", [[place, described(part)] for place, part in _places(space)]]
 
 
-def space_from(told: Sequence[Any]) -> Any:
+def space_from(data: Sequence[Any]) -> Any:
     """The space that `described` returned; a Box has the bounds of its type."""
-    kind, *rest = told
+    kind, *rest = data
     if kind == "Discrete":
         return spaces.Discrete(rest[0], start=rest[1])
     if kind == "MultiDiscrete":

@@ -5,7 +5,7 @@ Learners see states as numbers from 0 or vectors of floats, Discrete actions as 
 specs, and `spec_of(env)` returns the right one:
 
 - `DiscreteSpec`: Discrete observations and actions, for tables;
-- `CountedSpec` (`gvfx.worlds.numbering`): other observations of a few whole numbers, for tables;
+- `CountedSpec` (`gvfx.worlds.spec`): other observations of a few whole numbers, for tables;
 - `BoxSpec`: Discrete actions and any observations that can be flattened, for networks;
 - `BoxActionSpec`: Box actions, for actor-critics.
 
@@ -15,24 +15,30 @@ An environment may be plain or a vector environment, whose copies are called lan
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import gymnasium
 import numpy as np
 from gymnasium.spaces.utils import flatdim, flatten, unflatten
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
-from gvfx.errors import InputError
+from gvfx.errors import InputError, RunError
+from gvfx.features.scaling import Origin, compact
 from gvfx.inputs import shown
 from gvfx.types import Environment
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spaces import (
     MOST_ACTIONS,
     BadObservation,
+    Key,
     batched,
     count_of,
+    countable,
     elements_of,
+    fits,
     key_of,
     random_element,
     readable,
@@ -58,11 +64,11 @@ def spaces_of(env: Any) -> tuple[Any, Any]:
     return env.observation_space, env.action_space
 
 
-def numbered_actions(env: Any) -> tuple[int, tuple[Any, ...]]:
-    """The first Discrete action and none, or 0 and all actions of a small space that is not Discrete, in order."""
+def numbered_actions(env: Any) -> tuple[int, int, tuple[Any, ...]]:
+    """The number of actions; the first Discrete action and none, or 0 and all actions of another small space, in order."""
     _, moves = spaces_of(env)
     if type(moves).__name__ == "Discrete":
-        return int(moves.start), ()
+        return int(moves.n), int(moves.start), ()
     count = count_of(moves)
     kind = type(moves).__name__
     if count is None:
@@ -72,15 +78,15 @@ def numbered_actions(env: Any) -> tuple[int, tuple[Any, ...]]:
             f"action_space: {kind} has {count:,} actions, more than the {MOST_ACTIONS:,} that are numbered; provide fewer, or "
             "Box actions, with a wrapper."
         )
-    return 0, tuple(elements_of(moves))
+    return count, 0, tuple(elements_of(moves))
 
 
 def actions_of(env: Environment) -> list[object]:
     """The environment's actions in the order in which policies give their probabilities; the last number changes fastest."""
     if not is_environment(env):
         raise InputError(f"env: {shown(env)} is not a Gymnasium environment; give one.")
-    first, listed = numbered_actions(env)
-    return list(listed) or [first + a for a in range(int(spaces_of(env)[1].n))]
+    count, first, listed = numbered_actions(env)
+    return list(listed) or [first + a for a in range(count)]
 
 
 def stacked_actions(space: Any, actions: list[Any]) -> Any:
@@ -97,8 +103,22 @@ class _Spec:
     """
 
     env: Any
+    space: Any  # the observation space of one lane, as far as it is read
     first_action: int
     listed: tuple[Any, ...]
+    left_out: tuple[str, ...] = ()  # entries of an observation that hold no numbers
+    fixed: ClassVar[bool] = False  # whether the states are known from the beginning
+
+    def anew(self) -> Self:
+        """The same spec for another run, before its first observation."""
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned about observations, for a checkpoint."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `arrays` returned."""
 
     @property
     def single(self) -> bool:
@@ -115,6 +135,15 @@ class _Spec:
             return actions + self.first_action
         space = self.env.single_action_space
         return stacked_actions(space, [self.listed[a] for a in actions.tolist()])
+
+    def split(self, observations: Any) -> list[Any]:
+        """The observations of a vector environment as a list of copies, one per lane, in the form of a single observation."""
+        batch = self.env.observation_space
+        return [copy.deepcopy(observation) for observation in iterate(batch, observations)]
+
+    def together(self, observations: Sequence[Any]) -> Any:
+        """A list of single observations as the batch that policies take: one array if they are arrays, else a list."""
+        return np.array(observations) if self.space.shape is not None else list(observations)
 
     def number_of(self, action: Any) -> int:
         """The number of an action of the environment, counted from 0."""
@@ -137,7 +166,7 @@ class DiscreteSpec(_Spec):
     lanes: int  # environments stepped together; 1 for a plain one
     skeleton: MDP  # has the right sizes and time limit; its transitions stand for unknown ones
     listed: tuple[Any, ...] = ()
-    fixed: ClassVar[bool] = True  # whether the states are known from the beginning
+    fixed: ClassVar[bool] = True
 
     def seen(self, observation: Any) -> int:
         """The number of the observed state, counted from 0; raises BadObservation if the observation is not in the space."""
@@ -161,20 +190,19 @@ class DiscreteSpec(_Spec):
 
 def discrete_spec(env: Any) -> DiscreteSpec:
     """The spec for tables; raises InputError unless observations are Discrete and actions can be numbered."""
-    seen, moves = spaces_of(env)
+    seen = spaces_of(env)[0]
     if type(seen).__name__ != "Discrete":
         raise InputError(
             f"observation_space: {type(seen).__name__} is not Discrete, as tables need; group observations into Discrete states "
             "with a wrapper."
         )
-    first, listed = numbered_actions(env)
-    actions = len(listed) or int(moves.n)
+    actions, first, listed = numbered_actions(env)
     skeleton = _skeleton(env, int(seen.n), actions)
     return DiscreteSpec(env, environment_name(env), int(seen.start), first, _lanes(env), skeleton, listed)
 
 
 def _skeleton(env: Any, states: int, actions: int) -> MDP:
-    """The sizes and the time limit of an environment; of an MDP behind it (`gvfx.worlds.stepped`) the names of places too."""
+    """The sizes and the time limit of an environment; of an MDP behind it (`gvfx.worlds.conversion`) the names of places too."""
     world, skeleton = getattr(getattr(env, "unwrapped", env), "world", None), skeleton_mdp(states, actions, time_limit(env))
     return replace(skeleton, places=world.places, layout=world.layout) if isinstance(world, MDP) else skeleton
 
@@ -193,61 +221,77 @@ class BoxSpec(_Spec):
     listed: tuple[Any, ...] = ()
     left_out: tuple[str, ...] = ()  # entries of an observation that hold no numbers
     latest: list[Any] = field(default_factory=list)  # if there are any: the last observation seen
+    origin: Origin = field(default_factory=Origin)  # what is subtracted from observations
 
     @cached_property
     def box(self) -> bool:
         """Whether observations are plain arrays."""
         return type(self.space).__name__ == "Box"
 
+    def anew(self) -> Self:
+        return replace(self, origin=Origin())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.origin.arrays()
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.origin.restore(arrays)
+
     def seen(self, observation: Any) -> np.ndarray:
-        """The observation as one vector of finite numbers, float32 [size]; raises BadObservation if it is not in the space."""
+        """The observation as learners see it, relative to the first one that was seen if that is far from 0, float32 [size].
+
+        Raises BadObservation if it is not in the space.
+        """
+        return _finite(self.origin.seen(self.flat(observation)))
+
+    def flat(self, observation: Any) -> np.ndarray:
+        """The observation as one absolute vector, in its own type [size]; raises BadObservation if it is not in the space."""
         if self.box and isinstance(observation, np.ndarray) and observation.dtype.kind not in "fiub":
             raise BadObservation(f"the observation holds {observation.dtype}, not numbers; return those of its space.")
         if self.box and isinstance(observation, np.ndarray) and observation.shape == self.space.shape:
-            out = observation.astype(np.float32).ravel()
-        else:
-            if self.left_out:
-                self.latest[:] = [observation]
-            try:
-                out = np.asarray(flatten(self.space, reduced(self.space, observation)), np.float32)
-            except (TypeError, ValueError, KeyError, AttributeError, IndexError):
-                out = np.empty(0, np.float32)
-            if out.shape != (self.size,):
-                shape = list(np.shape(observation)) if not isinstance(observation, dict) else sorted(observation)
-                raise BadObservation(
-                    f"the observation ({type(observation).__name__} of {shape}) does not fit its space, {self.space}."
-                )
-        if np.count_nonzero(np.isfinite(out)) < out.size:
-            raise BadObservation("the observation holds nan or infinity; return finite numbers.")
+            return observation.ravel()
+        if self.left_out:
+            self.latest[:] = [observation]
+        try:
+            out = np.asarray(flatten(self.space, reduced(self.space, observation)))
+            out = out.astype(float) if out.dtype.kind not in "fiub" else out
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError):
+            out = np.empty(0)
+        if out.shape != (self.size,):
+            shape = list(np.shape(observation)) if not isinstance(observation, dict) else sorted(observation)
+            raise BadObservation(
+                f"the observation ({type(observation).__name__} of {shape}) does not fit its space, {self.space}."
+            )
         return out
 
-    def split(self, observations: Any) -> list[Any]:
-        """The observations of a vector environment as a list of copies, one per lane, in the form of a single observation."""
-        batch = self.env.observation_space
-        return [copy.deepcopy(observation) for observation in iterate(batch, observations)]
-
     def batch(self, observations: Any) -> tuple[Any, np.ndarray, bool]:
-        """A user's observations, one or several, as (batch for policies, vectors [batch, size], whether it was a single one).
+        """A user's observations, one or several, as (batch for policies, absolute vectors [batch, size], whether it was a single
+        one).
 
         Raises InputError if one of them does not lie in the space.
         """
         rows, alone = batched(self.space, observations)
         batch = [np.asarray(o) if self.box else o for o in rows]
         try:
-            return self.together(batch), np.array([self.seen(o) for o in batch]), alone
+            vectors = np.array([self.flat(o) for o in batch])
+            _finite(vectors.astype(np.float32))
+            return self.together(batch), compact(vectors), alone
         except BadObservation as error:
             raise InputError(f"observation: {error}") from None
 
     def whole(self, vector: np.ndarray) -> Any:
-        """The observation whose vector this is; entries that were left out are those last seen."""
+        """The observation whose absolute vector this is; entries that were left out are those last seen."""
         own = unflatten(self.space, vector)
         if self.latest and isinstance(own, dict):
             return {**self.latest[0], **own}
         return own
 
-    def together(self, observations: Any) -> Any:
-        """A list of single observations as the batch that policies take: one array if they are arrays, else a list."""
-        return np.array(observations) if self.space.shape is not None else list(observations)
+
+def _finite(vectors: np.ndarray) -> np.ndarray:
+    """The vectors, if all of their numbers are finite."""
+    if np.count_nonzero(np.isfinite(vectors)) < vectors.size:
+        raise BadObservation("the observation holds nan or infinity; return finite numbers.")
+    return vectors
 
 
 def observed(env: Any) -> tuple[Any, int, tuple[str, ...]]:
@@ -258,8 +302,7 @@ def observed(env: Any) -> tuple[Any, int, tuple[str, ...]]:
 
 def box_spec(env: Any) -> BoxSpec:
     """The spec for networks with numbered actions; raises InputError if the actions or observations are not supported."""
-    first, listed = numbered_actions(env)
-    actions = len(listed) or int(spaces_of(env)[1].n)
+    actions, first, listed = numbered_actions(env)
     space, size, left_out = observed(env)
     return BoxSpec(env, environment_name(env), first, actions, _lanes(env), space, size, listed, left_out)
 
@@ -369,3 +412,181 @@ def random_action(space: Any, rng: np.random.Generator) -> Any:
     if type(space).__name__ == "Box" and space.dtype.kind == "f":
         return rng.uniform(space.low, space.high).astype(space.dtype)
     return random_element(space, rng)
+
+
+# --- Numbering of observations: an observation of a few whole numbers gets the next free number when it is first met
+# The numbers mean nothing outside a run: checkpoints hold the observations in the order of their numbers, and results name
+# states
+# by the observations themselves.
+
+
+MOST_STATES = 20_000  # different observations that are answered from tables
+SAMPLE, NEW = 2_000, 0.5  # observations after which the share of new ones must not be larger
+
+
+class Uncountable(RunError):
+    """Too many different observations were met for tables; `what` says how many."""
+
+    def __init__(self, what: str) -> None:
+        fix = "give learner=gvfx.LinearCertaintyEquivalence() or gvfx.Deep()"
+        super().__init__(f"observation_space: {what}, too many for tables; {fix}.")
+        self.what = what
+
+
+class Numbering:
+    """The observations met so far."""
+
+    def __init__(self, space: Any) -> None:
+        self.space = space
+        self.keys: list[Key] = []  # in the order of their numbers
+        self.number: dict[Key, int] = {}
+        self.looked = 0  # observations numbered, new or not
+        self.met: Callable[[int, Any], None] = lambda number, observation: None  # called with each new one
+
+    def __call__(self, observation: Any) -> int:
+        """The number of an observation; a new one must have the form of the space, but may lie outside its bounds."""
+        try:
+            key = key_of(self.space, observation)
+        except (TypeError, ValueError, LookupError, AttributeError):
+            key = None
+        self.looked += 1
+        known = None if key is None else self.number.get(key)
+        if known is not None:
+            return known
+        if key is None or not fits(self.space, observation):
+            raise BadObservation(f"the observation {observation!r:.60} does not fit its space, {self.space!s:.80}.")
+        return self._new(key, observation)
+
+    def _new(self, key: Key, observation: Any) -> int:
+        number = len(self.keys)
+        if number == MOST_STATES or (self.looked > SAMPLE and number > NEW * self.looked):
+            raise Uncountable(f"{number:,} different observations were met in {self.looked:,} steps")
+        self.keys.append(key)
+        self.number[key] = number
+        self.met(number, observation)
+        return number
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything as named arrays, for a checkpoint."""
+        return {"numbering:keys": np.array(self.keys, np.int64), "numbering:looked": np.array(self.looked)}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `arrays` returned."""
+        self.keys = [tuple(key) for key in arrays["numbering:keys"].tolist()]
+        self.number = {key: n for n, key in enumerate(self.keys)}
+        self.looked = int(arrays["numbering:looked"])
+
+
+@dataclass(frozen=True, eq=False)
+class CountedSpec(DiscreteSpec):
+    """An environment whose observations are numbered as they are met; `skeleton` has room for more of them than were met."""
+
+    numbering: Numbering = field(default_factory=lambda: Numbering(None))
+    left_out: tuple[str, ...] = ()  # entries of an observation that hold no numbers
+    fixed: ClassVar[bool] = False
+
+    @property
+    def space(self) -> Any:
+        return self.numbering.space
+
+    def seen(self, observation: Any) -> int:
+        return self.numbering(observation)
+
+    def split(self, observations: Any) -> list[Any]:
+        return _Spec.split(self, observations)
+
+    def anew(self) -> CountedSpec:
+        return replace(self.sized(max(self.skeleton.states, 8 * self.lanes)), numbering=Numbering(self.numbering.space))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.numbering.arrays()
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.numbering.restore(arrays)
+
+    def sized(self, states: int) -> CountedSpec:
+        """The same numbers with room for more states."""
+        return replace(self, skeleton=skeleton_mdp(states, self.skeleton.actions, self.skeleton.horizon))
+
+
+def is_counted(env: Any) -> bool:
+    """Whether observations are not Discrete but can be numbered as they are met, and actions are numbered."""
+    seen, _ = spaces_of(env)
+    if type(seen).__name__ == "Discrete":
+        return False
+    try:
+        numbered_actions(env)
+        return countable(readable(seen)[0])
+    except InputError:
+        return False
+
+
+def counted_spec(env: Any, states: int) -> CountedSpec:
+    """The spec for tables whose states are observations as they are met; room for `states` at first."""
+    actions, first, listed = numbered_actions(env)
+    space, left_out = readable(spaces_of(env)[0])
+    skeleton = skeleton_mdp(states, actions, time_limit(env))
+    return CountedSpec(env, environment_name(env), 0, first, _lanes(env), skeleton, listed, Numbering(space), left_out)
+
+
+def spec_of(env: Any) -> DiscreteSpec | BoxSpec:
+    """The spec of an environment: `DiscreteSpec` or `CountedSpec` where tables apply, else `BoxActionSpec` or `BoxSpec`."""
+    if is_counted(env):
+        return counted_spec(env, 64)
+    discrete = type(spaces_of(env)[0]).__name__ == "Discrete"
+    return discrete_spec(env) if discrete and not has_box_actions(env) else network_spec(env)
+
+
+# --- Environments by the names under which they are registered with Gymnasium ---------------------------------------
+
+
+def registered(name: str, field: str = "world") -> Any:
+    """The environment of a registered name, newly made; an InputError if Gymnasium cannot make it."""
+    try:
+        return gymnasium.make(name)
+    except Exception as error:  # whatever the environment raises when it is made
+        why = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"{field}: Gymnasium cannot make {name!r} ({why}); give an environment or a registered name.") from None
+
+
+# --- Wrappers that carry something from step to step or from episode to episode, and what that does to answers ------
+
+
+NORMALISED = (
+    "its mean and scale change during the run, so that the same observation means different states early and late; freeze it "
+    "after a warm-up (wrapper.update_running_mean = False), or leave it out, because gvfx scales observations itself"
+)
+REWARD = (
+    "its scale changes during the run, so that answers about the reward are in no fixed unit; freeze it after a warm-up "
+    "(wrapper.update_running_mean = False), or leave it out"
+)
+STACKED = "an observation is the last frames together, so that answers hold for those frames and result.predict needs all of them"
+HIDDEN = "the observation does not show it, so that answers are averages over what it may be"
+STATEFUL = {  # by the name of the class
+    "NormalizeObservation": NORMALISED,
+    "NormalizeReward": REWARD,
+    "MONormalizeReward": REWARD,
+    "FrameStackObservation": STACKED,
+    "FrameStack": STACKED,
+    "StickyAction": f"repeats the last action by chance: {HIDDEN}",
+    "RepeatAction": f"repeats actions: {HIDDEN}",
+    "DelayObservation": f"shows an old observation; what happened since then is hidden: {HIDDEN}",
+}
+
+
+def around(env: Any) -> list[Any]:
+    """The wrappers of an environment, outermost first, and the environment; then those of a vector environment's first copy."""
+    out = layers(env)
+    copies = getattr(out[-1], "envs", None)  # of a vector environment in this process
+    return out + (layers(copies[0]) if copies else [])
+
+
+def stateful(env: Any) -> dict[str, str]:
+    """The wrappers with a state of their own, and what each does to the answers; those that were frozen are left out."""
+    names = [type(layer).__name__ for layer in around(env) if getattr(layer, "update_running_mean", None) is not False]
+    return {name: STATEFUL[name] for name in names if name in STATEFUL}
+
+
+def drifting(env: Any) -> dict[str, str]:
+    """The wrappers whose statistics go on changing over episodes and resets."""
+    return {name: effect for name, effect in stateful(env).items() if effect in (NORMALISED, REWARD)}

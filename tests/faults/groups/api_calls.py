@@ -26,7 +26,7 @@ from faults.values import VALUES, accepts
 
 FULL, FAST, SECONDS = 2000, 60, 250
 BATCH = 40  # calls of one process
-LIMIT = 15  # seconds of a call
+LIMIT = 60  # seconds of a call
 MEMORY = 4 * 2**30  # bytes
 OURS = (gvfx.GvfxError, gvfx.Interrupted)
 

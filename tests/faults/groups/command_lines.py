@@ -26,7 +26,7 @@ from gvfx.cli import app
 
 FULL, FAST, SECONDS = 1000, 30, 250
 CONTROLS, COLOURS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"), re.compile(r"\x1b\[[0-9;]*m")
-LIMIT = 20.0  # seconds, after which a command hangs
+LIMIT = 90.0  # seconds, after which a command hangs (what a plan needs compiles for twenty)
 
 
 @dataclass(frozen=True)

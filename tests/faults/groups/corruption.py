@@ -17,7 +17,7 @@ from faults.processes import forked, warm_up
 from faults.trials import Trials
 
 FULL, FAST, SECONDS = 1500, 60, 200
-LIMIT = 20  # seconds of one trial
+LIMIT = 90  # seconds of one trial
 
 
 def run(trials: Trials) -> None:

@@ -25,7 +25,7 @@ from faults.processes import called, warm_up
 from faults.trials import Trials
 
 FULL, FAST, SECONDS = 400, 40, 150
-BATCH, LIMIT = 20, 30
+BATCH, LIMIT = 20, 90
 STEPS = 60
 FORMS = ("tables", "numbered", "linear", "vector")
 WAYS = ("check", "truth_of", "plan")
@@ -239,7 +239,7 @@ def _resumed(trial: Trial, folder: Path) -> None:
     asked = [gvfx.GVF([0.5, 0.5], gvfx.Info("signal") if trial.way == "numbered" else gvfx.Reward(), 0.9, name="asked")]
     options = {"steps": STEPS, "progress": False, "evaluate_every": 5, "checkpoint": folder / "checkpoints"}
     result = gvfx.evaluate(env, asked, gvfx.Uniform(), _learner(trial.way), **options)
-    assert result.snapshots[-1].step == STEPS
+    assert result.details.snapshots[-1].step == STEPS
     if trial.at > 10 and trial.way != "vector":
         assert any("continues at step" in text for text in told), told
 

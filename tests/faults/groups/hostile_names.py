@@ -16,10 +16,9 @@ from helpers.browser import Browser
 from faults.malformed import COLUMNS, ROWS, written
 from faults.processes import Ended, forked, warm_up
 from faults.trials import Trials
-from gvfx.experiments.divergence import Divergence
-from gvfx.experiments.store import Store
+from gvfx.experiments.store import Divergence, Store
 from gvfx.report.page import write_page
-from gvfx.reproduce import ITEMS, curves_with_seeds
+from gvfx_paper.items import ITEMS, curves_with_seeds
 
 FULL, FAST, SECONDS = 130, 4, 150
 FIRE = "window.fired=1"
@@ -204,7 +203,7 @@ def in_a_terminal(arguments: list[str], folder: Path) -> Ended:
         for handle in (0, 1, 2):
             os.dup2(slave, handle)
 
-    ended = forked(*arguments, cwd=folder, timeout=30, before=attach)
+    ended = forked(*arguments, cwd=folder, timeout=120, before=attach)
     os.close(slave)
     thread.join(5)
     os.close(master)
@@ -225,7 +224,7 @@ def terminal(name: str, folder: Path, tty: bool) -> str:
     first = NAMES.index(name) % 3 if tty else NAMES.index(name) % 2  # each name with a part of them
     for command in COMMANDS[first :: 3 if tty else 2]:
         arguments = [as_argument(part, name) for part in command]
-        ended = in_a_terminal(arguments, folder) if tty else forked(*arguments, cwd=folder, timeout=30)
+        ended = in_a_terminal(arguments, folder) if tty else forked(*arguments, cwd=folder, timeout=120)
         said = ended.out + ended.err
         seen = OF_RICH.sub("", said) if tty else said
         wrong = obeyed(name, seen)
@@ -264,9 +263,9 @@ def unsafe(page: Path) -> str:
 
 def page_of_a_result(name: str, folder: Path, browser: Browser | None) -> str:
     """A result with a hostile name everywhere is saved, and its page written."""
-    ended = forked(*COMMANDS[0][:-2], cwd=folder, timeout=30)
+    ended = forked(*COMMANDS[0][:-2], cwd=folder, timeout=120)
     if ended.code == 0:
-        ended = forked("report", "a.gvfx", cwd=folder, timeout=30)
+        ended = forked("report", "a.gvfx", cwd=folder, timeout=120)
     page = folder / "a.html"
     if not page.exists():
         return f"no page: {ended}"
@@ -275,11 +274,11 @@ def page_of_a_result(name: str, folder: Path, browser: Browser | None) -> str:
 
 def page_of_a_folder(name: str, folder: Path, browser: Browser | None) -> str:
     """A results folder in which names are hostile: those of settings are refused, in printable words, and the others shown."""
-    ended = forked("report", "stored", "--seeds", "1", cwd=folder, timeout=60)
+    ended = forked("report", "stored", "--seeds", "1", cwd=folder, timeout=120)
     if not ended.sentence or any(c != "\n" and not c.isprintable() for c in ended.err):
         return f"hostile names of settings: {ended}"
     (folder / "stored" / "tuned.json").unlink()
-    ended = forked("report", "stored", "--seeds", "1", cwd=folder, timeout=60)
+    ended = forked("report", "stored", "--seeds", "1", cwd=folder, timeout=120)
     page = folder / "stored" / "report.html"
     if ended.code != 0 or not page.exists():
         return f"no page: {ended}"

@@ -56,9 +56,9 @@ def small_store() -> None:
     """In the fork: let `gvfx reproduce` make a few short runs on networks, critics and tables instead of long ones."""
     from dataclasses import replace
 
-    from gvfx import reproduce
-    from gvfx.experiments.compare import find_setting
     from gvfx.running import drive
+    from gvfx_paper import items as reproduce
+    from gvfx_paper.settings.runs import find_setting
 
     drive.CHECKPOINT_EVERY = 0.2
     made = [

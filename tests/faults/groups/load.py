@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from helpers.browser import chromium
 
+from benchmarks.load import FIGURES, FLAT, OPENED, measured, page_of_figures, seconds_to_open
 from faults.trials import Trials
-from gvfx.benchmarks.common.load_pages import page_of_figures, seconds_to_open
-from gvfx.benchmarks.common.load_runs import FIGURES, FLAT, OPENED, measured
 
 FULL, FAST, SECONDS = 5, 2, 60
 TABLES = 20  # of [question, state, action] that a run may hold at a time, beside what the program itself needs

@@ -177,10 +177,11 @@ def _small_sweep(folder: Path, **options: Any) -> str:
     given = ", ".join(f"{name}={value!r}" for name, value in options.items())
     return f"""
 import gvfx
+import gvfx_paper
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
 if __name__ == "__main__":
-    setting = gvfx.paper["same"]
+    setting = gvfx_paper.paper["same"]
     runs = [(setting.experiment(b, steps=20_000, measurements=4), 2) for b in ("GVFExplorer", "Mixture")]
     run_all(Store({str(folder / "results")!r}), runs, {given})
 """
@@ -200,7 +201,7 @@ def _command_line_and_python(trials: Trials) -> None:
     """`gvfx run --save` writes what gvfx.evaluate returns."""
     import gvfx
     from faults.backends import digests
-    from gvfx.experiments.compare import find_setting, run_behaviour
+    from gvfx_paper.settings.runs import find_setting, run_behaviour
 
     with trials.scratch() as folder:
         line = ("run", "distinct", "-b", "GVFExplorer", "--steps", 20_000, "--seeds", 2, "--save", folder / "cli.gvfx")

@@ -16,16 +16,16 @@ from pathlib import Path
 from helpers.experiments import EXPERIMENTS
 
 import gvfx
+from benchmarks.load import fill
 from faults.injection import CHANGES, KINDS, arm, count
 from faults.processes import Ended, called, forked, warm_up
 from faults.trials import Trials
 from gvfx import files
-from gvfx.benchmarks.load import fill
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
-from gvfx.reproduce import ITEMS
-from gvfx.reproduce.curves import sweep_curves
 from gvfx.tensors import unpack
+from gvfx_paper.items import ITEMS
+from gvfx_paper.items.curves import sweep_curves
 
 FULL, FAST, SECONDS = 300, 8, 200
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EMFILE, errno.EDQUOT)
@@ -54,7 +54,7 @@ class Case:
     def run(self, folder: Path, before: Callable[[], None] = lambda: None) -> Ended:
         function = self.function
         if function is None:
-            return forked(*self.arguments, cwd=folder, before=before, timeout=40)
+            return forked(*self.arguments, cwd=folder, before=before, timeout=120)
 
         def prepared() -> None:
             before()
@@ -63,7 +63,7 @@ class Case:
             except gvfx.StoreError as error:
                 raise SystemExit(f"gvfx: {error}") from None
 
-        return called(prepared, cwd=folder, timeout=40)
+        return called(prepared, cwd=folder, timeout=120)
 
 
 def runs() -> None:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gvfx.learners.networks.actor_critic import squashed_sample
+from gvfx.learners.networks.critic_updates import squashed_sample
 from gvfx.learners.networks.heads import Heads
 
 

@@ -12,7 +12,7 @@ from helpers.critics import ONE_STEP, SIGMAS, make_agent, make_batch, plain, pla
 
 from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.fixed import RoundRobin
-from gvfx.learners.networks.twin_critics import PAPER
+from gvfx.learners.networks.learners import PAPER
 
 
 def plain_targets(agent, learning, rows, noise, discounts):

@@ -9,8 +9,8 @@ from helpers.scanned import BEHAVIOUR, SMALL, questions
 
 import gvfx
 from gvfx.experiments.specification import Experiment
-from gvfx.learners.networks.deep import Deep
-from gvfx.worlds.continuous_grid import paper_grid
+from gvfx.learners.networks.learners import Deep
+from gvfx_paper.worlds.continuous_grid import paper_grid
 
 
 def test_an_experiment_without_waves_is_written_as_before_there_were_any():

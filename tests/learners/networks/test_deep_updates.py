@@ -11,7 +11,7 @@ import pytest
 from helpers.networks import Adam, forward, gradients, numpy_network
 
 import gvfx
-from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks.deep_updates import FEATURES, Batch, DeepUpdates
 
 SIZE, ACTIONS, GVFS, ROWS, STEPS, T = 2, 3, 2, 64, 1000, 600

@@ -9,8 +9,7 @@ import pytest
 from helpers.critics import SIGMAS, plain
 
 from gvfx.behaviours.actor import MixtureActor
-from gvfx.learners.networks.mixture_actor import MixtureUpdates
-from gvfx.learners.networks.soft_actor import Surroundings
+from gvfx.learners.networks.actors import MixtureUpdates, Surroundings
 
 SIZES = (3, 2)
 

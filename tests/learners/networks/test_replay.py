@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks import deep_updates as memory
 
 
 def filled(capacity, blocks, prioritised=True, block=4):

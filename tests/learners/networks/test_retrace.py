@@ -13,9 +13,8 @@ from helpers.critics import SIGMAS, SMALL, make_agent, plain
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import RoundRobin
 from gvfx.learners.networks import retrace
-from gvfx.learners.networks.critic_updates import Scaling
-from gvfx.learners.networks.densities import log_clipped
-from gvfx.learners.networks.replay import empty, write
+from gvfx.learners.networks.critic_updates import NetworkScaling, log_clipped
+from gvfx.learners.networks.deep_updates import empty, write
 
 DISCOUNTS = np.array([0.99, 0.9])
 KEY = jax.random.key(3)
@@ -69,7 +68,7 @@ def test_stored_targets_are_the_plain_recursion(targets, monkeypatch, steps, cap
     generator = np.random.default_rng(1)
     replay = filled(agent, steps, 4, generator)
     critics = agent.begin(generator).critics
-    scaling = Scaling(*(jnp.asarray(generator.uniform(0.5, 2, n), jnp.float32) for n in (17, 17, 2)))
+    scaling = NetworkScaling(*(jnp.asarray(generator.uniform(0.5, 2, n), jnp.float32) for n in (17, 17, 2)))
     critics = agent.critics.look(critics, replay.rows[: min(4 * steps, capacity)])._replace(scaling=scaling)
     begun = retrace.empty(capacity, agent.critics)
     aims = jax.jit(lambda replay: retrace.refreshed(agent.critics, critics, replay, begun, KEY, 4, -1))(replay)

@@ -16,7 +16,7 @@ from helpers.networks import Adam
 
 from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor
-from gvfx.learners.networks.soft_actor import Surroundings
+from gvfx.learners.networks.actors import Surroundings
 
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # older versions have it there
 

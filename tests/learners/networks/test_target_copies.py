@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks.deep_updates import Batch, DeepUpdates
 
 PI = np.array([[0.3, 0.6], [0.7, 0.4]])  # [action, gvf]

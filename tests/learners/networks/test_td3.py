@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from helpers.critics import plain, plain_step
 
-from gvfx.learners.networks.replay import columns
-from gvfx.learners.networks.td3 import TD3, TD3Agent
+from gvfx.learners.networks.deep_updates import columns
+from gvfx_paper.training import TD3, TD3Agent
 
 
 def test_td3_target_and_first_step_are_the_plain_ones():

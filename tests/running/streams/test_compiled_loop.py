@@ -1,4 +1,4 @@
-"""Every compiled loop equals the plain reference, step by step, for the same random draws."""
+"""Every loop equals the plain reference, step by step, for the same random draws; compiled code equals it by its contracts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from helpers.runs import STEPS, compiled_run
 from helpers.worlds import PI, half_in_the_top_row, small_world, two_questions
 
 import gvfx
-from gvfx.behaviours.calibrated import Calibrated
+import gvfx_paper
+from gvfx.behaviours.wrappers import Calibrated
 from gvfx.schedules import Fixed, Geometric, Linear
 
 RATE = Linear(1.0, 0.3, 1000)
@@ -120,7 +121,7 @@ def test_calibrated_explorer_with_epsilon_floor_and_a_smallest_variance():
 
 def test_calibrated_explorer_with_other_learners():
     calibrated_agrees(small_world(), gvfx.GVFExplorer(), explorer, gvfx.ImportanceSampling)
-    calibrated_agrees(small_world(), gvfx.GVFExplorer(), explorer, gvfx.EpisodicExpectedSarsa, smallest_m=0.01)
+    calibrated_agrees(small_world(), gvfx.GVFExplorer(), explorer, gvfx_paper.EpisodicExpectedSarsa, smallest_m=0.01)
 
 
 @pytest.mark.parametrize("name", ["Uniform", "Mixture", "RoundRobin"])
@@ -128,6 +129,7 @@ def test_fixed_behaviours(name):
     agrees(small_world(), two_questions(), getattr(gvfx, name)(), lambda asked: getattr(reference, name)())
 
 
+@pytest.mark.compiled(2)
 def test_follow_is_the_policy_given():
     rows = np.random.default_rng(0).dirichlet(np.ones(4), size=17)
     behaviour = gvfx.Follow(rows)
@@ -249,5 +251,5 @@ def test_authors_random_policies():
 
 
 def test_authors_episodic_updates():
-    learner = gvfx.EpisodicExpectedSarsa(RATE, Fixed(0.5), smallest_m=0.01)
+    learner = gvfx_paper.EpisodicExpectedSarsa(RATE, Fixed(0.5), smallest_m=0.01)
     agrees(small_world(), two_questions(), gvfx.GVFExplorer(), explorer, learner, smallest_m=0.01)

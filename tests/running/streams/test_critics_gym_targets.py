@@ -9,15 +9,16 @@ import jax
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.networks import TWINS
 from scipy import stats
 
 import gvfx
 from gvfx.learners.networks import retrace
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
+from gvfx.running.plan import Options, Plan
 
 GAMMA, SIGMAS = 0.8, np.array([0.5, 0.8])
-LEARNER = gvfx.TwinCritics(hidden=(8,), worlds=8, batch=8, updates=1, capacity=80, learning_starts=40, refresh_every=2)
+LEARNER = replace(TWINS, refresh_every=2)
 
 
 class Line(gym.Env):
@@ -48,7 +49,7 @@ QUESTIONS = [
 
 
 def begun(env=None, behaviour=None, learner=LEARNER, seed=0, **options):
-    run = open_backend(env or Line(), QUESTIONS, behaviour, learner, plan=Plan.checked(1200, None, ()), **options)
+    run = open_backend(env or Line(), QUESTIONS, behaviour, learner, options=Options(Plan.checked(1200, None, ()), **options))
     stream = run.begin(seed)
     stream.start()
     return stream
@@ -115,7 +116,7 @@ def plain_targets(stream, words, lanes):
     return found
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("lanes", [pytest.param(1, marks=pytest.mark.full), 3])
 def test_targets_are_retraces_lane_by_lane(lanes):
     """Also where the replay buffer is full, and where resets of a vector environment leave rows out."""
     env = Line() if lanes == 1 else SyncVectorEnv([Line] * lanes, autoreset_mode=AutoresetMode.NEXT_STEP)
@@ -134,7 +135,11 @@ def test_targets_are_retraces_lane_by_lane(lanes):
     assert int(found.until) == int(stream.replay.written)
 
 
-@pytest.mark.parametrize("learner", [LEARNER, replace(LEARNER, trace=0.0)], ids=["stored", "one step"])
+@pytest.mark.networks(8)
+@pytest.mark.parametrize(
+    "learner",
+    [pytest.param(LEARNER, id="stored"), pytest.param(replace(LEARNER, trace=0.0), id="one step", marks=pytest.mark.full)],
+)
 def test_a_continued_run_goes_on_as_the_first_would_have(learner):
     """Both begin a new episode, because environments are not stored."""
     first, second = begun(learner=learner), begun(learner=learner)
@@ -164,6 +169,7 @@ def test_learning_begins_at_the_level_of_the_followed_policies_and_answers_are_a
         np.testing.assert_array_equal(stream.network().biases[-1], twins[1].biases[-1])
 
 
+@pytest.mark.full
 def test_very_short_runs_and_mixtures_of_actors():
     result = gvfx.evaluate(Line(), QUESTIONS, steps=12)
     assert np.isfinite(result.values).all()

@@ -11,7 +11,7 @@ from helpers.environments import WALK_QUESTIONS as QUESTIONS
 
 import gvfx
 from gvfx.running.backends import open_backend
-from gvfx.running.plan import Plan
+from gvfx.running.plan import Options, Plan
 from gvfx.running.streams.linear_gym import LinearGym
 from gvfx.running.streams.network_gym import NetworkGym
 
@@ -30,7 +30,7 @@ class Timeless(Walk):
 
 
 def backend(env=None, behaviour=UNIFORM, learner=None, steps=600, questions=QUESTIONS, **more):
-    return open_backend(env or Walk(), questions, behaviour, learner, plan=Plan.checked(steps, steps, ()), **more)
+    return open_backend(env or Walk(), questions, behaviour, learner, options=Options(Plan.checked(steps, steps, ()), **more))
 
 
 def driven(run, seed=0, steps=600):
@@ -98,13 +98,13 @@ def test_capacity_keeps_a_random_sample_and_says_so():
     ages = np.sort(stream.data.episode / stream.agent.t[1])
     assert abs(ages.mean() - 0.5) < 0.1  # the whole run, not its beginning or end
     result = gvfx.evaluate(Walk(), QUESTIONS, UNIFORM, learner, steps=600)
-    assert result.experiment["kept"] == "a random 200 of 600 transitions"
+    assert result.details.experiment["kept"] == "a random 200 of 600 transitions"
 
 
 def test_the_same_seed_gives_the_same_run_whenever_it_is_measured():
     runs = [gvfx.evaluate(Walk(), QUESTIONS, steps=900, evaluate_every=every, seed=3) for every in (900, 100)]
     assert np.array_equal(runs[0].values, runs[1].values)
-    assert np.array_equal(runs[0].behaviour, runs[1].behaviour)
+    assert np.array_equal(runs[0].details.behaviour, runs[1].details.behaviour)
 
 
 def test_a_run_continues_from_its_state():
@@ -160,7 +160,7 @@ def test_intervals_predictions_and_saved_results(tmp_path):
 def test_a_run_stops_once_its_error_is_known_to_be_small():
     result = gvfx.evaluate(Timeless(), QUESTIONS[:1], steps=20_000, evaluate_every=20_000, until=gvfx.error_below(3.0))
     assert result.stopped[0] < 20_000
-    assert result.bounds[0] < 3.0
+    assert result.details.bounds[0] < 3.0
 
 
 @pytest.mark.parametrize(("change", "said"), BREAKS)

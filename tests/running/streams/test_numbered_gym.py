@@ -10,9 +10,9 @@ from helpers.environments import Odometer, Pair, Panel, Sound
 
 import gvfx
 from gvfx.errors import InputError
-from gvfx.evidence.starts import start_values
+from gvfx.evidence.uncertainty import start_values
 from gvfx.evidence.unseen import Unseen
-from gvfx.worlds import numbering
+from gvfx.worlds import spec as numbering
 
 HALF = [0.5, 0.5]
 
@@ -64,14 +64,14 @@ def test_numbered_states_have_the_answers_of_discrete_ones(behaviour, learner):
     options = {"steps": 6000, "seeds": 2, "snapshots": [50, 1000]}
     one = gvfx.evaluate(Grid(), questions(leaning), behaviour, learner, **options)
     other = gvfx.evaluate(Flat(), questions(lambda s: leaning([s // 15 + 1, 0])), behaviour, learner, **options)
-    cells = [one.predictor.label(s) for s in range(one.values.shape[2])]
+    cells = [one.details.predictor.label(s) for s in range(one.values.shape[2])]
     flat = np.array([(row - 1) * 15 + column - 1 for row, column in cells])
     assert flat.tolist() == sorted(set(flat)) and len(flat) > 200  # room for more states was made
-    for mine, theirs in zip(one.snapshots, other.snapshots, strict=True):
+    for mine, theirs in zip(one.details.snapshots, other.details.snapshots, strict=True):
         assert np.array_equal(mine.visits, theirs.visits[:, flat])
         acted = mine.visits.any(axis=2)[:, None]
         assert np.allclose(np.where(acted, mine.values - theirs.values[..., flat], 0), 0, atol=1e-10)
-    if one.has_intervals:
+    if one.details.has_intervals:
         assert np.allclose(one.intervals(), other.intervals()[:, flat], atol=1e-8)
         assert np.allclose([v[:3] for v in one.value().values()], [v[:3] for v in other.value().values()], atol=1e-8)
     assert np.allclose(one.predict(np.array([3, 4])), other.predict(2 * 15 + 3))
@@ -103,7 +103,7 @@ def test_entries_that_cannot_be_read_are_left_out_and_actions_numbered():
     told = gvfx.GVF(lambda o: np.eye(6)[5] if o["text"] == "at0" else np.full(6, 1 / 6), gvfx.Reward(), 0.9, name="told")
     with pytest.warns(UserWarning, match="^observation_space: text is left out"):
         result = gvfx.evaluate(Panel(), [fast, told], steps=4000)
-    assert result.choices == ("[0, 0]", "[0, 1]", "[0, 2]", "[1, 0]", "[1, 1]", "[1, 2]")
+    assert result.details.choices == ("[0, 0]", "[0, 1]", "[0, 2]", "[1, 0]", "[1, 1]", "[1, 2]")
     assert result.rows()[0]["observation"] == {"count": [0]}
     assert np.array_equal(result.predict({"count": np.array([2]), "text": "at2"}), result.predict({"count": np.array([2])}))
     truth = gvfx.truth_of(Panel(), [fast, told], max_episodes=2000)
@@ -149,9 +149,9 @@ def test_a_resumed_run_keeps_its_numbers(tmp_path):
     assert partial is not None and partial.values.shape[2] > 64
     with pytest.warns(UserWarning, match="continues at step 2,999"):
         result = gvfx.evaluate(Counts(), questions(leaning), *method, steps=6000, checkpoint=tmp_path, snapshots=[100])
-    assert result.visits.sum() == 6000 and result.snapshots[0].visits.sum() == 100
-    before = {str(partial.predictor.label(s)): n for s, n in enumerate(partial.visits.sum(axis=(0, 2)))}
-    after = {str(result.predictor.label(s)): n for s, n in enumerate(result.visits.sum(axis=(0, 2)))}
+    assert result.visits.sum() == 6000 and result.details.snapshots[0].visits.sum() == 100
+    before = {str(partial.details.predictor.label(s)): n for s, n in enumerate(partial.visits.sum(axis=(0, 2)))}
+    after = {str(result.details.predictor.label(s)): n for s, n in enumerate(result.visits.sum(axis=(0, 2)))}
     assert all(after[label] >= n for label, n in before.items())
     finished = gvfx.evaluate(Counts(), questions(leaning), *method, steps=6000, checkpoint=tmp_path, snapshots=[100])
     assert np.array_equal(finished.values, result.values) and repr(finished.rows()) == repr(result.rows())
@@ -160,27 +160,28 @@ def test_a_resumed_run_keeps_its_numbers(tmp_path):
 def test_the_numbers_of_a_run_do_not_depend_on_a_pause():
     """A stream that is stored and restored into a new one goes on with the same numbers and tables."""
     from gvfx.running.backends import open_backend
-    from gvfx.running.plan import Plan
+    from gvfx.running.plan import Options, Plan
 
     plan = Plan.checked(2000, 500, ())
-    backend = open_backend(Grid(), questions(leaning), gvfx.Uniform(), gvfx.CertaintyEquivalence(), plan=plan)
+    backend = open_backend(Grid(), questions(leaning), gvfx.Uniform(), gvfx.CertaintyEquivalence(), options=Options(plan))
     stream = backend.begin(0)
     stream.start()
     stream.advance(2000)
     again = backend.begin(0)
     again.restore(stream.state())
-    assert again.run.spec.numbering.keys == stream.run.spec.numbering.keys
+    assert again.spec.numbering.keys == stream.spec.numbering.keys
     for (name, mine), theirs in zip(again.state().items(), stream.state().values(), strict=True):
         assert np.array_equal(mine, theirs), name
     assert np.array_equal(again.known.values, stream.known.values)
 
 
+@pytest.mark.compiled(16)
 def test_too_many_observations_are_answered_by_features_instead(monkeypatch):
     with pytest.warns(
         UserWarning, match="different observations were met in 2,001 steps, too many for tables; the run begins again"
     ):
         result = gvfx.evaluate(Odometer(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5, name="q")], steps=2500)
-    assert "LinearCertaintyEquivalence" in str(result.experiment["learner"])
+    assert "LinearCertaintyEquivalence" in str(result.details.experiment["learner"])
     assert result.value()["q"].value == pytest.approx(2.0, abs=0.2)
     with pytest.raises(gvfx.RunError, match=r"too many for tables; give learner=gvfx\.Linear") as caught:
         gvfx.evaluate(Odometer(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], learner=gvfx.CertaintyEquivalence(), steps=2500)
@@ -222,11 +223,11 @@ def test_defaults_plan_and_policies_of_ones_own_work():
     )
     best, half = (v.value for v in result.value().values())
     assert best > half
-    assert "OptimalDesign" in str(result.experiment["behaviour"])
+    assert "OptimalDesign" in str(result.details.experiment["behaviour"])
     networks = gvfx.evaluate(
         Pair(), [gvfx.GVF(HALF, gvfx.Reward(index=0), 0.9)], learner=gvfx.LinearCertaintyEquivalence(), steps=600
     )
-    assert "LinearCertaintyEquivalence" in str(networks.experiment["learner"])
+    assert "LinearCertaintyEquivalence" in str(networks.details.experiment["learner"])
     with pytest.raises(InputError, match="^learner: "):
         gvfx.evaluate(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], learner=gvfx.LinearCertaintyEquivalence(), steps=100)
 
@@ -247,9 +248,9 @@ def test_measuring_does_not_change_a_run():
 def test_the_model_of_a_result_does_not_claim_to_know_all_states():
     for steps in (60, 400):
         result = gvfx.evaluate(Pair(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], steps=steps, where="start")
-        (model,) = result.models
+        (model,) = result.details.models
         assert not Unseen(model).complete
-        assert np.allclose(start_values(model)[:, 1], result.starts[0, :, 1])
+        assert np.allclose(start_values(model)[:, 1], result.details.starts[0, :, 1])
 
 
 class Errand(gym.Env):

@@ -11,6 +11,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.environments import Sound, Veiled, break_down, stepped
 
 import gvfx
+import gvfx_paper
+from gvfx.running.plan import Plan
 from gvfx.schedules import Fixed
 
 HALF = [0.5, 0.5]
@@ -29,7 +31,7 @@ def cliff_questions():
     [
         (gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer())), SARSA),
         pytest.param(gvfx.RoundRobin(), gvfx.ImportanceSampling(Fixed(0.2), Fixed(0.2), initial_q=0.0), marks=pytest.mark.slow),
-        (gvfx.SuccessorRepresentation(), gvfx.EpisodicExpectedSarsa(Fixed(0.2), Fixed(0.2), initial_q=0.0)),
+        (gvfx.SuccessorRepresentation(), gvfx_paper.EpisodicExpectedSarsa(Fixed(0.2), Fixed(0.2), initial_q=0.0)),
         pytest.param(gvfx.RoundRobin(), gvfx.CertaintyEquivalence(), marks=pytest.mark.slow),
         (gvfx.Floor(gvfx.GVFExplorer(), 0.02), gvfx.CertaintyEquivalence()),
     ],
@@ -37,7 +39,7 @@ def cliff_questions():
 def test_online_equals_compiled_where_the_environment_has_no_chance(behaviour, learner, calibrate):
     """CliffWalking moves without chance, so the same seed must give the same answers, bit for bit."""
     env, questions = gym.make("CliffWalking-v1", max_episode_steps=60), cliff_questions()
-    if isinstance(learner, gvfx.EpisodicExpectedSarsa):
+    if isinstance(learner, gvfx_paper.EpisodicExpectedSarsa):
         with pytest.raises(gvfx.InputError, match="^discount: EpisodicExpectedSarsa"):
             gvfx.evaluate(Veiled(env), questions, behaviour, learner, steps=10)
         questions[1] = dataclasses.replace(questions[1], discount=0.8)
@@ -45,7 +47,7 @@ def test_online_equals_compiled_where_the_environment_has_no_chance(behaviour, l
     compiled = gvfx.evaluate(env, questions, behaviour, learner, steps=1500, calibrate=calibrate)
     assert np.isnan(online.mse).all() and not np.isnan(compiled.mse).any()
     live = gvfx.from_gymnasium(env).live
-    assert np.array_equal(online.visits, compiled.visits) and np.array_equal(online.episodes, compiled.episodes)
+    assert np.array_equal(online.visits, compiled.visits) and np.array_equal(online.details.episodes, compiled.details.episodes)
     if isinstance(learner, gvfx.CertaintyEquivalence):  # the sums of the solver may be in another order
         np.testing.assert_allclose(online.values[:, :, live], compiled.values[:, :, live], rtol=1e-9, atol=1e-12)
         both = [np.nan_to_num(r.intervals()[:, live], posinf=1e9, neginf=-1e9) for r in (online, compiled)]
@@ -60,29 +62,38 @@ def lake_questions():
     return [gvfx.GVF(pi, gvfx.Reward(), 0.95, name="goal"), gvfx.GVF(gvfx.uniform_policy(), lambda s, a, s2: s2 % 3, ends)]
 
 
+@pytest.mark.compiled(12)
 def test_defaults_count_and_plan_in_an_unknown_environment_too():
     """FrozenLake with its table hidden: answers near the truth, and intervals that hold it about as often as they say."""
     env = gym.make("FrozenLake-v1")
     known = gvfx.from_gymnasium(env)
     truth = gvfx.exact.values(known, lake_questions())[:, known.live]
     result = gvfx.evaluate(Veiled(env), lake_questions(), steps=4000, seeds=5)
-    assert result.experiment["behaviour"].startswith("OptimalDesign") and "CertaintyEquivalence" in result.experiment["learner"]
+    assert (
+        result.details.experiment["behaviour"].startswith("OptimalDesign")
+        and "CertaintyEquivalence" in result.details.experiment["learner"]
+    )
     off = ((result.values[:, :, known.live] - truth) ** 2).mean(axis=2)
     assert off.mean(axis=0)[0] < 3e-3 and off.mean(axis=0)[1] < 0.05
-    expected = result.expected[:, -1].mean(axis=0)
+    expected = result.details.expected[:, -1].mean(axis=0)
     assert (off.mean(axis=0) / expected > 0.3).all() and (off.mean(axis=0) / expected < 3).all()
-    inside = np.abs(result.values[:, :, known.live] - truth) < 1.96 * result.snapshots[-1].standard_errors[:, :, known.live]
+    inside = (
+        np.abs(result.values[:, :, known.live] - truth) < 1.96 * result.details.snapshots[-1].standard_errors[:, :, known.live]
+    )
     assert 0.82 < np.mean(inside) < 1
     assert (
-        np.diff(result.expected[:, 8:].mean(axis=(0, 2))) < 0
+        np.diff(result.details.expected[:, 8:].mean(axis=(0, 2))) < 0
     ).mean() > 0.8  # once its answers are known, it knows that it gets better
 
 
+@pytest.mark.compiled(12)
 def test_runs_in_unknown_environments_stop_when_sure():
     result = gvfx.evaluate(
         Veiled(gym.make("FrozenLake-v1")), lake_questions(), steps=60_000, seeds=2, until=gvfx.error_below(0.02)
     )
-    assert (result.stopped < 40_000).all() and (result.bounds < 0.02).all() and result.visits.sum() == result.stopped.sum()
+    assert (
+        (result.stopped < 40_000).all() and (result.details.bounds < 0.02).all() and result.visits.sum() == result.stopped.sum()
+    )
     with pytest.raises(gvfx.InputError, match="^until"):
         gvfx.evaluate(Clock(True), [gvfx.GVF(HALF, 1.0, 0.5)], learner=SARSA, steps=10, until=gvfx.error_below(0.02))
 
@@ -90,7 +101,7 @@ def test_runs_in_unknown_environments_stop_when_sure():
 def test_signals_that_the_table_does_not_tell_are_stepped():
     env = gym.make("FrozenLake-v1")
     result = gvfx.evaluate(env, [gvfx.GVF(gvfx.uniform_policy(), gvfx.Info("prob"), 0.5)], gvfx.Uniform(), SARSA, steps=3000)
-    assert result.experiment["environment"] == "FrozenLake-v1"
+    assert result.details.experiment["environment"] == "FrozenLake-v1"
     known = gvfx.exact.values(gvfx.from_gymnasium(env), [gvfx.GVF(gvfx.uniform_policy(), 1 / 3, 0.5)])  # 1/3 per step
     assert result.predict(0)[0] == pytest.approx(known[0, 0], abs=0.02)  # at this rate the standard deviation is 0.0045
 
@@ -121,7 +132,8 @@ def test_truncation_bootstraps_and_termination_does_not():
     learner = gvfx.ExpectedSarsa(Fixed(0.05), initial_q=0.0)
     cut = gvfx.evaluate(Clock(False), [question], gvfx.Uniform(), learner, steps=3000)
     assert cut.predict(7)[0] == pytest.approx(2.0, abs=1e-3)
-    ended = gvfx.evaluate(Clock(True), [question], gvfx.Uniform(), learner, steps=3000)
+    with pytest.warns(UserWarning, match="12 of 12 episodes terminated after exactly 3 steps"):
+        ended = gvfx.evaluate(Clock(True), [question], gvfx.Uniform(), learner, steps=3000)
     assert ended.predict(7)[0] == pytest.approx(1.5, abs=0.1)  # V = 1 + (2/3) V / 2
     with pytest.raises(gvfx.InputError, match="^observation: 3 is not a state; give a whole number, 7 to 8"):
         cut.predict(3)
@@ -162,14 +174,14 @@ def test_vector_environments_learn_the_same_however_they_reset(mode):
     np.testing.assert_allclose(result.predict(range(4)), [v, [10, 9, 7, 4], [4, 3, 2, 1]])
     counted = gvfx.evaluate(env, questions, steps=300)
     np.testing.assert_allclose(counted.predict(range(4)), result.predict(range(4)))
-    assert counted.models[0].evidence.starts.tolist()[:2] == [counted.models[0].evidence.starts.sum(), 0]
+    assert counted.details.models[0].evidence.starts.tolist()[:2] == [counted.details.models[0].evidence.starts.sum(), 0]
     assert 900 <= result.visits.sum() <= 902 and result.visits[0, 4].sum() == 0
-    assert result.episodes[0, -1] == pytest.approx(225, abs=2)
+    assert result.details.episodes[0, -1] == pytest.approx(225, abs=2)
 
 
 def test_what_needs_one_episode_at_a_time_is_refused_for_vectors():
     env = SyncVectorEnv([Count] * 2)
-    for options in ({"learner": gvfx.EpisodicExpectedSarsa()}, {"behaviour": gvfx.BehaviourPolicySearch()}):
+    for options in ({"learner": gvfx_paper.EpisodicExpectedSarsa()}, {"behaviour": gvfx.BehaviourPolicySearch()}):
         with pytest.raises(gvfx.InputError, match="one episode at a time"):
             gvfx.evaluate(env, [gvfx.GVF(HALF, 1.0, 0.5)], steps=10, **options)
 
@@ -206,7 +218,7 @@ def test_environments_that_fail_are_named_and_what_was_learned_is_kept(tmp_path,
         gvfx.evaluate(after(400, change)(), questions, gvfx.Uniform(), SARSA, steps=1000, evaluate_every=300, save=path)
     kept = caught.value.result
     assert kept.visits.sum() == 400 and kept.steps.tolist() == [300] and kept.values[0, 0, 0] > 1
-    assert kept.experiment["failed"] == str(caught.value)
+    assert kept.details.experiment["failed"] == str(caught.value)
     assert np.array_equal(gvfx.load(path).values, kept.values)
     assert "out of" not in gvfx.load(path).summary() or change is break_down
 
@@ -229,10 +241,10 @@ def test_failing_at_once_keeps_nothing():
     ("options", "field"),
     [
         ({"workers": 2}, "workers"),
-        ({"average_episodes": 5}, "average_episodes"),
+        ({"steps": Plan.checked(10, None, (), 5)}, "average_episodes"),
         ({"learner": gvfx.Deep()}, "learner"),
     ],
 )
 def test_options_that_do_not_fit_are_named(options, field):
     with pytest.raises(gvfx.InputError, match=f"^{field}"):
-        gvfx.evaluate(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], steps=10, **options)
+        gvfx.evaluate(Sound(), [gvfx.GVF(HALF, gvfx.Reward(), 0.9)], **{"steps": 10} | options)

@@ -7,23 +7,156 @@ a' ~ pi_i(.|s') of every GVF costs noise only.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import scipy.special
 
 from gvfx.features.scaling import LIMIT
-from gvfx.learners.networks.actor_critic import Twins, aggregated, both, twin_critics, wide
-from gvfx.learners.networks.dynamics import Dynamics
-from gvfx.learners.networks.replay import Columns
-from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.learners.networks.deep_updates import ReplayColumns
+from gvfx.learners.networks.heads import Heads
+from gvfx.learners.networks.learners import TwinCritics
 from gvfx.theory.equations import m_target, q_target
 
+# --- The density of a clipped Gaussian, clip(middle + N(0, sigma^2), -1, 1), in NumPy or JAX ------------------------
 
-class Scaling(NamedTuple):
+
+def log_clipped(middles: Any, sigmas: Any, actions: Any) -> Any:
+    """log pi(a|s) [...] of actions [..., a]: a density inside (-1, 1), and the probability of the bound itself at -1 and 1.
+
+    Ratios of two of them are the ratios of the policies' probabilities, at the bounds too.
+    """
+    xp, log_ndtr = (np, scipy.special.log_ndtr) if isinstance(actions, np.ndarray) else (jnp, jax.scipy.special.log_ndtr)
+    inside = -0.5 * ((actions - middles) / sigmas) ** 2 - xp.log(sigmas) - 0.5 * math.log(2 * math.pi)
+    if xp is np and (abs(actions) < 1).all():  # faster
+        return inside.sum(axis=-1)
+    above, below = log_ndtr((middles - 1) / sigmas), log_ndtr((-1 - middles) / sigmas)
+    return xp.where(actions >= 1, above, xp.where(actions <= -1, below, inside)).sum(axis=-1)
+
+
+# --- A learned model of deterministic dynamics, with which answers look some steps ahead before they ask Q ----------
+
+HIDDEN = (128, 128)
+ROLLOUTS = 32  # per answer
+
+
+class LearnedDynamics(NamedTuple):
+    """The network, its average over the last updates, and the scales of a step's change."""
+
+    network: Heads
+    averaged: Heads
+    adam: Any
+    change: jax.Array  # [o] standard deviation of s' - s, in scaled units
+
+
+class DynamicsUpdates:
+    """Learns s' - s and the cumulants of a step from (s, a)."""
+
+    def __init__(self, columns: ReplayColumns, optimiser: optax.GradientTransformation) -> None:
+        self.columns, self.optimiser = columns, optimiser
+        self.size, self.cumulants = columns.sizes[0], columns.cumulants.stop - columns.cumulants.start
+
+    def begin(self, generator: np.random.Generator) -> LearnedDynamics:
+        network = Heads(generator, sum(self.columns.sizes), HIDDEN, (self.size + self.cumulants,))
+        return LearnedDynamics(network, network, self.optimiser.init(network), jnp.ones(self.size))
+
+    def update(
+        self, model: LearnedDynamics, scaled: Callable[[jax.Array], jax.Array], rows: jax.Array, tau: float
+    ) -> LearnedDynamics:
+        """One step of Adam on the squared error of the change, in standard deviations, and of the cumulants."""
+        c = self.columns
+        now, then = scaled(rows[:, c.observation]), scaled(rows[:, c.following])
+        x = jnp.concatenate([now, rows[:, c.action]], axis=1)
+        y = jnp.concatenate([(then - now) / model.change, rows[:, c.cumulants]], axis=1)
+        gradient = jax.grad(lambda network: ((network(x) - y) ** 2).mean())(model.network)
+        change, adam = self.optimiser.update(gradient, model.adam)
+        network = optax.apply_updates(model.network, change)
+        averaged = jax.tree.map(lambda old, new: old + tau * (new - old), model.averaged, network)
+        return model._replace(network=network, averaged=averaged, adam=adam)
+
+    def step(self, model: LearnedDynamics, scaled: jax.Array, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The next scaled observations [..., o] and the cumulants [..., cumulant]."""
+        out = model.averaged(jnp.concatenate([scaled, actions], axis=-1))
+        return scaled + out[..., : self.size] * model.change, out[..., self.size :]
+
+
+# --- Networks for continuous actions in [-1, 1]: twin critics of (observation, action), and a squashed-Gaussian actor
+# Twins are two separate networks: on a CPU two matrix products are twice as fast as one batched product.
+
+Aggregate = Literal["min", "mean"]
+Twins = tuple[Heads, Heads]
+SMALLEST_LOG_SD, LARGEST_LOG_SD = -5.0, 1.0
+
+
+def normals(chance: jax.Array) -> jax.Array:
+    """Standard normal numbers from uniform ones in (-1, 1)."""
+    return math.sqrt(2) * jax.lax.erf_inv(chance)
+
+
+def wide(sigmas: jax.Array) -> jax.Array:
+    """Spreads [gvf] or [gvf, action], reshaped to broadcast with actions [..., gvf, action]."""
+    return sigmas.reshape(len(sigmas), -1)
+
+
+def twin_critics(
+    generator: np.random.Generator,
+    inputs: int,
+    hidden: tuple[int, ...],
+    gvfs: int,
+    positive: bool = False,
+    layer_norm: bool = False,
+) -> Twins:
+    """Two critics of `inputs` numbers (observation and action together), each with one output per GVF."""
+    one, other = (Heads(generator, inputs, hidden, (gvfs,), positive, layer_norm=layer_norm) for _ in range(2))
+    return one, other
+
+
+def both(critics: Twins, observation: jax.Array, action: jax.Array) -> jax.Array:
+    """The outputs of both twins, [twin, ..., gvf]."""
+    x = jnp.concatenate([observation, action], axis=-1)
+    return jnp.stack([critics[0](x), critics[1](x)])
+
+
+def aggregated(answers: jax.Array, how: Aggregate) -> jax.Array:
+    """The twins' outputs [twin, ...], aggregated."""
+    return answers.min(axis=0) if how == "min" else answers.mean(axis=0)
+
+
+def gaussian_actor(generator: np.random.Generator, inputs: int, hidden: tuple[int, ...], actions: int) -> Heads:
+    """A network whose outputs [2, action] are the mean and log standard deviation before the squashing."""
+    return Heads(generator, inputs, hidden, (2, actions))
+
+
+def squashed_sample(actor: Heads, observation: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """An action tanh(mean + sd * noise), [..., action], and its log-probability density, [...]."""
+    mean, log_sd = _parameters(actor, observation)
+    before = mean + jnp.exp(log_sd) * noise
+    gaussian = -0.5 * noise**2 - log_sd - 0.5 * math.log(2 * math.pi)
+    return jnp.tanh(before), (gaussian - _log_slope(before)).sum(axis=-1)
+
+
+def squashed_mean(actor: Heads, observation: jax.Array) -> jax.Array:
+    """The middle action tanh(mean)."""
+    return jnp.tanh(_parameters(actor, observation)[0])
+
+
+def _parameters(actor: Heads, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+    out = actor(observation)
+    middle, half = (LARGEST_LOG_SD + SMALLEST_LOG_SD) / 2, (LARGEST_LOG_SD - SMALLEST_LOG_SD) / 2
+    return out[..., 0, :], middle + half * jnp.tanh(out[..., 1, :])
+
+
+def _log_slope(before: jax.Array) -> jax.Array:
+    """log of tanh's slope, 1 - tanh(x)^2, without cancellation."""
+    return 2 * (math.log(2) - before - jax.nn.softplus(-2 * before))
+
+
+class NetworkScaling(NamedTuple):
     """How numbers enter and leave the networks: (observation - centre) / spread, clipped; Q in units, M in squared units."""
 
     centre: jax.Array  # [o]
@@ -45,11 +178,11 @@ class Critics(NamedTuple):
     adam_m: Any
     updates: jax.Array  # [] updates of Q so far
     seen: jax.Array  # [2, gvf] smallest and largest value of each cumulant so far; [3, gvf] with the largest discount
-    scaling: Scaling | None  # None: numbers enter and leave as they are
+    scaling: NetworkScaling | None  # None: numbers enter and leave as they are
     model: Any  # the learned dynamics of `lookahead`, or None
 
 
-class Question(NamedTuple):
+class CriticQuestions(NamedTuple):
     """The GVFs as arrays over the columns of a row."""
 
     discounts: jax.Array  # [gvf]; not used if the rows have their own
@@ -77,7 +210,9 @@ class Entropy(NamedTuple):
 class CriticUpdates:
     """The updates of one learner on one set of questions."""
 
-    def __init__(self, described: TwinCritics, columns: Columns, asked: Question, variance: bool, updates: int) -> None:
+    def __init__(
+        self, described: TwinCritics, columns: ReplayColumns, asked: CriticQuestions, variance: bool, updates: int
+    ) -> None:
         """variance: whether M is learned; updates: number of updates of Q in the run, over which the rates decrease."""
         self.described, self.columns, self.asked, self.variance = described, columns, asked, variance
         self.gvfs = len(asked.signals)
@@ -88,7 +223,7 @@ class CriticUpdates:
         def adam(rate: float, number: int) -> optax.GradientTransformation:
             return optax.adam(optax.linear_schedule(rate, rate * described.final_rate, max(1, number)))
 
-        self.dynamics = Dynamics(columns, adam(described.rate_q, updates)) if described.lookahead else None
+        self.dynamics = DynamicsUpdates(columns, adam(described.rate_q, updates)) if described.lookahead else None
         self.optimiser_q = adam(described.rate_q, updates)
         self.optimiser_m = adam(described.rate_m, updates // described.m_every)
 
@@ -102,11 +237,11 @@ class CriticUpdates:
         scaling = None
         if d.scaled and not self.varying:
             size = self.columns.sizes[0]
-            scaling = Scaling(jnp.zeros(size), jnp.ones(size), jnp.ones(self.gvfs))
+            scaling = NetworkScaling(jnp.zeros(size), jnp.ones(size), jnp.ones(self.gvfs))
         model = self.dynamics.begin(generator) if self.dynamics is not None else None
         return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32), seen, scaling, model)
 
-    def prepare(self, critics: Critics, scaling: Scaling | None, level: Any) -> Critics:
+    def prepare(self, critics: Critics, scaling: NetworkScaling | None, level: Any) -> Critics:
         """The critics as learning starts: with the scales of the first transitions, and Q at the level [gvf]."""
 
         def moved(twins: Twins) -> Twins:
@@ -144,8 +279,8 @@ class CriticUpdates:
 
     def q_targets(self, critics: Critics, rows: jax.Array, actions: jax.Array, entropy: Entropy | None) -> jax.Array:
         """Q_tar [batch, gvf] from the target networks."""
-        onward = self.next_answers(critics.target_q, critics, rows, actions) + self.bonus(entropy)
-        targets = q_target(self.cumulants(rows), self.discounts(rows), onward)  # Algorithm 2 (algo:sac_gvf), Q_tar
+        value_next = self.next_answers(critics.target_q, critics, rows, actions) + self.bonus(entropy)
+        targets = q_target(self.cumulants(rows), self.discounts(rows), value_next)  # Algorithm 2 (algo:sac_gvf), Q_tar
         return targets.clip(*self.range(critics)) if self.described.bounded else targets
 
     def cumulants(self, rows: jax.Array) -> jax.Array:
@@ -175,11 +310,11 @@ class CriticUpdates:
         self, critics: Critics, rows: jax.Array, actions: jax.Array, q_targets: jax.Array, entropy: Entropy | None
     ) -> jax.Array:
         """M_tar [batch, gvf], from the TD error of the current Q."""
-        said = self.values(critics.q, critics, rows[:, self.columns.observation], rows[:, self.columns.action])
-        delta = q_targets - aggregated(said, self.described.aggregate)  # Algorithm 2 (algo:sac_gvf), delta_Q
+        q = self.values(critics.q, critics, rows[:, self.columns.observation], rows[:, self.columns.action])
+        delta = q_targets - aggregated(q, self.described.aggregate)  # Algorithm 2 (algo:sac_gvf), delta_Q
         assert critics.target_m is not None
-        onward = self.next_answers(critics.target_m, critics, rows, actions, 2) + self.bonus(entropy)
-        targets = m_target(delta, self.discounts(rows), onward)  # Algorithm 2 (algo:sac_gvf), M_tar
+        m_next = self.next_answers(critics.target_m, critics, rows, actions, 2) + self.bonus(entropy)
+        targets = m_target(delta, self.discounts(rows), m_next)  # Algorithm 2 (algo:sac_gvf), M_tar
         low, high = self.range(critics)
         return targets.clip(0, ((high - low) / 2) ** 2) if self.described.bounded else targets
 

@@ -12,16 +12,124 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from gvfx.learners.networks import replay as memory
-from gvfx.learners.networks.deep import Deep
 from gvfx.learners.networks.heads import Heads
+from gvfx.learners.networks.learners import Deep
 from gvfx.theory.equations import m_target, q_target
+
+# --- The replay buffer as data and pure functions: transitions in one matrix, priorities in a second array ----------
+# A transition is a row of a float32 matrix [capacity, columns].  XLA copies the whole matrix on every update unless the
+# loop body writes it once and gathers from it once, so callers collect a block of steps, `write` it in one slice, and
+# take all their batches with one `rows[indices]`.
+#
+# Prioritised sampling (Schaul et al. 2015) draws index i with probability p_i^alpha / sum p^alpha.  Priorities are kept
+# to the power alpha, in a cube of side about capacity^(1/3); its sums over the last axis and the last two are recomputed
+# at every draw, so rounding errors do not accumulate, and a draw searches three short rows.
+
+SMALLEST = 1e-6  # added to every priority
+
+
+class Replay(NamedTuple):
+    rows: jax.Array  # [capacity, columns]
+    priorities: jax.Array  # [capacity padded to a cube], to the power alpha; 0 in empty slots; [0] if uniform
+    largest: jax.Array  # [] the largest priority so far, assigned to new transitions
+    written: jax.Array  # [] transitions ever written
+
+
+class ReplayColumns(NamedTuple):
+    """The columns of a transition with continuous actions in a row; `notes` are added by an agent."""
+
+    observation: slice
+    action: slice
+    following: slice
+    cumulants: slice
+    notes: slice
+    discounts: slice  # empty if every transition has the same
+    traces: slice  # min(1, pi_i(a|s) / mu(a|s)) of each GVF, 0 at the first transition of an episode; empty if not needed
+    width: int
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The lengths of an observation and an action."""
+        return self.observation.stop - self.observation.start, self.action.stop - self.action.start
+
+
+def columns(observation: int, action: int, cumulants: int, notes: int = 0, discounts: int = 0, traces: int = 0) -> ReplayColumns:
+    ends = list(accumulate((observation, action, observation, cumulants, notes, discounts, traces), initial=0))
+    parts = [slice(low, high) for low, high in pairwise(ends)]
+    return ReplayColumns(parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], parts[6], ends[-1])
+
+
+def empty(capacity: int, columns: int, prioritised: bool) -> Replay:
+    """An empty replay buffer."""
+    size = side(capacity) ** 3 if prioritised else 0
+    return Replay(jnp.zeros((capacity, columns)), jnp.zeros(size), jnp.ones(()), jnp.zeros((), jnp.int32))
+
+
+def side(capacity: int) -> int:
+    """The side of the smallest cube that holds all priorities."""
+    k = max(1, round(capacity ** (1 / 3)))
+    return k if k**3 >= capacity else k + 1
+
+
+def write(replay: Replay, block: jax.Array) -> Replay:
+    """Store a block [steps, columns] over the oldest rows; capacity is a multiple of the block's length."""
+    capacity, steps = replay.rows.shape[0], block.shape[0]
+    at = replay.written % capacity
+    rows = jax.lax.dynamic_update_slice(replay.rows, block, (at, 0))
+    priorities = replay.priorities
+    if priorities.shape[0]:
+        priorities = jax.lax.dynamic_update_slice(priorities, jnp.full(steps, replay.largest), (at,))
+    return Replay(rows, priorities, replay.largest, replay.written + steps)
+
+
+def sample_uniform(replay: Replay, u: jax.Array) -> jax.Array:
+    """Indices from uniforms u in [0, 1); every stored transition is equally likely."""
+    stored = jnp.minimum(replay.written, replay.rows.shape[0])
+    return jnp.minimum((u * stored).astype(jnp.int32), stored - 1)
+
+
+def sample_prioritised(replay: Replay, u: jax.Array, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Indices in proportion to the priorities, and importance weights (N P(i))^-beta divided by the batch's largest."""
+    n = side(replay.rows.shape[0])
+    cube = replay.priorities.reshape(n * n, n)
+    planes = cube.sum(axis=1).reshape(n, n)
+    running = jnp.cumsum(planes.sum(axis=1))
+    total = running[-1]
+    plane, aim = _passed(jnp.broadcast_to(running, (len(u), n)), u * total)
+    line, aim = _descend(planes[plane], aim)
+    offset, _ = _descend(cube[plane * n + line], aim)
+    stored = jnp.minimum(replay.written, replay.rows.shape[0])
+    index = jnp.minimum((plane * n + line) * n + offset, stored - 1)
+    probability = jnp.maximum(replay.priorities[index], 1e-30) / total
+    weight = (stored * probability) ** (-beta)
+    return index, weight / weight.max()
+
+
+def _descend(rows: jax.Array, aim: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The position in each row [batch, n] where the running sum passes the aim [batch], and the remainder of the aim."""
+    return _passed(jnp.cumsum(rows, axis=1), aim)
+
+
+def _passed(running: jax.Array, aim: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same, from running sums."""
+    at = jnp.minimum((running <= aim[:, None]).sum(axis=1), running.shape[1] - 1)
+    before = jnp.where(running <= aim[:, None], running, 0.0).max(axis=1)
+    return at, aim - jnp.where(at > 0, before, 0.0)
+
+
+def set_priorities(replay: Replay, index: jax.Array, errors: jax.Array, alpha: float) -> Replay:
+    """New priorities (|error| + 1e-6)^alpha at the indices; for a repeated index, one of its errors is used."""
+    fresh = (jnp.abs(errors) + SMALLEST) ** alpha
+    largest = jnp.maximum(replay.largest, fresh.max())
+    return Replay(replay.rows, replay.priorities.at[index].set(fresh), largest, replay.written)
+
 
 FEATURES = 32  # of the successor representation on networks
 LARGEST_RATIO = 10.0  # of a target to M in `relative_loss`
@@ -102,32 +210,15 @@ class DeepUpdates:
 
     def begin(self, keys: Any) -> DeepLearning:
         """Fresh networks; keys: random keys for Q, M, psi and the intrinsic value."""
-        learner = self.learner
+        learner, intrinsic = self.learner, None
         q = Heads(keys[0], self.size, learner.hidden, (self.actions, self.gvfs * (1 + learner.heads)), waves=learner.waves)
-        m = Heads(
-            *(keys[1], self.size, learner.hidden, (self.actions, self.gvfs)),
-            positive=True,
-            waves=learner.waves,
-            exponential=learner.m_output == "exp",
-        )
-        intrinsic = None
+        m = Heads(keys[1], self.size, learner.hidden, (self.actions, self.gvfs), True, learner.waves, learner.m_output == "exp")
         if self.intrinsic_rule is not None:
-            intrinsic = Intrinsic(
-                psi=Heads(keys[2], self.size, learner.hidden, (self.actions, self.gvfs * FEATURES)),
-                weights=jnp.zeros((self.gvfs, FEATURES)),
-                value=Heads(keys[3], self.size, learner.hidden, (self.actions, 1)),
-            )
-        return DeepLearning(
-            q=q,
-            m=m,
-            target_q=q,
-            target_m=m,
-            adam_q=self.optimiser_q.init(q),
-            adam_m=self.optimiser_m.init(m),
-            intrinsic=intrinsic,
-            target_intrinsic=intrinsic,
-            adam_intrinsic=None if intrinsic is None else self.optimiser_q.init(intrinsic),
-        )
+            psi = Heads(keys[2], self.size, learner.hidden, (self.actions, self.gvfs * FEATURES))
+            value = Heads(keys[3], self.size, learner.hidden, (self.actions, 1))
+            intrinsic = Intrinsic(psi, jnp.zeros((self.gvfs, FEATURES)), value)
+        adam = None if intrinsic is None else self.optimiser_q.init(intrinsic)
+        return DeepLearning(q, m, q, m, self.optimiser_q.init(q), self.optimiser_m.init(m), intrinsic, intrinsic, adam)
 
     def renewed(self, learning: DeepLearning, before: jax.Array, t: jax.Array) -> DeepLearning:
         """The networks with target networks copied, if a multiple of `target_every` lies between the two times."""
@@ -211,8 +302,8 @@ class DeepUpdates:
         def split(psi: jax.Array) -> jax.Array:
             return psi.reshape(*psi.shape[:-1], self.gvfs, FEATURES)  # [batch, action, gvf, feature]
 
-        onward = (pi[..., None] * split(target.psi(following))).sum(axis=1)
-        psi_target = phi[:, None] + discounts[:, :, None] * onward
+        psi_next = (pi[..., None] * split(target.psi(following))).sum(axis=1)
+        psi_target = phi[:, None] + discounts[:, :, None] * psi_next
         mu = jax.vmap(lambda v: rule((), 0, one, one, v))(target.value(following)[..., 0])
         value_next = (mu * target.value(following)[..., 0]).sum(axis=1)
 
@@ -231,18 +322,16 @@ class DeepUpdates:
         change, adam = self.optimiser_q.update(gradient, learning.adam_intrinsic)
         return learning._replace(intrinsic=optax.apply_updates(learning.intrinsic, change), adam_intrinsic=adam), error
 
-    def learn(
-        self, t: jax.Array, learning: DeepLearning, replay: memory.Replay, key: jax.Array
-    ) -> tuple[DeepLearning, memory.Replay, tuple]:
+    def learn(self, t: jax.Array, learning: DeepLearning, replay: Replay, key: jax.Array) -> tuple[DeepLearning, Replay, tuple]:
         """The updates of one block: one draw of indices, one gather, then Q, M and, for SR, its own networks."""
         size, batches = self.learner.batch, self.q_updates + self.m_updates
         u = jax.random.uniform(key, (batches * size,))
         if self.prioritised:
             grown = jnp.minimum(t / (self.learner.beta_share * self.steps), 1.0)
             beta = self.learner.beta + (1 - self.learner.beta) * grown
-            index, weight = memory.sample_prioritised(replay, u, beta)
+            index, weight = sample_prioritised(replay, u, beta)
         else:
-            index, weight = memory.sample_uniform(replay, u), jnp.ones(batches * size)
+            index, weight = sample_uniform(replay, u), jnp.ones(batches * size)
         rows = replay.rows[index].reshape(batches, size, -1)
         weight = weight.reshape(batches, size)
         errors, q_loss, m_loss = [], jnp.zeros(self.gvfs), jnp.zeros(self.gvfs)
@@ -251,9 +340,8 @@ class DeepUpdates:
             q_loss = q_loss + (delta**2).mean(axis=0)
             if learning.intrinsic is not None:
                 learning, psi_error = self.update_intrinsic(learning, rows[k], weight[k])
-            errors.append(
-                psi_error if self.learner.priority == "sr" and learning.intrinsic is not None else jnp.abs(delta).sum(axis=1)
-            )
+            by_psi = self.learner.priority == "sr" and learning.intrinsic is not None
+            errors.append(psi_error if by_psi else jnp.abs(delta).sum(axis=1))
         for k in range(self.q_updates, batches):
             learning, error = self.update_m(learning, rows[k], weight[k])
             m_loss = m_loss + (error**2).mean(axis=0)
@@ -262,9 +350,7 @@ class DeepUpdates:
         if self.prioritised:
             chosen = index if self.learner.priority == "m" else index[: self.q_updates * size]
             if self.learner.priority == "m":
-                errors = [
-                    *([jnp.abs(self.m_errors(learning, learning.m, rows[k])).sum(axis=1) for k in range(self.q_updates)]),
-                    *errors[self.q_updates :],
-                ]
-            replay = memory.set_priorities(replay, chosen, jnp.concatenate(errors), self.learner.alpha)
+                first = [jnp.abs(self.m_errors(learning, learning.m, rows[k])).sum(axis=1) for k in range(self.q_updates)]
+                errors = [*first, *errors[self.q_updates :]]
+            replay = set_priorities(replay, chosen, jnp.concatenate(errors), self.learner.alpha)
         return learning, replay, (q_loss, m_loss)

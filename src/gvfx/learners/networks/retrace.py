@@ -17,24 +17,23 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gvfx.learners.networks.actor_critic import aggregated
-from gvfx.learners.networks.critic_updates import Critics, CriticUpdates
-from gvfx.learners.networks.replay import Replay
-from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.learners.networks.critic_updates import Critics, CriticUpdates, aggregated
+from gvfx.learners.networks.deep_updates import Replay
+from gvfx.learners.networks.learners import TwinCritics
 from gvfx.theory.equations import m_target, q_target
 
 CHUNK = 4096  # transitions whose networks are evaluated together
 
 
-class Aims(NamedTuple):
+class RetraceTargets(NamedTuple):
     """The targets of the stored transitions."""
 
     values: jax.Array  # [capacity, gvf or 2 gvf] of Q, then of M
     until: jax.Array  # [] transitions written when they were computed
 
 
-def empty(capacity: int, updates: CriticUpdates) -> Aims:
-    return Aims(jnp.zeros((capacity, updates.gvfs * (1 + updates.variance))), jnp.zeros((), jnp.int32))
+def empty(capacity: int, updates: CriticUpdates) -> RetraceTargets:
+    return RetraceTargets(jnp.zeros((capacity, updates.gvfs * (1 + updates.variance))), jnp.zeros((), jnp.int32))
 
 
 def is_due(described: TwinCritics, stored: int, before: int) -> bool:
@@ -44,8 +43,8 @@ def is_due(described: TwinCritics, stored: int, before: int) -> bool:
 
 
 def refreshed(
-    updates: CriticUpdates, critics: Critics, replay: Replay, aims: Aims, key: jax.Array, lanes: int, lane: int
-) -> Aims:
+    updates: CriticUpdates, critics: Critics, replay: Replay, aims: RetraceTargets, key: jax.Array, lanes: int, lane: int
+) -> RetraceTargets:
     """The targets of all stored transitions from the target networks.
 
     lanes: number of streams of episodes; lane: the column with a transition's lane, or -1 if every `lanes` successive
@@ -61,26 +60,26 @@ def refreshed(
         index = (replay.written - 1 - age) % capacity
         valid = age < stored
         rows = replay.rows[index]
-        sums, discounts, said, onward, traces = _parts(updates, critics, rows, jax.random.fold_in(key, k))
+        sums, discounts, value, value_next, traces = _parts(updates, critics, rows, jax.random.fold_in(key, k))
         traces = traces * valid[:, None]
         least, most = _range(updates, critics)
 
         def back(correction: jax.Array, now: tuple) -> tuple[jax.Array, jax.Array]:
-            which, sums, discounts, said, onward, traces = now
+            which, sums, discounts, value, value_next, traces = now
             mine = correction if lane < 0 else correction[which]
-            found = jnp.clip(sums + discounts * (onward + mine), least, most)
-            passed = updates.described.trace * traces * (found - said)
+            found = jnp.clip(sums + discounts * (value_next + mine), least, most)
+            passed = updates.described.trace * traces * (found - value)
             return passed if lane < 0 else correction.at[which].set(passed), found
 
         which = jnp.zeros(chunk, jnp.int32) if lane < 0 else rows[:, lane].astype(jnp.int32)
-        grouped = [x.reshape(-1, group, *x.shape[1:]) for x in (which, sums, discounts, said, onward, traces)]
+        grouped = [x.reshape(-1, group, *x.shape[1:]) for x in (which, sums, discounts, value, value_next, traces)]
         correction, found = jax.lax.scan(back, correction, tuple(grouped))
         found = found.reshape(chunk, -1)
         return correction, values.at[index].set(jnp.where(valid[:, None], found, values[index]))
 
     begun = jnp.zeros((lanes, aims.values.shape[1]))
     _, values = jax.lax.fori_loop(0, (stored + chunk - 1) // chunk, body, (begun, aims.values))
-    return Aims(values, replay.written)
+    return RetraceTargets(values, replay.written)
 
 
 def _parts(updates: CriticUpdates, critics: Critics, rows: jax.Array, key: jax.Array) -> tuple[jax.Array, ...]:
@@ -88,18 +87,18 @@ def _parts(updates: CriticUpdates, critics: Critics, rows: jax.Array, key: jax.A
     c, size = updates.columns, updates.columns.sizes[1]
     observation, action, how = rows[:, c.observation], rows[:, c.action], updates.described.aggregate
     drawn = updates.next_actions(rows, jax.random.normal(key, (len(rows), updates.asked.policies, size)))
-    said = aggregated(updates.values(critics.target_q, critics, observation, action), how)
-    onward = updates.next_answers(critics.target_q, critics, rows, drawn)
+    value = aggregated(updates.values(critics.target_q, critics, observation, action), how)
+    value_next = updates.next_answers(critics.target_q, critics, rows, drawn)
     cumulants, traces = updates.cumulants(rows), rows[:, c.traces]
     discounts = jnp.broadcast_to(updates.discounts(rows), cumulants.shape)
     if not updates.variance:
-        return cumulants, discounts, said, onward, traces
+        return cumulants, discounts, value, value_next, traces
     assert critics.target_m is not None
-    delta = q_target(cumulants, discounts, onward) - said  # Algorithm 2 (algo:sac_gvf), delta_Q
-    said_m = aggregated(updates.values(critics.target_m, critics, observation, action, 2), how)
-    onward_m = updates.next_answers(critics.target_m, critics, rows, drawn, 2)
+    delta = q_target(cumulants, discounts, value_next) - value  # Algorithm 2 (algo:sac_gvf), delta_Q
+    m = aggregated(updates.values(critics.target_m, critics, observation, action, 2), how)
+    m_next = updates.next_answers(critics.target_m, critics, rows, drawn, 2)
     squares = m_target(delta, discounts, 0.0)  # Algorithm 2 (algo:sac_gvf), M_tar without what follows
-    pairs = ((cumulants, squares), (discounts, discounts**2), (said, said_m), (onward, onward_m))
+    pairs = ((cumulants, squares), (discounts, discounts**2), (value, m), (value_next, m_next))
     return *(jnp.concatenate(pair, axis=1) for pair in pairs), jnp.concatenate([traces, traces], axis=1)
 
 
@@ -112,7 +111,7 @@ def _range(updates: CriticUpdates, critics: Critics) -> tuple[jax.Array, jax.Arr
     return jnp.concatenate([low, jnp.zeros(gvfs)]), jnp.concatenate([high, ((high - low) / 2) ** 2])
 
 
-def sample(replay: Replay, aims: Aims, chance: jax.Array) -> jax.Array:
+def sample(replay: Replay, aims: RetraceTargets, chance: jax.Array) -> jax.Array:
     """Indices from numbers in [0, 1); every stored transition that has a target is equally likely."""
     capacity = len(replay.rows)
     newest, stored = replay.written - aims.until, jnp.minimum(replay.written, capacity)

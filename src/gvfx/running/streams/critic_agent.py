@@ -15,19 +15,26 @@ from gvfx.behaviours.actor import MixtureActor
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.features.scaling import LIMIT
+from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks import retrace
-from gvfx.learners.networks.actor_critic import aggregated, normals, squashed_sample, wide
-from gvfx.learners.networks.critic_updates import Critics, CriticUpdates, Entropy, Question, Scaling
-from gvfx.learners.networks.densities import log_clipped
-from gvfx.learners.networks.dynamics import ROLLOUTS
-from gvfx.learners.networks.mixture_actor import MixtureUpdates
-from gvfx.learners.networks.replay import columns
-from gvfx.learners.networks.soft_actor import Acting, ActorUpdates, Surroundings, log_gaussians
-from gvfx.learners.networks.twin_critics import TwinCritics
-from gvfx.questions.target_policies import Target
+from gvfx.learners.networks.actors import Acting, ActorUpdates, MixtureUpdates, Surroundings, log_gaussians
+from gvfx.learners.networks.critic_updates import (
+    ROLLOUTS,
+    CriticQuestions,
+    Critics,
+    CriticUpdates,
+    Entropy,
+    NetworkScaling,
+    aggregated,
+    log_clipped,
+    normals,
+    squashed_sample,
+    wide,
+)
+from gvfx.learners.networks.deep_updates import columns
+from gvfx.learners.networks.learners import TwinCritics
 from gvfx.running.predictor import Scales
-from gvfx.theory.explorer import log_explorer_score
-from gvfx.worlds.mujoco import Domain
+from gvfx.theory.equations import log_explorer_score
 
 
 class CriticLearning(NamedTuple):
@@ -58,13 +65,16 @@ class WorldSizes(NamedTuple):
 
 
 class GVFAgent:
-    """Acts by a behaviour and learns all GVFs' critics (see `gvfx.running.streams.lockstep_loop.LockstepAgent`)."""
+    """Acts by a behaviour and learns all GVFs' critics; all functions are pure JAX.
+
+    targets: policies with `act(observations)`, one per question; empty if their actions are stored with the transitions.
+    """
 
     def __init__(
         self,
-        domain: Domain | WorldSizes,
-        targets: tuple[Target, ...],
-        asked: Question,
+        domain: WorldSizes,
+        targets: tuple[Any, ...],
+        asked: CriticQuestions,
         weights: jax.Array,
         behaviour: Behaviour,
         learner: TwinCritics,
@@ -102,7 +112,7 @@ class GVFAgent:
         worlds = self.described.worlds
         return self.rule.begin(worlds, self.gvfs), jnp.zeros((worlds, self.traces))
 
-    def begin_aims(self) -> retrace.Aims | None:
+    def begin_aims(self) -> retrace.RetraceTargets | None:
         return retrace.empty(self.described.capacity, self.critics) if self.described.trace else None
 
     @property
@@ -123,7 +133,7 @@ class GVFAgent:
         level = ((followed * cumulants).sum(axis=0) / followed.sum(axis=0) * horizon).astype(np.float32)
         scaling = critics.scaling
         if scaling is not None:
-            scaling = Scaling(*map(jnp.asarray, _parts(Scales.found(rows[:, c.observation], cumulants, discounts))))
+            scaling = NetworkScaling(*map(jnp.asarray, _parts(Scales.found(rows[:, c.observation], cumulants, discounts))))
         critics = self.critics.prepare(critics, scaling, level)
         if critics.model is not None:
             assert scaling is not None
@@ -339,3 +349,16 @@ def _unwrapped(behaviour: Any) -> Any:
 
 def _parts(scales: Scales) -> tuple[np.ndarray, ...]:
     return scales.centre, scales.spread, scales.unit
+
+
+def learn_from(
+    agent: Any, learning: Any, replay: memory.Replay, many: jax.Array, aims: retrace.RetraceTargets | None
+) -> tuple[Any, Any]:
+    """All updates of a vector step on batches from the replay buffer; many [update, batch, 1 + draw] is uniform in (-1, 1)."""
+    chance = 0.5 + 0.5 * many[..., 0].ravel()
+    if aims is None:
+        index = memory.sample_uniform(replay, chance)
+        return agent.learn(learning, replay.rows[index].reshape(*many.shape[:2], -1), normals(many[..., 1:]))
+    index = retrace.sample(replay, aims, chance)
+    batches, targets = (x[index].reshape(*many.shape[:2], -1) for x in (replay.rows, aims.values))
+    return agent.learn_stored(learning, batches, targets, normals(many[..., 1:]))

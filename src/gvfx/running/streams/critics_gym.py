@@ -18,24 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
-from gvfx.learners.networks import replay as memory
+from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks import retrace
-from gvfx.learners.networks.critic_updates import Question
-from gvfx.learners.networks.densities import log_clipped
-from gvfx.learners.networks.twin_critics import TwinCritics
+from gvfx.learners.networks.critic_updates import CriticQuestions, log_clipped
+from gvfx.learners.networks.learners import TwinCritics
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
-from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
-from gvfx.running.frozen import FrozenCritics, Nearby, drawn_actions, layers, recent
-from gvfx.running.gym_stepper import Lanes
-from gvfx.running.plan import Plan
-from gvfx.running.predictor import TwinQNetworks
-from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes
+from gvfx.running.plan import Method, Options
+from gvfx.running.predictor import FrozenCritics, Nearby, TwinQNetworks, drawn_actions, layers, recent
+from gvfx.running.stepping import Lanes
+from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes, learn_from
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
-from gvfx.running.streams.lockstep_loop import learn_from
 from gvfx.worlds.spec import BoxActionSpec
 
 LOOKS = 32  # sampled choices that estimate the behaviour at a point
@@ -48,26 +43,20 @@ class CriticsGym(GymNetworks):
     learner: TwinCritics
     has_errors = False
 
-    def __init__(
-        self,
-        spec: BoxActionSpec,
-        questions: Sequence[GVF],
-        behaviour: Behaviour,
-        learner: TwinCritics,
-        plan: Plan,
-        where: Where = EVERYWHERE,
-        audit: float = 0.0,
-    ) -> None:
+    def __init__(self, spec: BoxActionSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
+        behaviour, learner = method
         if learner.lookahead:
             raise InputError("lookahead: only Walker and Cheetah have a learned model of their dynamics; leave it at 0.")
         if learner.layer_norm:
             raise InputError("layer_norm: Gymnasium environments have critics without layer normalisation; leave it False.")
-        super().__init__(spec, questions, behaviour, learner, plan, where, audit)
+        super().__init__(spec, questions, method, options)
         self.targets = Gaussians(questions, spec)
         gvfs = len(self.names)
-        asked = Question(jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist()))
+        asked = CriticQuestions(
+            jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist())
+        )
         sizes = WorldSizes(spec.size, spec.actions, self.names)
-        self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, plan.steps, varying=True)
+        self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, self.plan.steps, varying=True)
         self.columns = self.agent.columns
         self.lane = self.columns.width if spec.lanes > 1 else -1  # the column with the lane, if there are several
         self.counted = self.columns.width + (spec.lanes > 1)  # the last column: the policy followed
@@ -88,8 +77,8 @@ class CriticsGym(GymNetworks):
         a, b, c, d = (given[:, low:high] for low, high in pairwise(self.inputs))
         middles = c.reshape(len(given), len(self.names), -1)
         acting, action, which, traces = self.agent.weighing(weights).choose(learning, acting, d, b, middles, a[:, 0] > 0)
-        told = traces if self.agent.actor is not None else traces[:, :0]
-        return acting, jnp.concatenate([action, self._kinds(which)[:, None], told], axis=1)
+        shown = traces if self.agent.actor is not None else traces[:, :0]
+        return acting, jnp.concatenate([action, self._kinds(which)[:, None], shown], axis=1)
 
     def _kinds(self, which: jax.Array) -> jax.Array:
         """The policies followed, with the number of GVFs for all actions of the behaviour's own."""
@@ -102,7 +91,7 @@ class CriticsGym(GymNetworks):
         rows: jax.Array,
         weights: Any,
         many: jax.Array,
-        aims: retrace.Aims | None,
+        aims: retrace.RetraceTargets | None,
     ) -> Any:
         """Store a block of transitions and learn; `many` are random numbers from NumPy, which saves compilation."""
         replay = memory.write(replay, rows)
@@ -110,7 +99,9 @@ class CriticsGym(GymNetworks):
         learning, losses = learn_from(agent, agent.see(learning, rows), replay, many, aims)
         return learning, replay, losses
 
-    def _refresh(self, learning: CriticLearning, replay: memory.Replay, aims: retrace.Aims, words: jax.Array) -> retrace.Aims:
+    def _refresh(
+        self, learning: CriticLearning, replay: memory.Replay, aims: retrace.RetraceTargets, words: jax.Array
+    ) -> retrace.RetraceTargets:
         """The stored transitions' targets, computed anew; words: the words of a random key."""
         key, lanes = jax.random.wrap_key_data(words), self.spec.lanes
         return retrace.refreshed(self.agent.critics, learning.critics, replay, aims, key, lanes, self.lane)
@@ -129,6 +120,10 @@ class CriticsGym(GymNetworks):
 
     def begin(self, seed: int) -> SteppedCritics:
         return SteppedCritics(self, seed)
+
+    def policies(self, observations: list[Any]) -> np.ndarray:
+        """The distinct target policies' middle actions at observations, [observation, policy, action]."""
+        return self.targets.each(self.spec.together(observations))
 
     def note_targets(self, observations: list[Any]) -> None:
         batch = self.spec.together(observations)
@@ -167,10 +162,10 @@ class SteppedCritics(SteppedNetworks):
         actor = actor._replace(adam=nothing, adam_alpha=nothing) if actor is not None else None
         self.eyes = CriticLearning(lean._replace(updates=nothing, seen=nothing), actor)
 
-    def act(self) -> None:
-        at, run = self.lanes, self.run
+    def act(self, at: Lanes) -> None:
+        run = self.run
         if self.middles is None or at.fresh.any():
-            self.middles = self.at(self.stepper.seen_now)
+            self.middles = run.policies(self.stepper.seen_now)
             self.note_starts()
         lanes = len(at.state)
         chance = uniforms(self.chance, (lanes, run.agent.act_draws))
@@ -187,10 +182,6 @@ class SteppedCritics(SteppedNetworks):
         self.first |= self.over
         self.over[:] = False
 
-    def at(self, observations: list[Any]) -> np.ndarray:
-        """The distinct target policies' middle actions at the lanes' observations, [lane, policy, action]."""
-        return self.run.targets.each(self.run.spec.together(observations))
-
     @property
     def weights(self) -> np.ndarray:
         """The weights of the GVFs' variances in the critics' units."""
@@ -198,7 +189,7 @@ class SteppedCritics(SteppedNetworks):
 
     def learn(self, at: Lanes) -> None:
         lanes = len(at.state)
-        self.middles = self.at(self.stepper.seen_next)
+        self.middles = self.run.policies(self.stepper.seen_next)
         discounts = at.gamma * at.alive[:, None]
         if self.first.any():
             self.traces[self.first] = 0
@@ -207,33 +198,24 @@ class SteppedCritics(SteppedNetworks):
         rows = np.concatenate([*parts, self.numbers, self.followed[:, None]], axis=1, dtype=np.float32, casting="same_kind")
         if not at.counts.all():
             rows = rows[at.counts]
-        self.t += len(rows)
         self.over |= at.ended
-        if not self.learns:
-            self.set_aside(rows)
-            return
         self.rows[self.pending : self.pending + len(rows)] = rows
-        self.pending += len(rows)
-        while self.pending >= self.together:
-            self.absorb()
+        self.stored_rows(rows)
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
-    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    @property
+    def notes(self) -> np.ndarray:
         assert self.middles is not None
-        at, targets = self.lanes, self.run.targets
-        at.action[lane] = drawn_actions(self.middles[lane, policy], targets.spreads[policy], rng, at.action[lane].shape)
+        return self.middles
+
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        at, targets, middles = self.lanes, self.run.targets, self.notes
+        at.action[lane] = drawn_actions(middles[lane, policy], targets.spreads[policy], rng, at.action[lane].shape)
         self.followed[lane] = targets.member.tolist().index(policy)
         if self.traces.size:
-            self.traces[lane] = traces(targets, self.middles[[lane]], at.action[[lane]], self.followed[[lane]])
-        return (at.state[lane].copy(), self.middles[lane].copy()), at.action[lane].copy()
-
-    def arrived(self, lane: int) -> Any:
-        assert self.middles is not None
-        return self.lanes.following[lane].copy(), self.middles[lane].copy()
-
-    def at_starts(self, observations: list[Any]) -> list[Any]:
-        return list(zip(map(self.run.spec.seen, observations), self.at(observations), strict=True))
+            self.traces[lane] = traces(targets, middles[[lane]], at.action[[lane]], self.followed[[lane]])
+        return (at.state[lane].copy(), middles[lane].copy()), at.action[lane].copy()
 
     def freeze(self) -> FrozenCritics:
         run, network, rows, scales = self.run, self.network(), recent(self.stored()), self.scales
@@ -275,7 +257,9 @@ class SteppedCritics(SteppedNetworks):
         critics, learner = self.learning.critics, self.run.learner
         twins = critics.target_q if learner.averaged else critics.q
         weights, biases = (tuple(np.asarray(a) for twin in twins for a in getattr(twin, n)) for n in ("weights", "biases"))
-        return TwinQNetworks(self.scales, weights, biases, learner.aggregate == "min", self.within())
+        return TwinQNetworks(
+            self.scales, weights, biases, learner.aggregate == "min", within=self.within(), origin=self.spec.origin.at
+        )
 
     def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         run, draws = self.run, self.run.points_draws
@@ -290,10 +274,10 @@ class SteppedCritics(SteppedNetworks):
         if critics.m is None:
             return np.empty(0)
         around = np.broadcast_to(self.scales.scaled(points)[:, None, None], (*draws.shape[:3], points.shape[1]))
-        said = self.run.agent.predict(critics.m, critics, jnp.asarray(around), jnp.asarray(draws), 2)  # [point, draw, gvf, gvf]
-        return np.asarray(said).diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
+        found = self.run.agent.predict(critics.m, critics, jnp.asarray(around), jnp.asarray(draws), 2)  # [point, draw, gvf, gvf]
+        return np.asarray(found).diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
 
-    def generators(self) -> tuple[np.random.Generator, ...]:
+    def own_generators(self) -> tuple[np.random.Generator, ...]:
         return (self.chance, self.updates)
 
     def state(self) -> dict[str, np.ndarray]:

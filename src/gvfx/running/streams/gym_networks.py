@@ -14,82 +14,54 @@ from typing import Any
 import jax
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour
+from gvfx.compilation.networks import start_jax
 from gvfx.errors import Diverged
-from gvfx.evidence.joint import Groups, Joint, joint_of_audits
+from gvfx.evidence.decisions import Groups, Joint, joint_of_audits
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.learners.limits import Range
-from gvfx.learners.networks import replay as memory
+from gvfx.inputs import LARGE_IN_SINGLE
+from gvfx.learners.least_squares import Range
+from gvfx.learners.networks import deep_updates as memory
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
-from gvfx.questions.where import EVERYWHERE, START, Where
-from gvfx.running.auditing import AuditedStream, Audits
-from gvfx.running.checkpoint import flatten, generator_state, prefixed, set_generator, unflatten, unprefixed
-from gvfx.running.drive import Backend
-from gvfx.running.gym_stepper import NEW_EPISODE, Lanes, stepper
-from gvfx.running.plan import Plan
+from gvfx.questions.where import EVERYWHERE, START
+from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
+from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
-from gvfx.running.record import EMPTY, Measurement, Part, expected_error
-from gvfx.running.streams.xla import start_jax
+from gvfx.running.record import Part, expected_error
+from gvfx.running.schema import EMPTY, Measurement
+from gvfx.running.stepping import Lanes
+from gvfx.running.streams.gym_stream import GymRun, VectorStream
 from gvfx.worlds.spec import BoxSpec
 
-POINTS = 64  # observations at which predictions are shown and errors estimated
 STARTS = 64  # latest observations in which episodes began: the start is their mean
 LOSSES = ("Q", "M", "actor")
 
 
-class GymNetworks(Backend):
+class GymNetworks(GymRun):
     """What the seeds share: the environment, the questions, the layout of a row, compiled functions."""
 
-    one_environment = True
-    knows_truth = False
     columns: Any  # the columns of a transition's parts
     width: int  # of a row
     block: int  # transitions that are stored together
     counted: int  # the column by which visits are counted
     has_errors: bool  # whether predictions have standard errors
-    targets: Any  # the questions' policies
+    largest = LARGE_IN_SINGLE
 
-    def __init__(
-        self,
-        spec: BoxSpec,
-        questions: Sequence[GVF],
-        behaviour: Behaviour,
-        learner: Any,
-        plan: Plan,
-        where: Where = EVERYWHERE,
-        audit: float = 0.0,
-    ) -> None:
+    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
+        super().__init__(spec, questions, method, options)
         start_jax()
-        self.where, self.audit = where, audit
-        self.spec, self.questions, self.behaviour, self.learner, self.plan = spec, questions, behaviour, learner, plan
-        reader = Reader(questions)
-        self.names = reader.names
-        self.weights = np.array([q.weight for q in reader.questions], dtype=float)
+        self.answers_from = self.learner.learning_starts
+        self.where = EVERYWHERE if options.where is None else START
+        reader = Reader(questions, largest=self.largest)
+        self.names, self.asked = reader.names, reader.questions
+        self.weights = np.array([q.weight for q in self.asked], dtype=float)
         self.store = jax.jit(memory.write, donate_argnums=0)
-        self.points: np.ndarray | None = None  # [point, o]: chosen by the first seed at its first measurement
-
-    @abstractmethod
-    def note_targets(self, observations: list[Any]) -> None:
-        """Evaluate the target policies at the points, once."""
-
-    def show_at(self, points: np.ndarray) -> None:
-        """Set the points at which predictions are shown."""
-        self.note_targets([self.spec.whole(point) for point in points])
-        self.points = points
-
-    @property
-    def left_out(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.spec.left_out
-
-    def described(self) -> dict[str, Any]:
-        return {"environment": self.spec.name, **super().described()}
 
     def predictor(self, parts: list[Part]) -> NetworkPredictor:
-        return network_predictor([part.network for part in parts], self.points, self.spec, self.targets)
+        return network_predictor([part.function for part in parts], self.points, self.spec, self.targets)
 
 
-class SteppedNetworks(AuditedStream):
+class SteppedNetworks(VectorStream):
     """One seed: the environment's lanes, the networks, the replay buffer and the rows not yet stored in it."""
 
     run: GymNetworks
@@ -97,10 +69,8 @@ class SteppedNetworks(AuditedStream):
 
     def __init__(self, run: GymNetworks, seed: int, together: int, prioritised: bool, action: np.ndarray) -> None:
         """together: rows that are learned from in one call; action [lane, ...]: the array for chosen actions."""
-        spec, lanes = run.spec, run.spec.lanes
-        self.run, self.seeds, self.seed, self.done, self.together = run, (seed,), seed, 0, together
-        self.reader = Reader(run.questions, None, seed)
-        self.stepper = stepper(spec, self.reader)
+        super().__init__(run, seed)
+        spec, lanes, self.together = self.spec, self.spec.lanes, together
         self.lanes = Lanes(lanes, spec.size, action, *self.reader.begin(lanes))
         self.over = np.zeros(lanes, bool)  # episodes that ended since the last action was chosen
         self.replay = memory.empty(run.learner.capacity, run.width, prioritised)
@@ -113,37 +83,11 @@ class SteppedNetworks(AuditedStream):
         self.extremes = np.stack([np.full(gvfs, np.inf), np.full(gvfs, -np.inf), np.zeros(gvfs)])  # of the rows learned from
         self.losses: Any = None
         self.begun: deque[np.ndarray] = deque(maxlen=STARTS)  # [o] observations in which episodes began
-        if run.audit:
-            after = run.learner.learning_starts
-            self.audits = Audits(run, run.targets.member, self.reader, seed, after)
-
-    def start(self) -> None:
-        self.over[:] = self.t > 0  # continued from a checkpoint: the episodes before it are over
-        self.stepper.begin(self.lanes, self.seed, self.t)
 
     def note_starts(self) -> None:
         """Keep the observations in which episodes begin now."""
         self.begun.extend(self.lanes.state[self.lanes.fresh])
         self.lanes.fresh[:] = False
-
-    # --- stepping ----------------------------------------------------------------------------------------------------
-
-    def forward(self, to: int) -> None:
-        step, lanes, learn = self.stepper.step, self.lanes, self.learn
-        audits = self.audits if self.audits is not None and self.audits.under_way else None
-        while self.t < to:
-            self.act()
-            if audits is not None:
-                audits.follow(self)
-            self.done += step(lanes, learn)
-
-    @abstractmethod
-    def act(self) -> None:
-        """Choose an action in every lane."""
-
-    @abstractmethod
-    def learn(self, at: Lanes) -> None:
-        """Keep every lane's transition; learn once there are enough."""
 
     @property
     def written(self) -> Lanes:
@@ -154,6 +98,19 @@ class SteppedNetworks(AuditedStream):
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
+    def stored_rows(self, rows: np.ndarray) -> None:
+        """Learn from rows that were written at the end of the pending ones, once there are enough."""
+        self.lanes.t[0] += len(rows)
+        self.t = int(self.lanes.t[0])
+        if not self.learns:
+            self.early.append(rows.copy())
+            if self.t >= self.run.learner.learning_starts:
+                self.begin_learning()
+            return
+        self.pending += len(rows)
+        while self.pending >= self.together:
+            self.absorb()
+
     @abstractmethod
     def absorb_rows(self, rows: np.ndarray) -> None:
         """Store `together` scaled rows and learn from them."""
@@ -161,12 +118,6 @@ class SteppedNetworks(AuditedStream):
     @abstractmethod
     def renew(self) -> None:
         """Update the networks and scales that the behaviour uses."""
-
-    def set_aside(self, rows: np.ndarray) -> None:
-        """Keep rows from before learning starts; start once there are enough."""
-        self.early.append(rows)
-        if self.t >= self.run.learner.learning_starts:
-            self.begin_learning()
 
     def begin_learning(self) -> None:
         """Compute the scales and store the rows that were set aside."""
@@ -217,15 +168,14 @@ class SteppedNetworks(AuditedStream):
     # --- measuring ---------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
+        self.run.targets.again()
+        self.reader.again()
         for what, losses in zip(LOSSES, self.losses or (), strict=False):
             each = np.atleast_1d(losses)
             bad = np.flatnonzero(~np.isfinite(each))
             if bad.size:
                 kind, gvf = ("actor's loss", None) if what == "actor" else (f"loss of {what}", self.run.names[bad[0]])
                 raise Diverged(kind, float(each[bad[0]]), self.t, self.seed, gvf, when="before")
-
-    def episodes(self) -> list[int]:
-        return [self.done]
 
     @abstractmethod
     def network(self) -> QNetwork | TwinQNetworks:
@@ -254,13 +204,10 @@ class SteppedNetworks(AuditedStream):
             return [Measurement(expected=expected_error(EMPTY, gvfs))]
         kept = self.kept()
         seen = kept[:, run.columns.observation]
-        if run.points is None:
-            chosen = np.random.default_rng([self.seed, 7]).choice(len(seen), min(POINTS, len(seen)), replace=False)
-            run.show_at(seen[np.sort(chosen)])
-        assert run.points is not None
-        values, variances, behaviour, errors = self.answers(run.points)
+        points = self.shown_points(seen)
+        values, variances, behaviour, errors = self.answers(points)
         visits = np.zeros(behaviour.shape, np.int64)  # each counted at its nearest point
-        np.add.at(visits, (self.scales.nearest(seen, run.points), kept[:, run.counted].astype(int)), 1)
+        np.add.at(visits, (self.scales.nearest(seen, points), kept[:, run.counted].astype(int)), 1)
         return [
             Measurement(
                 expected=expected_error(errors, gvfs)
@@ -276,12 +223,12 @@ class SteppedNetworks(AuditedStream):
 
     def outcome(self, k: int) -> dict[str, Any]:
         network = self.network()
-        return {"network": network, "start": self.start_answers(network), **self.audit_outcome()}
+        return {"function": network, "start": self.start_answers(network), **self.audit_outcome()}
 
     def start_answers(self, network: QNetwork | TwinQNetworks) -> np.ndarray:
         """The value at the start, the root mean square of the heads' spreads over starts, and NaN for the truth, [gvf, 3]."""
         points = np.array(self.begun)
-        batch = self.run.spec.together([self.run.spec.whole(point) for point in points])
+        batch = self.spec.together([self.spec.whole(point) for point in self.spec.origin.absolute(points)])
         values, errors = network.values(points, self.run.targets(batch))
         spread = np.sqrt((errors**2).mean(axis=1)) if errors.size else np.full(len(values), np.nan)
         return np.stack([values.mean(axis=1), spread, np.full(len(values), np.nan)], axis=1)
@@ -302,39 +249,32 @@ class SteppedNetworks(AuditedStream):
         found = self.audits.found(self)
         return joint_of_audits(found.value, found.differences, found.differences_freedom)
 
-    def resumed(self) -> str:
-        return NEW_EPISODE
-
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def generators(self) -> tuple[np.random.Generator, ...]:
-        """The seed's own random generators."""
+    def own_generators(self) -> tuple[np.random.Generator, ...]:
+        """The agent's random generators."""
+
+    def generators(self) -> dict[str, np.random.Generator]:
+        return {f"generator:{k}": each for k, each in enumerate((*self.own_generators(), self.reader.noise))}
 
     def state(self) -> dict[str, np.ndarray]:
         run, scales = self.run, self.scales
         arrays = prefixed("learning", flatten(self.learning)) | prefixed("replay", flatten(self.replay))
-        for k, generator in enumerate((*self.generators(), self.reader.noise)):
-            arrays[f"generator:{k}"] = generator_state(generator)
         arrays["counts"] = np.array([self.t, self.done, self.stepper.episode, self.learns, self.pending], np.int64)
         arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
         arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes, "begun": np.array(self.begun)}
         arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)
-        arrays |= self.audit_state()
-        return arrays if run.points is None else arrays | {"points": run.points}
+        return arrays | self.gym_state()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.learning = unflatten(self.learning, unprefixed("learning", arrays))
         self.replay = unflatten(self.replay, unprefixed("replay", arrays))
-        for k, generator in enumerate((*self.generators(), self.reader.noise)):
-            set_generator(generator, arrays[f"generator:{k}"])
+        self.restore_gym(arrays)
         self.t, self.done, self.stepper.episode, learns, self.pending = (int(n) for n in arrays["counts"])
-        self.learns = bool(learns)
+        self.learns, self.lanes.t[0] = bool(learns), self.t
         self.scales = Scales(arrays["centre"].copy(), arrays["spread"].copy(), arrays["unit"].copy())
         self.rows[: self.pending], self.extremes = arrays["rows"], arrays["extremes"].copy()
         self.begun.extend(arrays.get("begun", ()))
-        self.restore_audits(arrays)
         self.early = [arrays["early"].copy()] if len(arrays["early"]) else []
-        if self.run.points is None and "points" in arrays:
-            self.run.show_at(arrays["points"].copy())
         self.renew()

@@ -1,41 +1,243 @@
 """Networks for any Gymnasium environment with Discrete actions, stepped from Python, with the updates of the scanned loop.
 
-Each step makes one compiled call, which chooses the actions (`gvfx.running.streams.deciding`); every TOGETHER blocks of
+Each step makes one compiled call, which chooses the actions (`gvfx.running.streams.network_gym`); every TOGETHER blocks of
 transitions (`Deep.block`) another call stores them and learns, block by block.  Target policies are functions of the user:
 they are evaluated once per observation, and their probabilities are stored with the transition.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.calibrated import Calibrated
-from gvfx.kernel import whole
-from gvfx.learners.networks import replay as memory
-from gvfx.learners.networks.deep import Deep
+from gvfx.behaviours.wrappers import Calibrated
+from gvfx.compilation.networks import named_keys
+from gvfx.kernel import BehaviourRule, Sizes, piece, whole
+from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
+from gvfx.learners.networks.learners import Deep
 from gvfx.questions.gvf import GVF
-from gvfx.questions.policies import ConstantPolicy
-from gvfx.questions.reader import Targets
-from gvfx.questions.where import EVERYWHERE, Where
-from gvfx.rng import seed_streams
-from gvfx.running.checkpoint import prefixed, unprefixed
-from gvfx.running.frozen import FrozenActions, Nearby, drawn_action, layers, recent
-from gvfx.running.gym_stepper import Lanes
-from gvfx.running.plan import Plan
-from gvfx.running.predictor import QNetwork
-from gvfx.running.streams.deciding import Decider, TracedDecider
+from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
+from gvfx.running.checkpoint import fill, flatten, prefixed, tables, unflatten, unprefixed
+from gvfx.running.plan import Method, Options
+from gvfx.running.predictor import LIMIT, FrozenActions, Nearby, QNetwork, Scales, layers, recent
+from gvfx.running.stepping import Lanes
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
-from gvfx.running.streams.scanned_loop import named_keys
-from gvfx.worlds.spec import BoxSpec
+from gvfx.running.streams.gym_stream import PoliciesAt
+from gvfx.running.streams.linear_runs import without_states
+from gvfx.worlds.spec import BoxSpec, skeleton_mdp
+
+# --- Choosing actions with networks in an environment stepped from Python -------------------------------------------
+# `Decider` makes one numba call per step: M's network, the behaviour's rule for tables, and a draw; a JAX call per step would
+# cost more than the learning.  `TracedDecider` uses JAX, for behaviours with an intrinsic value on networks
+# (SuccessorRepresentation).
+
+
+class Shape(NamedTuple):
+    """The shape of a network (`gvfx.learners.networks.heads.Heads`) in one array: each layer's weights, then its biases."""
+
+    widths: tuple[int, ...]  # the inputs' and every layer's
+    waves: int
+    exponential: bool = False
+
+    @classmethod
+    def of(cls, network: Any) -> Shape:
+        widths = (len(network.weights[0]), *map(len, network.biases))
+        return cls(widths, network.frequencies.shape[1], network.exponential)
+
+
+class Net(NamedTuple):
+    """A variance network in the form that compiled functions read."""
+
+    parameters: np.ndarray  # all layers
+    frequencies: np.ndarray  # [o, wave]
+    scales: np.ndarray  # [2, o] centre and spread
+    square: np.ndarray  # [gvf] squares of the units, which convert variances to cumulant units
+    layers: np.ndarray  # [2, width] the layers' outputs, alternating
+
+
+def as_net(network: Any, scales: Scales) -> Net:
+    layers = zip(network.weights, network.biases, strict=True)
+    return Net(
+        parameters=np.concatenate([np.asarray(part).ravel() for layer in layers for part in layer]),
+        frequencies=np.array(network.frequencies),
+        scales=np.stack([scales.centre, scales.spread]),
+        square=scales.unit**2,
+        layers=np.zeros((2, max(Shape.of(network).widths)), np.float32),
+    )
+
+
+@cache
+def _forward(shape: Shape) -> Callable[..., Any]:
+    """Evaluates the network at an observation; the last of its `depth` layers is in layers[depth % 2]."""
+    widths, waves, _ = shape
+    size, depth = widths[0] - 2 * waves, len(widths) - 1
+    ends = np.cumsum([(widths[k] + 1) * widths[k + 1] for k in range(depth)])
+
+    @piece
+    def forward(net, observation):
+        x, y = net.layers[0], net.layers[1]
+        for i in range(size):
+            x[i] = min(max((observation[i] - net.scales[0, i]) / net.scales[1, i], -LIMIT), LIMIT)
+        for k in range(waves):
+            turns = np.float32(0.0)
+            for i in range(size):
+                turns += x[i] * net.frequencies[i, k]
+            x[size + k] = 4 * abs(turns - math.floor(turns) - 0.5) - 1
+            turns += np.float32(0.25)
+            x[size + waves + k] = 4 * abs(turns - math.floor(turns) - 0.5) - 1
+        at = 0
+        for k in range(depth):
+            bias = ends[k] - widths[k + 1]
+            for j in range(widths[k + 1]):
+                y[j] = net.parameters[bias + j]
+            for i in range(widths[k]):
+                for j in range(widths[k + 1]):
+                    y[j] += x[i] * net.parameters[at + j]
+                at += widths[k + 1]
+            at = ends[k]
+            if k < depth - 1:
+                for j in range(widths[k + 1]):
+                    y[j] = max(y[j], np.float32(0.0))
+            x, y = y, x
+
+    return forward
+
+
+@cache
+def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[Callable[..., int], Callable[..., None]]:
+    """The functions `decide` and `episode_end`; shape: of the variance network, if the behaviour uses it."""
+    probabilities, end, (gvfs, actions) = rule.probabilities, rule.episode_end, sizes
+    forward, depth = (_forward(shape), len(shape.widths) - 1) if shape else (None, 0)
+    exponential = shape is not None and shape.exponential
+
+    @whole
+    def decide(state, net, t, observation, distinct, member, given, mu, rng):
+        pi, m = given[0], given[1]
+        for a in range(actions):
+            for i in range(gvfs):
+                pi[a, i] = distinct[a, member[i]]
+        if forward is not None:
+            forward(net, observation)
+            y = net.layers[depth % 2]
+            for a in range(actions):
+                for i in range(gvfs):
+                    z = y[a * gvfs + i]
+                    variance = math.exp(z) if exponential else max(z, 0.0) + math.log1p(math.exp(-abs(z)))  # or softplus
+                    m[a, i] = net.square[i] * variance
+        probabilities(state, t, 0, 0, pi, m, mu)
+        return choose(mu, actions, uniform(rng, BEHAVIOUR))
+
+    @whole
+    def episode_end(state, t, rng):
+        end(state, t, rng)
+
+    return decide, episode_end
+
+
+class Decider:
+    """Chooses actions by a behaviour, which has its own state in every lane."""
+
+    def __init__(self, run: NetworkGym, seed: int):
+        self.behaviour, self.variance = run.behaviour, bool(run.behaviour.needs_variance)
+        actions, row = run.spec.actions, skeleton_mdp(1, run.spec.actions)
+        self.sizes = Sizes(len(run.names), actions)
+        self.rule, asked = self.behaviour.rule(self.sizes), without_states(run.asked, run.names, row)
+        self.states = [self.behaviour.begin(asked, row) for _ in range(run.spec.lanes)]
+        self.member, self.rng, self.mu = run.targets.member, seed_streams(seed), np.zeros(actions)
+        self.given = np.zeros((2, *self.sizes[::-1]))  # pi and M at an observation
+        self.net: Net | None = None
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What the future depends on, as named arrays."""
+        return dict(tables((self.states, self.rng)))
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `state` gave."""
+        fill((self.states, self.rng), arrays)
+
+    def learned(self, learning: Any, scales: Scales) -> None:
+        """Use the current networks from now on."""
+        if self.net is None or self.variance:
+            self.net = as_net(learning.m, scales)
+            self.decide, self.end = _compiled(self.rule, self.sizes, Shape.of(learning.m) if self.variance else None)
+
+    def note(self, squares: np.ndarray, steps: int) -> None:
+        """Tell a calibrated behaviour the mean square values [gvf] of the last steps."""
+        for state in self.states:
+            cast(Calibrated, self.behaviour).note(state, squares, steps)
+
+    def act(self, t: int, observations: np.ndarray, pi: np.ndarray, over: np.ndarray, action: np.ndarray) -> None:
+        """Write an action [lane] for observations [lane, o] with policies pi [lane, action, policy]; `over` [lane] marks
+        episodes that have ended since the last call."""
+        for k, state in enumerate(self.states):
+            if over[k]:
+                self.end(state, t, self.rng)
+            action[k] = self.decide(state, self.net, t, observations[k], pi[k], self.member, self.given, self.mu, self.rng)
+
+    def probabilities(self, t: int, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
+        """mu [point, action] of the first lane's behaviour."""
+        out, rng = [], self.rng.copy()
+        for observation, each in zip(observations, pi, strict=True):
+            self.decide(self.states[0], self.net, t, observation, each, self.member, self.given, self.mu, rng)
+            out.append(self.mu.copy())
+        return np.array(out)
+
+
+class TracedDecider:
+    """The same through JAX, with the intrinsic value."""
+
+    def __init__(self, run: NetworkGym, seed: int):
+        behaviour, lanes = run.behaviour, run.spec.lanes
+        self.behaviour, self.rng, self.member, self.actions = behaviour, seed_streams(seed), run.targets.member, run.spec.actions
+        rule, needs_variance = behaviour.network_rule(), behaviour.needs_variance
+        begun = rule.begin(jnp.asarray(run.weights, jnp.float32))
+        self.acting = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (lanes, *jnp.shape(leaf))), begun)
+
+        def one(m: Any, value: Any, unit: Any, t: Any, acting: Any, seen: Any, pi: Any, ended: Any) -> Any:
+            after = rule.episode_end(acting)
+            acting = jax.tree.map(lambda new, old: jnp.where(ended, new, old), after, acting)
+            variance = m(seen) * unit**2 if needs_variance else pi
+            return acting, rule.probabilities(acting, t, pi, variance, value(seen)[..., 0])
+
+        self.ask = jax.jit(jax.vmap(one, in_axes=(None, None, None, None, 0, 0, 0, 0)))
+
+    def state(self) -> dict[str, np.ndarray]:
+        return prefixed("acting", flatten(self.acting)) | {"rng": self.rng}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.acting = unflatten(self.acting, unprefixed("acting", arrays))
+        self.rng[...] = arrays["rng"]
+
+    def learned(self, learning: Any, scales: Scales) -> None:
+        self.learning, self.scales = learning, scales
+
+    def note(self, squares: np.ndarray, steps: int) -> None:
+        given = jnp.asarray(squares, jnp.float32)
+        self.acting = jax.vmap(lambda state: cast(Calibrated, self.behaviour).noted(state, given, steps))(self.acting)
+
+    def _asked(self, t: int, acting: Any, observations: np.ndarray, pi: np.ndarray, over: np.ndarray) -> tuple[Any, np.ndarray]:
+        m, value = self.learning.m, self.learning.intrinsic.value
+        seen = self.scales.scaled(observations)
+        acting, mu = self.ask(m, value, self.scales.unit, t, acting, seen, pi[:, :, self.member], over)
+        return acting, np.asarray(mu).astype(float)
+
+    def act(self, t: int, observations: np.ndarray, pi: np.ndarray, over: np.ndarray, action: np.ndarray) -> None:
+        self.acting, mu = self._asked(t, self.acting, observations, pi, over)
+        action[:] = [choose(row, self.actions, uniform(self.rng, BEHAVIOUR)) for row in mu]
+
+    def probabilities(self, t: int, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
+        acting = jax.tree.map(lambda leaf: leaf[:1].repeat(len(pi), axis=0), self.acting)
+        return self._asked(t, acting, observations, pi, np.zeros(len(pi), bool))[1]
+
 
 TOGETHER = 8  # blocks that are learned from in one call
 
@@ -92,31 +294,18 @@ class NetworkGym(GymNetworks):
     learner: Deep
     has_errors = True
 
-    def __init__(
-        self,
-        spec: BoxSpec,
-        questions: Sequence[GVF],
-        behaviour: Behaviour,
-        learner: Deep,
-        plan: Plan,
-        calibrate: bool = False,
-        where: Where = EVERYWHERE,
-        audit: float = 0.0,
-    ) -> None:
-        super().__init__(spec, questions, behaviour, learner, plan, where, audit)
-        self.calibrated = calibrate
-        self.targets = Targets(questions, spec.actions)
+    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
+        super().__init__(spec, questions, method, options)
+        behaviour, learner = self.behaviour, self.learner
+        self.policies = PoliciesAt(questions, spec, np.float32)
+        self.targets = self.policies.targets
         rule = behaviour.network_rule()
         sizes = (spec.size, spec.actions, len(self.names))
         self.columns = network_columns(*sizes, len(self.targets.distinct), learner.heads)
         self.width, self.counted, self.block = self.columns.width, self.columns.action.start, learner.block
         intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
-        self.updates = DeepUpdates(learner, sizes, plan.steps, self._parts, behaviour.needs_variance, intrinsic)
+        self.updates = DeepUpdates(learner, sizes, self.plan.steps, self._parts, behaviour.needs_variance, intrinsic)
         self.member = jnp.asarray(self.targets.member)
-        self.arrays = spec.space.shape is not None  # whether policies get batches of observations as arrays
-        self.constant: np.ndarray | None = None  # [lane, action, policy] if no policy depends on the observation
-        if all(isinstance(policy, ConstantPolicy) for policy in self.targets.distinct):
-            self.constant = np.stack(self.targets.each(np.zeros(spec.lanes)), axis=-1).astype(np.float32)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
         self.squares = jax.jit(self.updates.squares)
         self.points_pi = np.empty(0)  # [point, action, policy]
@@ -145,15 +334,6 @@ class NetworkGym(GymNetworks):
     def begin(self, seed: int) -> SteppedNetwork:
         return SteppedNetwork(self, seed)
 
-    def policies(self, observations: list[Any]) -> np.ndarray:
-        """The distinct target policies at observations, [observation, action, policy]."""
-        if self.constant is not None and len(observations) == len(self.constant):
-            return self.constant
-        batch = np.array(observations) if self.arrays else list(observations)
-        ready = self.targets.prepared
-        each = [policy.at(batch, self.spec.actions, field) for policy, field in ready] if ready else self.targets.each(batch)
-        return np.stack(each, axis=-1).astype(np.float32)
-
     def note_targets(self, observations: list[Any]) -> None:
         self.points_pi = self.policies(observations)
 
@@ -164,22 +344,20 @@ class SteppedNetwork(SteppedNetworks):
     run: NetworkGym
 
     def __init__(self, run: NetworkGym, seed: int) -> None:
-        spec, lanes = run.spec, run.spec.lanes
-        super().__init__(run, seed, TOGETHER * run.learner.block, run.updates.prioritised, np.zeros(lanes, np.int64))
+        actions = np.zeros(run.spec.lanes, np.int64)
+        super().__init__(run, seed, TOGETHER * run.learner.block, run.updates.prioritised, actions)
         self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, if already known
         self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
-        keys = named_keys(seed)
-        self.replay_key = keys[3]
-        self.learning: DeepLearning = jax.jit(run.updates.begin)(jax.random.split(keys[4], 4))
+        self.replay_key, networks = named_keys(seed, ("replay", "networks"))
+        self.learning: DeepLearning = jax.jit(run.updates.begin)(jax.random.split(networks, 4))
         kind = TracedDecider if run.behaviour.needs_intrinsic else Decider
-        self.decider = kind(run.behaviour, run.weights, spec.actions, run.targets.member, seed_streams(seed), lanes)
+        self.decider = kind(run, seed)
         self.renew()
 
     def renew(self) -> None:
         self.decider.learned(self.learning, self.scales)
 
-    def act(self) -> None:
-        at = self.lanes
+    def act(self, at: Lanes) -> None:
         if self.pi is None or np.count_nonzero(at.fresh):
             self.pi = self.run.policies(self.stepper.seen_now)
             self.note_starts()
@@ -190,28 +368,14 @@ class SteppedNetwork(SteppedNetworks):
         self.pi = self.run.policies(self.stepper.seen_next)
         seen, signals = (at.state, at.action, at.following), (at.c, at.gamma, at.alive)
         made = keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over)
-        self.t += made
-        if not self.learns:
-            self.set_aside(self.rows[:made].copy())
-            return
-        self.pending += made
-        while self.pending >= self.together:
-            self.absorb()
+        self.stored_rows(self.rows[self.pending : self.pending + made])
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
-    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, int]:
+    @property
+    def notes(self) -> np.ndarray:
         assert self.pi is not None
-        action = drawn_action(self.pi[lane, :, policy], rng)
-        self.lanes.action[lane] = action
-        return (self.lanes.state[lane].copy(), self.pi[lane].copy()), action
-
-    def arrived(self, lane: int) -> Any:
-        assert self.pi is not None
-        return self.lanes.following[lane].copy(), self.pi[lane].copy()
-
-    def at_starts(self, observations: list[Any]) -> list[Any]:
-        return list(zip(map(self.run.spec.seen, observations), self.run.policies(observations), strict=True))
+        return self.pi
 
     def freeze(self) -> FrozenActions:
         run, network, rows = self.run, self.network(), recent(self.stored())
@@ -242,13 +406,21 @@ class SteppedNetwork(SteppedNetworks):
     def absorb_rows(self, rows: np.ndarray) -> None:
         blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.t - self.pending
         self.learning, self.replay, self.losses = self.run.absorb(self.learning, self.replay, blocks, self.replay_key, done)
-        if isinstance(self.run.behaviour, Calibrated):
+        if self.run.calibrated and self.run.behaviour.needs_variance:
             self.decider.note(np.asarray(self.run.squares(self.learning, rows)) * self.scales.unit**2, len(rows))
 
     def network(self) -> QNetwork:
         q = self.learning.q
         weights, biases = (tuple(np.asarray(a) for a in part) for part in (q.weights, q.biases))
-        return QNetwork(self.scales, weights, biases, np.asarray(q.frequencies), self.run.spec.actions, self.within())
+        return QNetwork(
+            self.scales,
+            weights,
+            biases,
+            np.asarray(q.frequencies),
+            self.run.spec.actions,
+            within=self.within(),
+            origin=self.spec.origin.at,
+        )
 
     def answers(self, points: np.ndarray) -> tuple[np.ndarray, ...]:
         run = self.run
@@ -260,7 +432,7 @@ class SteppedNetwork(SteppedNetworks):
             variances = np.einsum("nai,nai->in", pi, m)
         return values, variances, self.decider.probabilities(self.t, points, run.points_pi), errors
 
-    def generators(self) -> tuple[np.random.Generator, ...]:
+    def own_generators(self) -> tuple[np.random.Generator, ...]:
         return (self.bootstrap,)
 
     def state(self) -> dict[str, np.ndarray]:

@@ -2,41 +2,459 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.calibrated import rescale, watching
-from gvfx.errors import InputError
-from gvfx.evidence.counts import Empirical, no_evidence
-from gvfx.evidence.starts import start_values
-from gvfx.evidence.uncertainty import standard_errors
-from gvfx.kernel import Sizes
+from gvfx.behaviours.wrappers import rescale, watching
+from gvfx.errors import Diverged, InputError
+from gvfx.evidence.counts import Empirical, Evidence, counting, no_evidence, reach
+from gvfx.evidence.decisions import Groups, Joint, joint_of_sums
+from gvfx.evidence.uncertainty import ErrorBelow, standard_errors, start_values
+from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.learners.base import Learner
-from gvfx.questions.gvf import Stacked
-from gvfx.questions.where import EVERYWHERE
-from gvfx.rng import seed_streams
+from gvfx.questions.gvf import GVF, Stacked, stack
+from gvfx.questions.where import EVERYWHERE, START
+from gvfx.rng import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, seed_streams, uniform
 from gvfx.running.checkpoint import fill, tables
 from gvfx.running.drive import Backend, Stream
-from gvfx.running.finite import FiniteTables
-from gvfx.running.improving import Improvement
-from gvfx.running.plan import Plan
-from gvfx.running.record import EMPTY, Measurement
-from gvfx.running.streams.compiled_loop import Cursor, Monitor, cursor, dynamics, make_loop, make_table
-from gvfx.theory.exact import DENSE_BELOW
-from gvfx.truths.exact import GroundTruth, predicted_values
+from gvfx.running.plan import Method, Options
+from gvfx.running.schema import EMPTY, Measurement
+from gvfx.theory.equations import squared_error
+from gvfx.theory.exact import DENSE_BELOW, GroundTruth, predicted_values
 from gvfx.worlds.mdp import MDP
+
+# --- What all streams of tables share: evidence, plans, policies that are improved, and numbers that must stay finite -------
+
+
+WORDS = {"q": "table of Q", "m": "table of M"}
+
+
+class FiniteTables:
+    """The tables of one seed that must stay finite: a learner's q and m [row, action, gvf], and those of the behaviour.
+
+    A behaviour's array that holds infinities before the first step is left out: there they are part of the method.
+    """
+
+    def __init__(self, names: tuple[str, ...], seed: int, acting: Any) -> None:
+        self.names, self.seed = names, seed
+        self.acting = frozenset(name for name, array in _numbers(acting) if np.isfinite(array).all())
+
+    def check(self, step: int, acting: Any, learning: Any = None) -> None:
+        """Raise Diverged for the first number that is not finite after `step` steps; learning: the learner's state."""
+        for name, what in WORDS.items() if learning is not None else ():
+            bad = np.argwhere(~np.isfinite(getattr(learning, name)))
+            if bad.size:
+                value = getattr(learning, name)[tuple(bad[0])]
+                raise Diverged(what, float(value), step, self.seed, self.names[bad[0][-1]], when="before")
+        for name, array in _numbers(acting):
+            wrong = ~np.isfinite(array)
+            if name in self.acting and wrong.any():
+                what = f"behaviour's {name.rpartition('.')[2]}"
+                raise Diverged(what, float(array[wrong][0]), step, self.seed, when="before")
+
+
+def _numbers(tree: Any) -> list[tuple[str, np.ndarray]]:
+    """The arrays of floating-point numbers in nested tuples, by path."""
+    return [(name, array) for name, array in tables(tree) if np.issubdtype(array.dtype, np.floating)]
+
+
+# --- Policies defined by a GVF's own values, improved during a run (see `gvfx.theory.equations`) ------------------
+
+
+class Improvement:
+    """When and how a run improves the policies defined by a GVF's own values; does nothing if all policies are given.
+
+    Each seed has its own table pi, which is changed in place at the `times`.  Measurements in between use the policies that
+    the data imply at that moment and have no side effects.
+    """
+
+    def __init__(self, asked: Stacked, behaviour: Behaviour, learner: Learner, steps: int) -> None:
+        self.behaviour, self.learner = behaviour, learner
+        self.times = frozenset(learner.improvements(steps) if asked.own else ())
+
+    def begin(self, asked: Stacked) -> Stacked:
+        """The questions of one seed."""
+        return asked._replace(pi=asked.pi.copy()) if asked.own else asked
+
+    def __call__(self, stop: int, known: Empirical, acting: Any, learning: Any, visits: np.ndarray) -> Empirical:
+        """The evidence with the policies that it implies; visits [state, action]."""
+        asked, world = known.asked, known.world
+        if not asked.own:
+            return known
+        tried = np.zeros((world.rows, world.actions), dtype=bool)
+        np.logical_or.at(tried, world.feature[: len(visits)], visits > 0)
+        pi = self.learner.improved(learning, known, tried[world.feature])
+        known = replace(known, asked=asked._replace(pi=pi))
+        if stop in self.times:
+            asked.pi[:] = pi
+            self.behaviour.retarget(acting, known)
+        return known
+
+    def policies(self, known: Empirical, states: int) -> np.ndarray:
+        """The policies [gvf, state, action] of the first `states` states; empty if all policies were given."""
+        asked = known.asked
+        return np.moveaxis(asked.pi, 2, 0)[:, :states].copy() if asked.own else np.empty(0)
+
+
+class TableStream(Stream):
+    """One seed of a run on tables: what is known from its evidence, and what the behaviour and the learner make of it."""
+
+    run: Any  # the backend
+    asked: Stacked  # the seed's questions
+    acting: Any  # the behaviour's state
+    learning: Any  # the learner's state
+    finite: FiniteTables
+    _known: Empirical | None = None
+
+    @abstractmethod
+    def evidence(self) -> tuple[Empirical, np.ndarray]:
+        """The evidence so far (empty if none is kept), and the visits [state, action]."""
+
+    @property
+    def known(self) -> Empirical:
+        if self._known is None:
+            self._known = self._improved(0)
+        return self._known
+
+    def _improved(self, stop: int) -> Empirical:
+        """The evidence so far, with the policies that it implies if some are found during the run."""
+        known, visits = self.evidence()
+        return self.run.improvement(stop, known, self.acting, self.learning, visits)
+
+    def weigh(self, weights: np.ndarray) -> None:
+        self.asked, self._known = self.asked._replace(weights=weights), None
+
+    def pause(self, stop: int) -> None:
+        self._known = known = self._improved(stop)
+        if stop in self.run.refreshes:
+            self.run.learner.refresh(self.learning, known)
+            rescale(self.run.behaviour, self.acting, known)
+        if stop in self.run.replans:
+            self.run.behaviour.refresh(self.acting, known)
+
+    def check(self) -> None:
+        self.finite.check(self.t, self.acting, None if self.run.learner.needs_evidence else self.learning)
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def values(self) -> np.ndarray:
+        """The predictions, [gvf, state]."""
+        return self.run.learner.values(self.learning, self.known)
+
+    def own_errors(self) -> np.ndarray | None:
+        """The learner's own standard errors [gvf, state]; None if it has none."""
+        return self.run.learner.standard_errors(self.learning, self.known)
+
+    def start_table(self, truth: np.ndarray | None = None) -> np.ndarray:
+        """The values at the start, as in `start_values`; truth [gvf].  Own errors add up over states, as if they were the same
+        everywhere, because their correlations are not known."""
+        own, certain = self.own_errors(), self.run.learner.needs_evidence
+        out = start_values(self.known, None if certain and own is None else self.values(), truth)
+        if own is not None:
+            at = START.on(self.known.world)
+            out[:, [1, 3, 4]] = (np.where(at.states, own, 0.0) @ at.weights)[:, None]
+        return out
+
+    def learned(self, started: bool = True, truth: np.ndarray | None = None) -> dict[str, Any]:
+        """The fields of the seed's part about what was learned; started: whether a start is known; truth [gvf], there."""
+        own = self.own_errors()
+        out: dict[str, Any] = {"model": self.known if self.run.learner.needs_evidence and own is None else None}
+        if started:
+            out["start"] = self.start_table(truth)
+            out |= {} if own is None else {"differences": joint_of_sums(*out["start"][:, :2].T).known}
+        return out
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        errors = self.own_errors()
+        if errors is None:
+            return super().bound(until, looks)
+        return until.from_own(self.known.evaluation, self.values(), errors, self.run.weights, looks)
+
+    def joint(self, groups: Groups) -> Joint:
+        if self.own_errors() is None:
+            return super().joint(groups)
+        value, error = self.start_table()[:, :2].T
+        return joint_of_sums(value, error)
+
+
+# --- The compiled loop: act, step and learn, composed from a world's arrays and the functions of a behaviour and a learner
+
+
+class Dynamics(NamedTuple):
+    """A world and its questions as the loop reads them."""
+
+    next: np.ndarray  # [states * actions, successors]
+    threshold: np.ndarray  # alias tables of the successors, [states * actions, successors]
+    other: np.ndarray
+    start_threshold: np.ndarray  # alias tables of the start states, [1, starts]
+    start_other: np.ndarray
+    starts: np.ndarray
+    terminal: np.ndarray  # [states]
+    feature: np.ndarray  # [states]
+    horizon: int
+    pi: np.ndarray
+    pi_stride: int
+    gamma: np.ndarray
+    gamma_stride: int
+    pays: np.ndarray  # [states * actions, successors]
+    mean: np.ndarray
+    sd: np.ndarray
+    carry: np.ndarray
+    drift_sd: np.ndarray
+    drift_on_visit: np.ndarray
+    drift_channel: np.ndarray
+
+
+STEPS, STATE, AGE, EPISODES, ACTION = range(5)  # of `Cursor.at`: steps done, state, steps in the episode, episodes, next action
+
+
+class Cursor(NamedTuple):
+    """The state of a run between calls of the loop."""
+
+    at: np.ndarray  # int64, at STEPS, STATE, AGE, EPISODES and ACTION (-1: none chosen yet)
+    mu: np.ndarray  # [actions] probabilities with which that next action was drawn
+    level: np.ndarray  # [gvf] drifting cumulants
+    rng: np.ndarray  # uint64 [stream, 2]
+    visits: np.ndarray  # int64 [states, actions]
+    c: np.ndarray  # [gvf] scratch: the transition's cumulants, zero between transitions
+    evidence: Evidence  # read by model-based learners and behaviours between calls of the loop
+
+
+class Monitor(NamedTuple):
+    """Squared errors at the end of recent episodes, for the error that the authors' code reports."""
+
+    base: np.ndarray  # [state, gvf] truth at drift level 0
+    unit: np.ndarray  # [state, gvf] truth per unit of drift
+    points: np.ndarray  # [point] the evaluation states
+    ring: np.ndarray  # [window, gvf] mean squared errors at the end of the last `window` episodes
+
+    def mean(self, episodes: int) -> np.ndarray:
+        """The mean over the episodes so far, at most the window, [gvf]."""
+        return self.ring[: max(1, min(episodes, len(self.ring)))].mean(axis=0)
+
+
+NEVER = np.iinfo(np.int64).max
+
+
+def dynamics(world: MDP, asked: Stacked) -> Dynamics:
+    """The arrays of a world and its questions."""
+    flat = (world.states * world.actions, world.successors)
+    threshold, other = alias_tables(world.prob.reshape(flat))
+    starts = np.flatnonzero(world.start)
+    start_threshold, start_other = alias_tables(world.start[starts][None] / world.start.sum())
+    return Dynamics(
+        next=world.next.reshape(flat),
+        threshold=threshold,
+        other=other,
+        start_threshold=start_threshold,
+        start_other=start_other,
+        starts=starts,
+        terminal=world.terminal,
+        feature=world.feature,
+        horizon=NEVER if world.horizon is None else world.horizon,
+        pi=asked.pi,
+        pi_stride=asked.pi_stride,
+        gamma=asked.gamma,
+        gamma_stride=asked.gamma_stride,
+        pays=asked.pays.reshape(flat),
+        mean=asked.mean,
+        sd=asked.sd,
+        carry=asked.carry,
+        drift_sd=asked.drift_sd,
+        drift_on_visit=asked.drift_on_visit,
+        drift_channel=asked.drift_channel,
+    )
+
+
+def cursor(world: MDP, asked: Stacked, streams: np.ndarray, evidence: Evidence | None = None) -> Cursor:
+    """The state before the first step (0 steps in the episode means "reset first"); keeps no evidence by default."""
+    return Cursor(
+        at=np.array([0, -1, 0, 0, -1], dtype=np.int64),
+        mu=np.zeros(world.actions),
+        level=asked.level.copy(),
+        rng=streams,
+        visits=np.zeros((world.states, world.actions), dtype=np.int64),
+        c=np.zeros(len(asked.names)),
+        evidence=no_evidence(world, asked, kept=False) if evidence is None else evidence,
+    )
+
+
+Loop = Callable[[Dynamics, Any, Any, Cursor, Monitor, int], None]
+
+
+@cache
+def make_signals(gvfs: int, drifting: bool) -> tuple[Callable[..., None], Callable[..., None]]:
+    """The compiled functions `drift` and `pay`."""
+
+    @piece
+    def drift(w, level, rng, paid):
+        """Advance the drifting levels; GVFs of one channel share a path that depends on seed and step only."""
+        for i in range(gvfs):
+            j = w.drift_channel[i]
+            if j < i:
+                level[i] = level[j]
+            elif w.drift_sd[i] > 0.0 and (paid or not w.drift_on_visit[i]):
+                level[i] += w.drift_sd[i] * normal(rng, DRIFT)
+
+    @piece
+    def pay(w, row, level, rng, c):
+        """The cumulants of a paying outcome."""
+        for i in range(gvfs):
+            c[i] = w.mean[row, i]
+            if w.sd[row, i] > 0.0:
+                c[i] += w.sd[row, i] * normal(rng, CUMULANTS)
+            if drifting:
+                c[i] += w.carry[row, i] * level[i]
+
+    return drift, pay
+
+
+@cache
+def make_record(sizes: Sizes) -> Callable[..., None]:
+    """The compiled function `record`."""
+    gvfs, actions = sizes
+
+    @piece
+    def record(w, lrn, level, watch, episodes):
+        """The squared error at the end of an episode."""
+        row = watch.ring[episodes % watch.ring.shape[0]]
+        for i in range(gvfs):
+            row[i] = 0.0
+        share = 1.0 / watch.points.shape[0]
+        for k in range(watch.points.shape[0]):
+            s = watch.points[k]
+            pi = w.pi[s * w.pi_stride]
+            q = lrn.q[w.feature[s]]
+            base = watch.base[s]
+            unit = watch.unit[s]
+            for i in range(gvfs):
+                estimate = 0.0
+                for a in range(actions):
+                    estimate += pi[a, i] * q[a, i]
+                row[i] += share * squared_error(base[i] + level[i] * unit[i], estimate)  # Eq. 1 (eq:mse)
+
+    return record
+
+
+@cache
+def make_loop(
+    sizes: Sizes,
+    successors: int,
+    behaviour: BehaviourRule,
+    learner: LearnerRule,
+    needs_next_action: bool,
+    aggregated: bool,
+    drifting: bool,
+    monitored: bool = False,
+    counted: bool = False,
+) -> Loop:
+    """A loop run(dynamics, behaviour state, learner state, cursor, monitor, steps); sizes and flags are compiled in."""
+    gvfs, actions = sizes
+    drift, pay = make_signals(gvfs, drifting)
+    record = make_record(sizes)
+    probabilities, observe, behaviour_end = behaviour.probabilities, behaviour.observe, behaviour.episode_end
+    update, learner_end = learner.update, learner.episode_end
+    count = counting(gvfs)
+
+    @whole
+    def run(w, b, lrn, cur, watch, steps):
+        rng = cur.rng
+        pi = w.pi
+        gamma = w.gamma
+        level = cur.level
+        mu = cur.mu
+        c = cur.c
+        t, s, age, episodes, action = cur.at[STEPS], cur.at[STATE], cur.at[AGE], cur.at[EPISODES], cur.at[ACTION]
+        for _ in range(steps):
+            if age == 0:
+                drawn = alias_draw(w.start_threshold, w.start_other, 0, w.starts.shape[0], uniform(rng, ENVIRONMENT))
+                s = w.starts[drawn] & 0x7FFFFFFF
+                if counted:
+                    cur.evidence.starts[s] += 1
+                    reach(cur.evidence, s, t)
+            row = s * w.pi_stride
+            x = w.feature[s] if aggregated else s
+            if not needs_next_action or action < 0:
+                probabilities(b, t, s, x, pi[row], lrn.m[x], mu)
+                action = choose(mu, actions, uniform(rng, BEHAVIOUR))
+            prob = mu[action]
+
+            pair = s * actions + action
+            k = alias_draw(w.threshold, w.other, pair, successors, uniform(rng, ENVIRONMENT))
+            s_next = w.next[pair, k] & 0x7FFFFFFF
+            paying = w.pays[pair, k]
+            if paying >= 0:
+                pay(w, paying, level, rng, c)
+            if drifting:
+                drift(w, level, rng, paying >= 0)
+            ended = w.terminal[s_next]
+            cur.visits[s, action] += 1
+            if counted:
+                count(cur.evidence, pair, k, c)
+                reach(cur.evidence, s_next, t + 1)
+            age += 1
+
+            next_row = s_next * w.pi_stride
+            next_x = w.feature[s_next] if aggregated else s_next
+            next_action = -1
+            next_prob = 1.0
+            if needs_next_action:
+                probabilities(b, t, s_next, next_x, pi[next_row], lrn.m[next_x], mu)
+                next_action = choose(mu, actions, uniform(rng, BEHAVIOUR))
+                next_prob = mu[next_action]
+            place, alive = (pair * successors + k) * w.gamma_stride, 0.0 if ended else 1.0
+            tr = Transition(row, x, action, prob, next_row, next_x, next_action, next_prob, place, alive)
+            update(lrn, t, tr, c, gamma, pi)
+            observe(b, t, tr, c, gamma, pi)
+            if paying >= 0:
+                for i in range(gvfs):
+                    c[i] = 0.0
+            t += 1
+            s = s_next
+            action = next_action
+            if ended or age >= w.horizon:
+                learner_end(lrn, t, rng, pi, gamma)
+                behaviour_end(b, t, rng)
+                if monitored:
+                    record(w, lrn, level, watch, episodes)
+                age = 0
+                episodes += 1
+                action = -1
+        cur.at[STEPS], cur.at[STATE], cur.at[AGE], cur.at[EPISODES], cur.at[ACTION] = t, s, age, episodes, action
+
+    return run
+
+
+@cache
+def make_table(sizes: Sizes, behaviour: BehaviourRule) -> Callable[..., None]:
+    """fill(dynamics, behaviour state, learner state, t, out): the behaviour's probabilities in every state."""
+    probabilities = behaviour.probabilities
+
+    @whole
+    def fill(w, b, lrn, t, out):
+        for s in range(out.shape[0]):
+            row = s * w.pi_stride
+            x = w.feature[s]
+            probabilities(b, t, s, x, w.pi[row], lrn.m[x], out[s])
+
+    return fill
 
 
 class TableCompiled(Backend):
     """What the seeds share: the world's arrays, the compiled loop, the exact true values."""
 
-    def __init__(self, world: MDP, asked: Stacked, behaviour: Behaviour, learner: Learner, plan: Plan) -> None:
-        self.world, self.asked, self.behaviour, self.learner, self.plan = world, asked, behaviour, learner, plan
-        self.names, self.pairs, self.calibrated = asked.names, world.states * world.actions, asked.calibrated
-        self.where = asked.where
+    def __init__(self, world: MDP, questions: Sequence[GVF], method: Method, options: Options) -> None:
+        super().__init__(questions, method, options)
+        behaviour, learner, plan = self.behaviour, self.learner, self.plan
+        self.world = world
+        self.asked = asked = stack(questions, world, "calibrated" if self.calibrated else None, options.where)
+        self.names, self.pairs, self.where = asked.names, world.states * world.actions, asked.where
         if plan.average_episodes and self.where != EVERYWHERE:
             raise InputError("average_episodes: averages the error over all states; give 0, or leave out `where`.")
         self.sizes = Sizes(len(self.names), world.actions)
@@ -72,7 +490,7 @@ class TableCompiled(Backend):
         return CompiledTable(self, seed)
 
 
-class CompiledTable(Stream):
+class CompiledTable(TableStream):
     """One seed: the state of the compiled loop."""
 
     def __init__(self, run: TableCompiled, seed: int) -> None:
@@ -97,46 +515,24 @@ class CompiledTable(Stream):
         self.run.loop(self.moving, self.acting, self.learning, self.at, self.monitor, to - self.t)
         self.t, self._known = to, None
 
-    @property
-    def known(self) -> Empirical:
-        if self._known is None:
-            self._known = self._improved(0)
-        return self._known
-
-    def _improved(self, stop: int) -> Empirical:
-        """The evidence so far, with the policies that it implies if some are found during the run."""
-        known = Empirical(self.run.world, self.asked, self.at.evidence)
-        return self.run.improvement(stop, known, self.acting, self.learning, self.at.visits)
-
-    def weigh(self, weights: np.ndarray) -> None:
-        self.asked, self._known = self.asked._replace(weights=weights), None
-
-    def pause(self, stop: int) -> None:
-        self._known = known = self._improved(stop)
-        if stop in self.run.refreshes:
-            self.run.learner.refresh(self.learning, known)
-            rescale(self.run.behaviour, self.acting, known)
-        if stop in self.run.replans:
-            self.run.behaviour.refresh(self.acting, known)
-
-    def check(self) -> None:
-        self.finite.check(self.t, self.acting, None if self.run.learner.needs_evidence else self.learning)
+    def evidence(self) -> tuple[Empirical, np.ndarray]:
+        return Empirical(self.run.world, self.asked, self.at.evidence), self.at.visits
 
     def episodes(self) -> list[int]:
-        return [int(self.at.at[3])]
+        return [int(self.at.at[EPISODES])]
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         run, at, known = self.run, self.at, self.known
-        estimates = run.learner.values(self.learning, known)
+        estimates, episodes = self.values(), int(at.at[EPISODES])
         mse = EMPTY
         if curve:
-            averaged = run.plan.average_episodes and at.at[3]
-            mse = self.monitor.mean(int(at.at[3])) if averaged else run.truth.mse(estimates, at.level)
+            averaged = run.plan.average_episodes and episodes
+            mse = self.monitor.mean(episodes) if averaged else run.truth.mse(estimates, at.level)
         if not tables:
             return [Measurement(mse=mse, levels=at.level.copy())]
-        mu = np.empty((run.world.states, run.world.actions))
+        mu, own = np.empty((run.world.states, run.world.actions)), self.own_errors()
         shown = run.behaviour.shown(self.acting)
-        make_table(run.sizes, run.rule)(self.moving, shown, self.learning, int(at.at[0]), mu)
+        make_table(run.sizes, run.rule)(self.moving, shown, self.learning, int(at.at[STEPS]), mu)
         return [
             Measurement(
                 mse=mse,
@@ -145,7 +541,7 @@ class CompiledTable(Stream):
                 variances=predicted_values(run.world, known.asked, self.learning.m) if run.behaviour.needs_variance else EMPTY,
                 visits=at.visits.copy(),
                 behaviour=mu,
-                standard_errors=standard_errors(known) if run.certain else EMPTY,
+                standard_errors=own if own is not None else standard_errors(known) if run.certain else EMPTY,
                 policies=run.improvement.policies(known, run.world.states),
             )
         ]
@@ -159,14 +555,8 @@ class CompiledTable(Stream):
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         fill(self._tree(), arrays)
-        self.t, self._known = int(self.at.at[0]), None
+        self.t, self._known = int(self.at.at[STEPS]), None
 
     def outcome(self, k: int) -> dict[str, Any]:
-        run, known = self.run, self.known
-        certain = run.learner.needs_evidence
-        truth = run.truth.values(self.at.level)
-        return {
-            "truth": truth,
-            "model": known if certain else None,
-            "start": start_values(known, None if certain else run.learner.values(self.learning, known), truth @ run.world.start),
-        }
+        truth = self.run.truth.values(self.at.level)
+        return {"truth": truth, **self.learned(True, truth @ self.run.world.start)}

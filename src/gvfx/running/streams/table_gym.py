@@ -1,144 +1,307 @@
-"""Tables in any Gymnasium environment with Discrete spaces, stepped from Python with compiled rules.
+"""Tables in any Gymnasium environment with Discrete actions, stepped from Python with compiled rules.
 
-The agent's compiled functions are in `table_agent`.  If the behaviour or the learner reads evidence, outcomes are counted as
-they occur (`gvfx.evidence.outcomes`).
+If the behaviour or the learner reads evidence, outcomes are counted as they occur (`gvfx.evidence.counts`).  States are those of
+the environment, or observations of a few whole numbers, which are numbered as they are met (`gvfx.worlds.spec`): then each seed
+has its own numbers, tables grow as states are found, and at the end the seeds' tables are put into the order of the observations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import typeof
 
-from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.calibrated import rescale, watching
-from gvfx.behaviours.search import BehaviourPolicySearch
+from gvfx.behaviours.wrappers import watching
 from gvfx.errors import InputError
-from gvfx.evidence.counts import Empirical, no_evidence
-from gvfx.evidence.outcomes import FIRST, empirical, grown, no_outcomes, widened
-from gvfx.evidence.starts import start_values
+from gvfx.evidence.counts import (
+    FIRST,
+    Empirical,
+    Outcomes,
+    empirical,
+    grown,
+    no_evidence,
+    no_outcomes,
+    reach,
+    remembering,
+    widened,
+)
 from gvfx.evidence.uncertainty import standard_errors
-from gvfx.kernel import Sizes
-from gvfx.learners.base import Learner
-from gvfx.learners.episodic import EpisodicExpectedSarsa
-from gvfx.questions.gvf import GVF, Stacked, stack
+from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
+from gvfx.questions.gvf import GVF, Stacked, expand, stack
+from gvfx.questions.policies import OwnPolicy, Repeats, is_function
 from gvfx.questions.reader import Reader, Targets, policies_only
-from gvfx.questions.where import EVERYWHERE, START, Where
-from gvfx.rng import seed_streams
-from gvfx.running.auditing import AuditedStream, Audits
-from gvfx.running.checkpoint import fill, generator_state, set_generator, tables
-from gvfx.running.drive import Backend
-from gvfx.running.earlier import Earlier, later, plan_first, replayed
-from gvfx.running.finite import FiniteTables
-from gvfx.running.frozen import FrozenTable, drawn_action, frozen_table
-from gvfx.running.gym_stepper import NEW_EPISODE, stepper
-from gvfx.running.improving import Improvement
-from gvfx.running.plan import Plan
-from gvfx.running.predictor import TablePredictor, labels_of
-from gvfx.running.record import EMPTY, Measurement, Part, expected_error, expected_over
-from gvfx.running.streams.compiled_loop import dynamics, make_table
-from gvfx.running.streams.table_agent import TableAgent, bound, make_agent
-from gvfx.theory.exact import DENSE_BELOW
-from gvfx.truths.exact import predicted_values
-from gvfx.worlds.spec import DiscreteSpec, skeleton_mdp
+from gvfx.questions.where import EVERYWHERE, START, as_where, is_start
+from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
+from gvfx.running.checkpoint import fill, tables
+from gvfx.running.earlier import NOT_HERE, earlier_states, later, plan_first, replayed
+from gvfx.running.plan import Method, Options
+from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, drawn_action, frozen_table, labels_of
+from gvfx.running.record import Part, expected_error, expected_over, reordered
+from gvfx.running.schema import EMPTY, Measurement
+from gvfx.running.streams.gym_stream import NEVER, GymRun, GymStream
+from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableStream, dynamics, make_table
+from gvfx.theory.exact import DENSE_BELOW, predicted_values
+from gvfx.worlds.mdp import MDP
+from gvfx.worlds.spaces import Key
+from gvfx.worlds.spec import MOST_STATES, DiscreteSpec, skeleton_mdp
+
+# --- The agent of tables in an environment stepped from Python ------------------------------------------------------
+# The functions of the behaviour and the learner, the same as in the compiled loop, are wrapped into `act` and `learn`, each
+# called once per step for all environments that are stepped together (a plain environment is a single lane).
 
 
-class TableGym(Backend):
+class TableAgent(NamedTuple):
+    """Everything that `act` and `learn` read and write; [lane] is one of the environments stepped together."""
+
+    behaviour: Any
+    learner: Any
+    pi: np.ndarray  # [1 or states, action, gvf]
+    pi_stride: int
+    rng: np.ndarray
+    t: np.ndarray  # int64 [1] steps done
+    visits: np.ndarray  # int64 [states, actions]
+    state: np.ndarray  # int64 [lane]
+    action: np.ndarray  # int64 [lane]; -1: none chosen yet
+    mu: np.ndarray  # [lane, action]
+    following: np.ndarray  # int64 [lane]
+    alive: np.ndarray  # [lane] 0 where the episode terminated, 1 otherwise
+    ended: np.ndarray  # bool [lane] terminated or truncated
+    counts: np.ndarray  # bool [lane] False: this was a reset, not a transition
+    fresh: np.ndarray  # bool [lane] an episode begins here
+    c: np.ndarray  # [lane, gvf]
+    gamma: np.ndarray  # [lane, gvf]
+    outcomes: Outcomes  # of size 0 if they are not used
+
+
+@cache
+def make_agent(
+    sizes: Sizes, behaviour: BehaviourRule, learner: LearnerRule, needs_next_action: bool, counted: bool
+) -> tuple[Callable[[TableAgent], None], Callable[[TableAgent], None], Callable[[TableAgent], None]]:
+    """act(agent) chooses an action in every lane; learn(agent) learns from every lane's transition; end(agent) ends the
+    episodes of all lanes without a transition, for a run that continues in new ones."""
+    actions = sizes.actions
+    probabilities, observe, behaviour_end = behaviour.probabilities, behaviour.observe, behaviour.episode_end
+    update, learner_end = learner.update, learner.episode_end
+    remember = remembering(sizes.gvfs)
+
+    @whole
+    def act(agent):
+        for k in range(agent.state.shape[0]):
+            s = agent.state[k]
+            if counted and agent.fresh[k]:
+                agent.outcomes.evidence.starts[s] += 1
+                reach(agent.outcomes.evidence, s, agent.t[0])
+                agent.fresh[k] = False
+            if not needs_next_action or agent.action[k] < 0:
+                probabilities(agent.behaviour, agent.t[0], s, s, agent.pi[s * agent.pi_stride], agent.learner.m[s], agent.mu[k])
+                agent.action[k] = choose(agent.mu[k], actions, uniform(agent.rng, BEHAVIOUR))
+
+    @whole
+    def learn(agent):
+        for k in range(agent.state.shape[0]):
+            if not agent.counts[k]:
+                agent.action[k] = -1
+                continue
+            t = agent.t[0]
+            s = agent.state[k]
+            s_next = agent.following[k]
+            action = agent.action[k]
+            mu = agent.mu[k]
+            prob = mu[action]
+            row = s * agent.pi_stride
+            next_row = s_next * agent.pi_stride
+            next_action = -1
+            next_prob = 1.0
+            if needs_next_action:
+                probabilities(agent.behaviour, t, s_next, s_next, agent.pi[next_row], agent.learner.m[s_next], mu)
+                next_action = choose(mu, actions, uniform(agent.rng, BEHAVIOUR))
+                next_prob = mu[next_action]
+            tr = Transition(row, s, action, prob, next_row, s_next, next_action, next_prob, k, agent.alive[k])
+            update(agent.learner, t, tr, agent.c[k], agent.gamma, agent.pi)
+            observe(agent.behaviour, t, tr, agent.c[k], agent.gamma, agent.pi)
+            if counted:
+                arrived = s_next if agent.alive[k] > 0.0 else agent.visits.shape[0]
+                remember(agent.outcomes, s * actions + action, arrived, agent.c[k], agent.gamma[k])
+                reach(agent.outcomes.evidence, arrived, t + 1)
+                reach(agent.outcomes.evidence, s_next, t + 1)
+            agent.visits[s, action] += 1
+            agent.t[0] = t + 1
+            agent.action[k] = next_action
+            if agent.ended[k]:
+                learner_end(agent.learner, t + 1, agent.rng, agent.pi, agent.gamma)
+                behaviour_end(agent.behaviour, t + 1, agent.rng)
+                agent.action[k] = -1
+
+    @whole
+    def end(agent):
+        for k in range(agent.state.shape[0]):
+            learner_end(agent.learner, agent.t[0], agent.rng, agent.pi, agent.gamma)
+            behaviour_end(agent.behaviour, agent.t[0], agent.rng)
+            agent.action[k] = -1
+
+    return act, learn, end
+
+
+def bound(function: Any, agent: Any) -> Callable[[Any], None]:
+    """A compiled function for one agent's types, without numba's type lookup at every call."""
+    signature = (typeof(agent),)
+    function.compile(signature)
+    return function.overloads[signature].entry_point
+
+
+FIRST_STATES = (
+    64  # states for which there is room at first if they are numbered; plans and stopping rules take it for their number
+)
+RETARGET = 1 / 8  # growth of the numbered states after which a behaviour learns of the new ones' policies
+
+
+class Sized(NamedTuple):
+    """The questions, and the sizes of a learner's tables, for a number of states."""
+
+    asked: Stacked
+    tables: MDP
+
+
+class TableGym(GymRun):
     """What the seeds share: the questions and the compiled functions."""
 
-    one_environment = True
-    knows_truth = False
+    spec: Any  # a DiscreteSpec or a CountedSpec
 
-    def __init__(
-        self,
-        spec: DiscreteSpec,
-        questions: Sequence[GVF],
-        behaviour: Behaviour,
-        learner: Learner,
-        plan: Plan,
-        calibrate: bool = False,
-        where: Where = EVERYWHERE,
-        audit: float = 0.0,
-        log: Earlier | None = None,
-    ) -> None:
-        self.questions, self.behaviour, self.learner, self.plan = questions, behaviour, learner, plan
-        self.calibrated, self.where, self.audit, self.log = calibrate, where, audit, log
-        if spec.lanes > 1 and isinstance(learner, EpisodicExpectedSarsa):
-            raise InputError("learner: EpisodicExpectedSarsa handles one episode at a time; give a plain environment.")
-        if spec.lanes > 1 and isinstance(behaviour, BehaviourPolicySearch):
-            raise InputError("behaviour: BehaviourPolicySearch handles one episode at a time; give a plain environment.")
+    def __init__(self, spec: DiscreteSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
+        super().__init__(spec, questions, method, options)
+        behaviour, learner, plan, skeleton = self.behaviour, self.learner, self.plan, spec.skeleton
+        if not spec.fixed:
+            self._check_numbered()
+        self.where = as_where(options.where, skeleton, spec.first_state)
+        self.log = None if options.log is None else earlier_states(options.log, questions, spec)
+        for what, part in (("learner", learner), ("behaviour", behaviour)):
+            if spec.lanes > 1 and part.by_episode:
+                raise InputError(f"{what}: {type(part).__name__} handles one episode at a time; give a plain environment.")
         reader = Reader(questions, spec)
         self.varying = any(callable(q.discount) for q in reader.questions)
-        if isinstance(learner, EpisodicExpectedSarsa) and self.varying:
-            raise InputError("discount: EpisodicExpectedSarsa needs constant discounts; use gvfx.ExpectedSarsa().")
-        skeleton = spec.skeleton
+        if learner.by_episode and self.varying:
+            raise InputError(f"discount: {type(learner).__name__} needs constant discounts; use gvfx.ExpectedSarsa().")
         self.pairs = skeleton.states * skeleton.actions
         self.replans = later(lambda steps: behaviour.stops(steps, skeleton), self.logged, plan.steps)
         self.refreshes = later(learner.stops, self.logged, plan.steps) if behaviour.needs_variance else frozenset()
-        self.counted = learner.needs_evidence or bool(self.replans) or where == START or audit > 0
-        self.size(spec)
+        self.counted = learner.needs_evidence or bool(self.replans) or self.where == START or self.audit > 0
+        self.asked, self.tables = self.sized(spec)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
-        self.targets = Targets(questions, skeleton.actions, skeleton.states, spec.first_state) if audit else None
+        self.repeats = self._repeats() if spec.fixed else None
+        self.targets = Targets(questions, skeleton.actions, skeleton.states, spec.first_state) if self.audit else None
         self.names, self.weights = self.asked.names, self.asked.weights
         self.sizes = Sizes(len(self.names), skeleton.actions)
         self.rule = behaviour.rule(self.sizes)
         rule = learner.rule(self.sizes, behaviour.needs_variance)
         self.compiled = make_agent(self.sizes, self.rule, rule, learner.needs_next_action, self.counted)
 
-    def size(self, spec: DiscreteSpec) -> None:
-        """Make room for the states of a spec."""
-        self.spec, skeleton, weights = spec, spec.skeleton, "calibrated" if self.calibrated else None
-        self.asked: Stacked = stack(policies_only(self.questions, spec), skeleton, weights, self.where)
-        self.tables = skeleton  # the sizes of the learner's tables
+    def _check_numbered(self) -> None:
+        """Refuse options that need states with known numbers."""
+        self.tag = "-numbered"
+        if self.options.where is not None and not is_start(self.options.where):
+            raise InputError("where: states are numbered as they are met; give 'start', or leave it out.")
+        if self.audit:
+            who, fix = "an environment whose observations are numbered", "give 0, or learner=gvfx.Deep()"
+            raise InputError(f"audit: {who} cannot be audited; {fix}.")
+        if self.options.log is not None:
+            raise InputError(NOT_HERE.format("a run that numbers observations as they are met"))
+
+    def sized(self, spec: DiscreteSpec) -> Sized:
+        """The questions and tables for the states of a spec."""
+        skeleton, weights = spec.skeleton, "calibrated" if self.calibrated else None
+        asked, tables = stack(policies_only(self.questions, spec), skeleton, weights, self.where), skeleton
         if self.counted:  # an extra row for termination
-            self.asked, self.tables = widened(self.asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
-        certain = self.learner.needs_evidence and not self.learner.forgetting_rates
-        self.certain = certain and skeleton.states < DENSE_BELOW
+            asked, tables = widened(asked), skeleton_mdp(skeleton.states + 1, skeleton.actions, skeleton.horizon)
+        if not (spec.fixed or asked.pi_stride):  # every state has its own row, which is filled in when the state is met
+            shape = (tables.states, *asked.pi.shape[1:])
+            asked = asked._replace(pi=np.full(shape, 1 / shape[1]), pi_stride=1)
+        return Sized(asked, tables)
+
+    def _repeats(self) -> Repeats | None:
+        """What asks the functions among the policies again; None if there are none."""
+        asked = policies_only(self.questions, self.spec)
+        policies = {q.policy: i for i, q in enumerate(asked) if is_function(q.policy) and not isinstance(q.policy, OwnPolicy)}
+        if not policies:
+            return None
+        rows = {policy: self.asked.pi[: self.spec.skeleton.states, :, i] for policy, i in policies.items()}
+        return Repeats.of_tables(rows, [f"{asked[i].name}.policy" for i in policies.values()])
 
     def begin(self, seed: int) -> SteppedTable:
         return SteppedTable(self, seed)
 
-    def described(self) -> dict[str, Any]:
-        return {"environment": self.spec.name, **super().described()}
+    def aligned(self, parts: Sequence[Part]) -> list[Part]:
+        if self.spec.fixed:
+            return list(parts)
+        order = sorted({key for part in parts for key in part.met.keys})
+        place = {key: s for s, key in enumerate(order)}
+        out = []
+        for part in parts:
+            at = np.array([place[key] for key in part.met.keys], int)
+            model = part.met.model(order) if part.model is not None else None
+            out.append(reordered(part, at, len(order)).replaced(met=Met(None, tuple(order)), model=model))
+        return out
 
-    def predictor(self, parts: list[Part]) -> TablePredictor:
-        return TablePredictor(self.spec.first_state, actions=labels_of(self.spec.listed))
+    def predictor(self, parts: list[Part]) -> TablePredictor | NumberedPredictor:
+        labels = labels_of(self.spec.listed)
+        if self.spec.fixed:
+            return TablePredictor(self.spec.first_state, actions=labels)
+        return NumberedPredictor(actions=labels, space=self.spec.numbering.space, keys=parts[0].met.keys)
 
 
-class SteppedTable(AuditedStream):
+@dataclass(frozen=True)
+class Met:
+    """The numbered states of one seed at the end: their keys in the order of their numbers, and the evidence in any order."""
+
+    stream: SteppedTable | None
+    keys: tuple[Key, ...]
+
+    def model(self, order: Sequence[Key]) -> Empirical | None:
+        """The evidence with the states in a given order, which includes all of these keys."""
+        return self.stream.in_order(order) if self.stream is not None else None
+
+
+class SteppedTable(GymStream, TableStream):
     """One seed: the agent's arrays, and the environment that it acts in."""
 
-    crowded = False  # whether there must be room for more states
+    run: TableGym
+    spec: Any
+    room = 0
 
     def __init__(self, run: TableGym, seed: int) -> None:
-        self.run, self.seeds = run, (seed,)
+        super().__init__(run, seed)
         self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
-        self.reader = Reader(run.questions, run.spec, seed)
+        self.logged = run.logged
+        self.asked, self.tables = (run.asked, run.tables) if self.spec.fixed else run.sized(self.spec)
         self.agent = self.new_agent()
-        self.stepper = stepper(run.spec, self.reader)
         self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
-        self.ended, self.weights = 0, run.asked.weights  # episodes, and the questions' weights in plans
-        self._known: Empirical | None = None
         self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
-        if run.targets is not None:
-            self.audits = Audits(run, run.targets.member, self.reader, seed)
+        self.policies_of: Targets | None = None  # asked at numbered states, when they are met
         if run.log is not None:
             self.agent = replayed(run.log, self.agent, self.learn)
+        if not self.spec.fixed:
+            asked = expand(run.questions)
+            self.given = [i for i, q in enumerate(asked) if not isinstance(q.policy, OwnPolicy)]
+            self.policies_of = Targets([asked[i] for i in self.given], run.sizes.actions) if self.given else None
+            self.retargeted = 0  # states whose policies the behaviour knows
+            self.spec.numbering.met = self.new_state
 
     def new_agent(self) -> TableAgent:
         """The agent before the first step."""
-        run, skeleton, lanes, gvfs = self.run, self.run.spec.skeleton, self.run.spec.lanes, len(self.run.names)
+        run, skeleton, lanes = self.run, self.spec.skeleton, self.spec.lanes
         c, gamma = self.reader.begin(lanes)
         rates, capacity = run.learner.forgetting_rates, max(FIRST, 2 * lanes) if run.counted else 0
-        asked = run.improvement.begin(run.asked)
-        acting, learning = run.behaviour.begin(asked, run.tables), run.learner.begin(asked, run.tables)
+        asked = run.improvement.begin(self.asked)
+        acting, learning = run.behaviour.begin(asked, self.tables), run.learner.begin(asked, self.tables)
         return TableAgent(
             behaviour=watching(run.behaviour, acting, learning.q),
             learner=learning,
             pi=asked.pi,
             pi_stride=asked.pi_stride,
-            rng=seed_streams(self.seeds[0]),
+            rng=seed_streams(self.seed),
             t=np.zeros(1, np.int64),
             visits=np.zeros((skeleton.states, skeleton.actions), np.int64),
             state=np.zeros(lanes, np.int64),
@@ -151,35 +314,72 @@ class SteppedTable(AuditedStream):
             fresh=np.zeros(lanes, bool),
             c=c,
             gamma=gamma,
-            outcomes=no_outcomes(skeleton.states, skeleton.actions, gvfs, rates, capacity),
+            outcomes=no_outcomes(skeleton.states, skeleton.actions, len(run.names), rates, capacity),
         )
 
-    def start(self) -> None:
-        if self.t:  # continued from a checkpoint
-            self.run.compiled[2](self.agent)
-        self.stepper.begin(self.agent, self.seeds[0], self.t)
+    def plan_on_log(self) -> None:
         plan_first(self)
 
-    def forward(self, to: int) -> None:
-        agent, act, learn, step = self.agent, self.act, self.learn, self.stepper.step
-        to += self.run.logged
-        audits = self.audits if self.audits is not None and self.audits.under_way else None
-        full = len(agent.outcomes.pair) - len(agent.state) or -1  # the number of outcomes above which the arrays must grow
-        try:
-            while agent.t[0] < to:
-                act(agent)
-                if audits is not None:
-                    audits.follow(self)
-                self.ended += step(agent, learn)
-                if agent.outcomes.used[0] > full >= 0 or self.crowded:
-                    self.agent = agent = self.roomier(agent)
-                    full = len(agent.outcomes.pair) - len(agent.state) or -1
-        finally:
-            self.t, self._known = int(agent.t[0]) - self.run.logged, None
+    # --- room ----------------------------------------------------------------------------------------------------------
 
-    def roomier(self, agent: TableAgent) -> TableAgent:
-        """The agent with room for more."""
-        return agent._replace(outcomes=grown(agent.outcomes))
+    def grow(self) -> TableAgent:
+        spec = self.spec
+        if not spec.fixed and spec.skeleton.states - self.met < 4 * spec.lanes + 4:
+            self.agent = self.resized(min(2 * spec.skeleton.states, MOST_STATES + 4 * spec.lanes + 5))
+        outcomes = self.agent.outcomes
+        if len(outcomes.pair) and outcomes.used[0] > len(outcomes.pair) - spec.lanes:
+            outcomes = grown(outcomes)
+            self.agent = self.agent._replace(outcomes=outcomes)
+        left = len(outcomes.pair) - spec.lanes - int(outcomes.used[0])
+        self.room = int(self.agent.t[0]) + max(left, 0) + 1 if len(outcomes.pair) else NEVER
+        return self.agent
+
+    @property
+    def met(self) -> int:
+        """The number of states, or of those that were met if they are numbered."""
+        return self.spec.skeleton.states if self.spec.fixed else len(self.spec.numbering.keys)
+
+    def new_state(self, number: int, observation: Any) -> None:
+        """Note the target policies at an observation that is met for the first time."""
+        agent = self.agent
+        if self.policies_of is not None:
+            try:
+                agent.pi[number][:, self.given] = self.policies_of(self.spec.together([observation]))[0]
+            except Exception as error:
+                what = str(error) if isinstance(error, InputError) else _raised(error, observation)
+                raise self.stepper.failed(what) if agent.t[0] else InputError(what) from error
+        if self.spec.skeleton.states - number <= 4 * self.spec.lanes + 4:
+            self.room = 0
+        if number >= (1 + RETARGET) * self.retargeted:
+            self.retarget()
+
+    def retarget(self) -> None:
+        """Have the behaviour know the policies of all numbered states."""
+        self.retargeted = self.met
+        known = Empirical(self.tables, self.asked._replace(pi=self.agent.pi), self.agent.outcomes.evidence)
+        self.run.behaviour.retarget(self.agent.behaviour, known)
+
+    def resized(self, states: int) -> TableAgent:
+        """The agent with room for more states, and everything that it learned."""
+        run, old, before = self.run, self.agent, self.spec.skeleton.states
+        self.spec = self.stepper.spec = self.spec.sized(states)
+        weights = self.asked.weights
+        self.asked, self.tables = run.sized(self.spec)
+        self.asked = self.asked._replace(weights=weights)
+        new = self.new_agent()
+        while len(new.outcomes.pair) < len(old.outcomes.pair):
+            new = new._replace(outcomes=grown(new.outcomes))
+        for (_, into), (_, array) in zip(tables(new), tables(old), strict=True):
+            if into.flags.writeable:
+                into[tuple(slice(n) for n in array.shape)] = array
+        evidence = new.outcomes.evidence
+        if run.counted:  # termination leads to the state after all others
+            new.outcomes.following[new.outcomes.following == before] = states
+            for array in (evidence.found, evidence.starts):
+                array[states], array[before] = array[before], 0
+        self.finite = FiniteTables(run.names, self.seed, new.behaviour)
+        self._known = None
+        return new
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
@@ -197,7 +397,7 @@ class SteppedTable(AuditedStream):
         return int(self.agent.following[lane])
 
     def at_starts(self, observations: list[Any]) -> list[int]:
-        return [self.run.spec.seen(observation) for observation in observations]
+        return [self.spec.seen(observation) for observation in observations]
 
     def break_off(self) -> None:
         self.run.compiled[2](self.agent)
@@ -209,98 +409,123 @@ class SteppedTable(AuditedStream):
         return self.run.targets.tables
 
     def freeze(self) -> FrozenTable:
-        return frozen_table(self.known, self.run.learner.values(self.agent.learner, self.known), self.policies)
+        return frozen_table(self.known, self.values(), self.policies)
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
     @property
-    def known(self) -> Empirical:
-        if self._known is None:
-            self._known = self._improved(0)
-        return self._known
+    def acting(self) -> Any:
+        return self.agent.behaviour
 
-    def _improved(self, stop: int) -> Empirical:
-        """The evidence so far (empty if none is kept), with the policies that it implies."""
-        run, agent = self.run, self.agent
-        asked = run.asked._replace(pi=agent.pi, weights=self.weights)
-        if run.counted:
-            known = empirical(agent.outcomes, run.spec.skeleton, asked, run.varying)
-        else:
-            known = Empirical(run.tables, asked, no_evidence(run.tables, asked, kept=False))
-        return run.improvement(stop, known, agent.behaviour, agent.learner, agent.visits)
+    @property
+    def learning(self) -> Any:
+        return self.agent.learner
 
-    def weigh(self, weights: np.ndarray) -> None:
-        self.weights, self._known = weights, None
+    def evidence(self) -> tuple[Empirical, np.ndarray]:
+        asked = self.asked._replace(pi=self.agent.pi)
+        if self.run.counted:
+            return empirical(self.agent.outcomes, self.spec.skeleton, asked, self.run.varying), self.agent.visits
+        return Empirical(self.tables, asked, no_evidence(self.tables, asked, kept=False)), self.agent.visits
 
     def pause(self, stop: int) -> None:
-        self._known = known = self._improved(stop)
-        if stop in self.run.refreshes:
-            self.run.learner.refresh(self.agent.learner, known)
-            rescale(self.run.behaviour, self.agent.behaviour, known)
-        if stop in self.run.replans:
-            self.run.behaviour.refresh(self.agent.behaviour, known)
+        if stop in self.stops and not self.spec.fixed:  # not at measurements, which must not change a run
+            self.retarget()
+        super().pause(stop)
 
     def check(self) -> None:
-        self.finite.check(self.t, self.agent.behaviour, None if self.run.learner.needs_evidence else self.agent.learner)
-
-    def episodes(self) -> list[int]:
-        return [self.ended]
+        super().check()
+        for asked in (self.reader, self.run.repeats, self.policies_of):
+            if asked is not None:
+                asked.again()
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
-        run, agent, known = self.run, self.agent, self.known
-        states = run.spec.skeleton.states
-        errors = standard_errors(known)[:, :states] if run.certain else EMPTY
+        run, agent, known, n = self.run, self.agent, self.known, self.met
+        states = self.spec.skeleton.states
+        certain = run.learner.needs_evidence and not run.learner.forgetting_rates and states < DENSE_BELOW
+        own = self.own_errors()
+        errors = own[:, :states] if own is not None else standard_errors(known)[:, :states] if certain else EMPTY
         measured = Measurement(expected=self._expected(errors))
         if tables or run.calibrated:
-            values = run.learner.values(agent.learner, known)[:, :states]
-            measured = measured._replace(values=values, visits=agent.visits.copy())
+            measured = measured.replaced(values=self.values()[:, :n], visits=agent.visits[:n].copy())
         if not tables:
             return [measured]
-        mu = np.empty((run.tables.states, run.tables.actions))
-        moving = dynamics(run.tables, run.asked._replace(pi=agent.pi))
+        mu = np.empty((self.tables.states, self.tables.actions))
+        moving = dynamics(self.tables, self.asked._replace(pi=agent.pi))
         make_table(run.sizes, run.rule)(moving, run.behaviour.shown(agent.behaviour), agent.learner, int(agent.t[0]), mu)
         needs_variance = run.behaviour.needs_variance
         return [
-            measured._replace(
-                variances=predicted_values(run.tables, known.asked, agent.learner.m)[:, :states] if needs_variance else EMPTY,
-                behaviour=mu[:states],
-                standard_errors=errors,
-                policies=run.improvement.policies(known, states),
+            measured.replaced(
+                variances=predicted_values(self.tables, known.asked, agent.learner.m)[:, :n] if needs_variance else EMPTY,
+                behaviour=mu[:n],
+                standard_errors=errors[:, :n] if errors.size else EMPTY,
+                policies=run.improvement.policies(known, n),
             )
         ]
 
     def _expected(self, errors: np.ndarray) -> np.ndarray:
         """The expected squared error [gvf] where errors count, from the standard errors of states [gvf, state]."""
         run, known = self.run, self.known
-        if run.where == EVERYWHERE or not run.learner.needs_evidence:
+        if run.where == EVERYWHERE or not (run.learner.needs_evidence or errors.size):
             return expected_error(errors, len(run.names))
         if run.where == START:
-            own = start_values(known)[:, 1]
+            own = self.start_table()[:, 1]
             return np.where(np.isfinite(own), own, np.nan) ** 2
         if not errors.size:
             return np.full(len(run.names), np.nan)
         return expected_over(errors, known.evaluation.weights[: errors.shape[1]])
 
+    def in_order(self, order: Sequence[Key]) -> Empirical:
+        """The evidence with numbered states in a given order, which includes all met; the environment may have others."""
+        run, outcomes, known = self.run, self.agent.outcomes, self.known
+        states, actions, before = len(order), run.sizes.actions, self.spec.skeleton.states
+        place = {key: s for s, key in enumerate(order)}
+        at = np.full(before + 1, -1)
+        at[: self.met] = [place[key] for key in self.spec.numbering.keys]
+        at[before] = states
+        used = int(outcomes.used[0])
+        pair, following = outcomes.pair[:used], outcomes.following[:used]
+        kept, evidence = np.flatnonzero(at >= 0), outcomes.evidence
+        pi = np.full((states + 1, *known.asked.pi.shape[1:]), 1 / actions)
+        pi[at[kept]] = known.asked.pi[kept]
+        moved = {name: np.zeros(states + 1, np.int64) for name in ("starts", "found")}
+        for name, array in moved.items():
+            array[at[kept]] = getattr(evidence, name)[kept]
+        pays = np.full((states + 1, *known.asked.pays.shape[1:]), -1, known.asked.pays.dtype)
+        model = empirical(
+            outcomes._replace(
+                evidence=evidence._replace(**moved),
+                pair=at[pair // actions] * actions + pair % actions,
+                following=at[following],
+            ),
+            skeleton_mdp(states, actions, self.spec.skeleton.horizon),
+            self.asked._replace(pi=pi, pays=pays),
+            run.varying,
+        )
+        return replace(model, closed=False)
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        out = self.learned(bool(self.run.counted and self.known.evidence.starts.any())) | self.audit_outcome()
+        return out if self.spec.fixed else out | {"met": Met(self, tuple(self.spec.numbering.keys))}
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
     def state(self) -> dict[str, np.ndarray]:
-        own = {"noise": generator_state(self.reader.noise), "episodes": np.array([self.ended, self.stepper.episode])}
-        return dict(tables(self.agent)) | own | self.audit_state()
+        own = {"episodes": np.array([self.done, self.stepper.episode])}
+        own |= {} if self.spec.fixed else {"numbering:told": np.array(self.retargeted)}
+        return dict(tables(self.agent)) | own | self.gym_state()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        if not self.spec.fixed:
+            if len(arrays["visits"]) != self.spec.skeleton.states:
+                self.agent = self.resized(len(arrays["visits"]))
+            self.retargeted = int(arrays["numbering:told"])
         while len(self.agent.outcomes.pair) < len(arrays["outcomes.pair"]):
             self.agent = self.agent._replace(outcomes=grown(self.agent.outcomes))
         fill(self.agent, arrays)
-        set_generator(self.reader.noise, arrays["noise"])
-        self.ended, self.stepper.episode = (int(n) for n in arrays["episodes"])
-        self.restore_audits(arrays)
-        self.t, self._known = int(self.agent.t[0]) - self.run.logged, None
+        self.restore_gym(arrays)
+        self.done, self.stepper.episode = (int(n) for n in arrays["episodes"])
+        self.t, self.room, self._known = int(self.agent.t[0]) - self.logged, 0, None
 
-    def outcome(self, k: int) -> dict[str, Any]:
-        run, known = self.run, self.known
-        out: dict[str, Any] = {"model": known if run.learner.needs_evidence else None, **self.audit_outcome()}
-        if run.counted and known.evidence.starts.any():
-            own = None if run.learner.needs_evidence else run.learner.values(self.agent.learner, known)
-            out["start"] = start_values(known, own)
-        return out
 
-    def resumed(self) -> str:
-        return NEW_EPISODE
+def _raised(error: Exception, observation: Any) -> str:
+    return f"policy: raised {type(error).__name__} ({error}) at {observation!r:.60}; make it accept every observation."

@@ -1,0 +1,356 @@
+"""Which policy is better: intervals of differences, and `until=gvfx.decided()` against rolling out each policy in turn.
+
+differences: how often their 95 % intervals contain the truth, with uniform actions and with OptimalDesign, and how wide they are
+beside sqrt(se_i^2 + se_j^2) of the same run, what the difference would have if its two values came from separate data of this
+precision.  separate: beside two runs that share the steps, half each, and ask about one policy only.
+best: the best of three or four policies at 95 %, how often it is wrong, and its steps over those of rollouts with a sequential
+test.  ties, thresholds: policies that are tied, with a margin; and policies against a threshold.
+
+Rollouts are the usual way: every policy still in the race is rolled out equally often.  Each time the episodes have grown by a
+factor a look compares the mean returns; looks share the probability of an error as `gvfx.decided` does, and beaten policies are
+not rolled out any more.  Intervals are normal ones, in favour of the rollouts: those of a t test are wider, and so are those of
+an empirical Bernstein bound, whose first term alone is sqrt(2 log(3 / p) / n) standard deviations where a normal interval has
+less than sqrt(2 log(1 / p) / n).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.optimize
+from rich.table import Table
+
+import gvfx
+from benchmarks.common.worlds import careful_policies, frozen_lake, garnet
+from benchmarks.study import Asked, Found, Part, Row, Study, at_end, at_most, seeds_from, share_within, table
+from gvfx.evidence.decisions import Decided, quantile
+from gvfx.running.comparing import difference_errors
+
+FIRST_SEED = 5000
+TIMES, MOST = (20_000, 100_000), 1_000_000  # steps of differences; after which a decision is given up
+CONFIDENCE = 0.95
+COVERED = (0.93, 0.97)
+
+# --- worlds with several policies to compare: variants of one policy, as versions of a policy are -----------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world, and one question per policy about the same signal."""
+
+    world: gvfx.MDP
+    questions: list[gvfx.GVF]
+
+    @property
+    def truth(self) -> np.ndarray:
+        """The value at the start of every policy, [policy]."""
+        return gvfx.exact.values(self.world, self.questions) @ self.world.start
+
+    @property
+    def best(self) -> str:
+        """The name of the best policy."""
+        return str(self.questions[int(self.truth.argmax())].name)
+
+
+def cases() -> dict[str, Case]:
+    """Three worlds with three or four policies each."""
+    return {
+        "FrozenLake": Case(*frozen_lake(0.95, careful_policies())),
+        "grid 8x8": Case(*_grid()),
+        "random MDP": Case(*_random()),
+    }
+
+
+def _grid() -> Asked:
+    """A grid of 8 x 8 with a noisy goal; policies that drift towards it more or less."""
+    world, goal = gvfx.gridworld(8, goals={"goal": (0, 7)}, horizon=200), gvfx.Distractor(100, 5, at="goal")
+    rows = {"fast": [0.1, 0.4, 0.4, 0.1], "high": [0.1, 0.35, 0.42, 0.13], "even": [0.14, 0.36, 0.36, 0.14]}
+    return world, [gvfx.GVF(row, goal, 0.95, name=name) for name, row in rows.items()]
+
+
+def _random() -> Asked:
+    """Twenty states, each with four possible successors per action, and a random policy in four variants.
+
+    Its rewards are noisy, and the noise is drawn anew for every question.
+    """
+    rng = np.random.default_rng(1)
+    world = gvfx.MDP.from_matrix(garnet(rng, 20, 3, 4), start=np.eye(20)[0], horizon=100)
+    paid = gvfx.table_cumulant(rng.normal(size=(20, 3)), np.full((20, 3), 0.5))
+    old = rng.dirichlet(np.ones(3), size=20)
+    policies = [0.8 * old + 0.2 * rng.dirichlet(np.ones(3), size=20) for _ in range(4)]
+    return world, [gvfx.GVF(pi, paid, 0.95, name=f"policy {k + 1}") for k, pi in enumerate(policies)]
+
+
+def tied(case: Case) -> tuple[Case, float]:
+    """Two different policies of a case with equal values, and a margin: half of the difference between its best and worst.
+
+    They are the second-best policy and that mixture of the best and another one whose value equals it; the other one is the
+    worst, with its actions exchanged in every second state.
+    """
+    truth, world = case.truth, case.world
+    order = np.argsort(-truth)
+    best, second, worst = (case.questions[i] for i in order[[0, 1, -1]])
+    shape = (world.states, world.actions)
+    tables = [np.array(np.broadcast_to(q.policy.table(*shape), shape)) for q in (best, worst)]
+    tables[1][::2] = np.roll(tables[1][::2], 1, axis=1)
+
+    def mixed(share: float) -> gvfx.GVF:
+        return gvfx.GVF(share * tables[0] + (1 - share) * tables[1], best.cumulant, best.discount, name="mixed")
+
+    def above(share: float) -> float:
+        return float(gvfx.exact.values(world, [mixed(share)])[0] @ world.start - truth[order[1]])
+
+    share = float(scipy.optimize.brentq(above, 0.0, 1.0, xtol=1e-14))
+    return Case(world, [replace(second, name="second"), mixed(share)]), float(truth.max() - truth.min()) / 2
+
+
+def threshold(case: Case) -> float:
+    """A value between those of the two best policies."""
+    return float(np.sort(case.truth)[-2:].mean())
+
+
+# --- differences -----------------------------------------------------------------------------------------------------
+
+
+def _run(asked: Asked, behaviour: gvfx.Behaviour, seeds: range, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values at the start [seed, gvf], standard errors of their differences [seed, gvf, gvf] and true values [gvf]."""
+    result = gvfx.evaluate(*asked, behaviour, **at_end(steps, where="start", seeds=seeds))
+    assert result.details.starts is not None
+    errors = difference_errors(result.details)
+    alone = result.details.starts[:, :, 1:2] if errors is None else errors  # [seed, 1, 1] of one question
+    return result.details.starts[:, :, 0], alone, result.details.starts[0, :, 2]
+
+
+def differences(worlds: dict[str, Case], count: int, times: Sequence[int]) -> Study:
+    """Intervals of all differences of a case: how many hold, their median width over separate ones, and their number."""
+
+    def measure(case: Case, way: tuple[gvfx.Behaviour, int]) -> list[float]:
+        value, errors, truth = _run((case.world, case.questions), way[0], seeds_from(FIRST_SEED, count), way[1])
+        k, m = np.triu_indices(len(case.questions), 1)
+        away = (value[:, k] - value[:, m]) - (truth[k] - truth[m])
+        own, apart = errors[:, k, m], np.hypot(errors[:, k, k], errors[:, m, m])
+        sure = np.isfinite(own)
+        return [float((np.abs(away) < 1.96 * own)[sure].mean()), float(np.median(own[sure] / apart[sure])), int(sure.sum())]
+
+    def shows(found: Found) -> Iterator[Table]:
+        lines = ((n, *w.split(": "), f"{c:.1%}", f"{x:.3g}") for n, of in found.items() for w, (c, x, _) in of.items())
+        heads = ("world", "behaviour", "steps", "coverage", "width over separate intervals")
+        yield table(f"differences, {count} seeds", heads, lines)
+
+    def bars(found: Found) -> Iterator[Row]:
+        covered, width, counts = np.array([each for of in found.values() for each in of.values()]).T
+        note = f"{counts.sum():,.0f} intervals; from {covered.min():.1%} to {covered.max():.1%}"
+        yield share_within("differences: coverage", float(covered @ counts / counts.sum()), *COVERED, note)
+        note = f"median; from {width.min():.3g} to {width.max():.3g}"
+        yield at_most("differences: width over separate intervals of the same run", float(np.median(width)), 0.8, "x", note)
+
+    behaviours = (gvfx.Uniform(), gvfx.OptimalDesign())
+    return Study(worlds, measure, bars, shows, {f"{type(b).__name__}: {t:,}": (b, t) for b in behaviours for t in times})
+
+
+def separate(worlds: dict[str, Case], count: int, steps: int) -> Study:
+    """One run about two policies over two runs of half the steps about one policy each, with OptimalDesign.
+
+    The ratio of the median widths of intervals, and that of the root mean squared errors; medians over pairs of policies.
+    """
+
+    def measure(case: Case) -> list[float]:
+        seeds, alone, widths, errors = seeds_from(FIRST_SEED, count), [], [], []
+        for i, q in enumerate(case.questions, 1):  # separate runs have seeds of their own
+            alone.append(_run((case.world, [q]), gvfx.OptimalDesign(), seeds_from(seeds.start + 1000 * i, count), steps // 2))
+        for i in range(len(alone)):
+            for j in range(i):
+                pair = case.world, [case.questions[j], case.questions[i]]
+                value, own, truth = _run(pair, gvfx.OptimalDesign(), seeds, steps)
+                apart, both = truth[0] - truth[1], np.hypot(alone[i][1][:, 0, 0], alone[j][1][:, 0, 0])
+                widths.append(np.median(own[:, 0, 1]) / np.median(both))
+                together = value[:, 0] - value[:, 1] - apart
+                rival = alone[j][0][:, 0] - alone[i][0][:, 0] - apart
+                errors.append(np.sqrt((together**2).mean() / (rival**2).mean()))
+        return [float(np.median(widths)), float(np.median(errors))]
+
+    def shows(found: Found) -> Iterator[Table]:
+        title = f"one run over two separate runs of half its {steps:,} steps, {count} seeds"
+        yield table(title, ("world", "width", "error"), ((n, *(f"{x:.3g}" for x in each)) for n, each in found.items()))
+
+    def bars(found: Found) -> Iterator[Row]:
+        worst = max(each[0] for each in found.values())
+        yield at_most("differences: width over two separate runs of half the steps", worst, 0.8, "x", "the worst world")
+
+    return Study(worlds, measure, bars, shows)
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+def decisions(case: Case, rule: Decided, seeds: range, right: str, most: int = MOST) -> dict[str, Any]:
+    """Runs that end by a rule: the number of wrong and of open ones, and the steps of each.
+
+    right: what the sentence about the signal must contain.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # runs that are not decided are counted
+        result = gvfx.evaluate(case.world, case.questions, **at_end(most, seeds=seeds, until=rule))
+    assert result.stopped is not None and result.reached is not None
+    told: list[list[str]] = result.details.experiment["decided"]  # type: ignore[assignment]
+    wrong = sum(bool(ok) and right not in each[0] for ok, each in zip(result.reached, told, strict=True))
+    return {"wrong": wrong, "open": int((~result.reached).sum()), "steps": result.stopped}
+
+
+def best(worlds: dict[str, Case], count: int, most: int = MOST) -> Study:
+    """Decisions for the best policy, and rollouts in the form (of returns and looks) with the fewest steps."""
+
+    def measure(case: Case) -> dict[str, Any]:
+        seeds = seeds_from(FIRST_SEED, count)
+        own = decisions(case, gvfx.decided(confidence=CONFIDENCE), seeds, f": {case.best} is the best", most)
+        first, found = int(case.truth.argmax()), []
+        for returns in RETURNS:
+            for growth in GROWTHS:
+                ended = [race(case, seed, CONFIDENCE, most, returns, growth) for seed in seeds]
+                wrong = sum(each.best not in (None, first) for each in ended)
+                found.append((float(np.median([each.steps for each in ended])), wrong, f"{returns}, looks x {growth:g}"))
+        return {"own": own, "rollouts": list(min(found))}
+
+    def ratio(f: Any) -> float:
+        return float(np.median(f["own"]["steps"])) / f["rollouts"][0]
+
+    def shows(found: Found) -> Iterator[Table]:
+        heads = ("world", "wrong", "open", "median steps", "of rollouts", "ratio", "rollouts: wrong", "rollouts: form")
+        lines = []
+        for name, each in found.items():
+            own, (rival, mistakes, form) = each["own"], each["rollouts"]
+            counts = (str(own["wrong"]), str(own["open"]), f"{np.median(own['steps']):,.0f}", f"{rival:,.0f}")
+            lines.append((name, *counts, f"{ratio(each):.3g}", str(mistakes), form))
+        yield table(f"the best policy, decided at 95 %, {count} seeds", heads, lines)
+
+    def bars(found: Found) -> Iterator[Row]:
+        wrong, total = sum(each["own"]["wrong"] for each in found.values()), count * len(found)
+        yield at_most("decided(): wrong", 100 * wrong / total, 5, "%", f"{wrong} of {total}")
+        worst = max(ratio(each) for each in found.values())
+        yield at_most("decided(): steps over rollouts", worst, 0.5, "x", "medians, of the worst world")
+
+    return Study(worlds, measure, bars, shows)
+
+
+TIE, SIDE = "a tie, with a margin", "a threshold"
+
+
+def others(worlds: dict[str, Case], count: int, most: int = MOST) -> Study:
+    """Decisions about two policies with equal values, with a margin; and about the side of a threshold of every policy."""
+
+    def measure(of: tuple[str, Case]) -> dict[str, Any]:
+        (kind, case), seeds = of, seeds_from(FIRST_SEED, count)
+        if kind == TIE:
+            pair, margin = tied(case)
+            rule = gvfx.decided(margin=margin, confidence=CONFIDENCE)
+            return decisions(pair, rule, seeds, "no difference above the margin", most)
+        rule = gvfx.decided(threshold=threshold(case), confidence=CONFIDENCE)
+        return decisions(case, rule, seeds, f": {case.best} is above {threshold(case):g}, ", most)
+
+    def shows(found: Found) -> Iterator[Table]:
+        lines = []
+        for name, f in found.items():
+            kind, world = name.split(": ")
+            lines.append((world, kind, str(f["wrong"]), str(f["open"]), f"{np.median(f['steps']):,.0f}"))
+        yield table(f"ties and thresholds, {count} seeds", ("world", "question", "wrong", "open", "median steps"), lines)
+
+    def bars(found: Found) -> Iterator[Row]:
+        for kind in (TIE, SIDE):
+            wrong, total = sum(f["wrong"] for n, f in found.items() if n.startswith(kind)), count * len(worlds)
+            yield at_most(f"decided(), {kind}: wrong", 100 * wrong / total, 5, "%", f"{wrong} of {total}")
+
+    return Study({f"{kind}: {name}": (kind, case) for kind in (TIE, SIDE) for name, case in worlds.items()}, measure, bars, shows)
+
+
+# --- rollouts --------------------------------------------------------------------------------------------------------
+
+FEWEST, CUT = 20, 0.01
+GROWTHS = (1.15, 1.5)
+Returns = Literal["discounted", "stopped"]
+RETURNS: tuple[Returns, ...] = ("discounted", "stopped")
+
+
+class Race(NamedTuple):
+    """The policy that was decided for (None: not within the steps), and the steps of all rollouts."""
+
+    best: int | None
+    steps: int
+
+
+class Rollouts:
+    """Episodes of one question in a known world, in lockstep.
+
+    Returns: "discounted", an episode ends with the world or when what follows counts less than `CUT`; or "stopped", it goes on
+    with probability gamma after each step and rewards are added up undiscounted.  Both have the same mean.
+    """
+
+    def __init__(self, world: gvfx.MDP, question: gvfx.GVF, seed: int, returns: Returns = "discounted") -> None:
+        self.world, self.rng, self.stopped = world, np.random.default_rng(seed), returns == "stopped"
+        policy = question.policy.table(world.states, world.actions)
+        self.policy = np.cumsum(np.broadcast_to(policy, (world.states, world.actions)), axis=1)
+        self.moves = np.cumsum(world.prob, axis=2)
+        tables = question.cumulant.tables(world)
+        self.mean, self.sd = (np.broadcast_to(part, world.next.shape) for part in (tables.mean, tables.sd))
+        self.gamma = float(question.discount)  # type: ignore[arg-type]
+        self.length = int(np.ceil(np.log(CUT) / np.log(self.gamma)))
+
+    def more(self, episodes: int) -> tuple[np.ndarray, int]:
+        """Returns of further episodes [episode], and the steps that they took."""
+        world, rng = self.world, self.rng
+        state = rng.choice(world.states, episodes, p=world.start)
+        at, returns, steps, t = np.arange(episodes), np.zeros(episodes), 0, 0
+        while len(at) and (self.stopped or t < self.length):
+            action = _chosen(self.policy[state], rng)
+            k = _chosen(self.moves[state, action], rng)
+            paid = self.mean[state, action, k] + self.sd[state, action, k] * rng.standard_normal(len(at))
+            returns[at] += paid if self.stopped else self.gamma**t * paid
+            steps, t = steps + len(at), t + 1
+            state = world.next[state, action, k]
+            going = ~world.terminal[state]
+            if self.stopped:
+                going &= rng.random(len(at)) < self.gamma
+            state, at = state[going], at[going]
+        return returns, steps
+
+
+def _chosen(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One index per row of cumulative probabilities [n, k]."""
+    drawn = rng.random(len(cumulative))[:, None] * cumulative[:, -1:]
+    return np.minimum((drawn >= cumulative).sum(axis=1), cumulative.shape[1] - 1)
+
+
+def race(case: Case, seed: int, confidence: float, most: int, returns: Returns = "discounted", growth: float = 1.15) -> Race:
+    """The best of some policies by rollouts; most: steps after which it gives up; growth: of the episodes between looks."""
+    rollouts = [Rollouts(case.world, q, 1000 * seed + i, returns) for i, q in enumerate(case.questions)]
+    racing, found, steps, look, wanted = list(range(len(rollouts))), [np.empty(0)] * len(rollouts), 0, 0, float(FEWEST)
+    while steps < most:
+        for i in racing:
+            new, spent = rollouts[i].more(int(wanted) - len(found[i]))
+            found[i], steps = np.append(found[i], new), steps + spent
+        z = quantile((1 - confidence) / ((look + 1) * (look + 2)) / (len(rollouts) - 1))
+        means = {i: found[i].mean() for i in racing}
+        square = {i: found[i].var(ddof=1) / len(found[i]) for i in racing}
+        leader = max(means, key=lambda i: float(means[i]))
+        if all(square[i] > 0 for i in racing):  # returns that are all the same say nothing about rare events
+            racing = [i for i in racing if i == leader or means[leader] - means[i] < z * np.sqrt(square[leader] + square[i])]
+            look += 1
+        if len(racing) == 1:
+            return Race(leader, steps)
+        wanted = max(wanted + 1, wanted * growth)
+    return Race(None, steps)
+
+
+def _sized(study: Callable[..., Study], full: int, quick: int, *rest: Any) -> Part:
+    return lambda short: study(cases(), quick if short else full, *rest)
+
+
+PARTS: dict[str, Part] = {
+    "differences": _sized(differences, 100, 20, TIMES),
+    "separate": _sized(separate, 15, 3, TIMES[0]),
+    "best": _sized(best, 67, 5),
+    "others": _sized(others, 25, 3),
+}

@@ -1,0 +1,309 @@
+"""What each rule earns: the same seeds with all rules, and with one of them switched off.
+
+behaviour: runs of OptimalDesign without one rule of its directed search or of its plans.  A run's score is its MSE times steps
+over the constant of the world's best stationary behaviour; the tables have scores without the rule over scores with it, as the
+ratio of geometric means over runs (the typical run) and of means (which single failed runs decide).
+intervals: 95 % intervals of the value at the start, computed from the same data without one rule.
+decisions: whether the same data decide which policy is better at the start, and whether wrongly.
+Development worlds have the numbers on which the rules were made, fresh ones numbers that nothing was chosen on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import scipy.special
+from rich.table import Table
+
+import gvfx
+from benchmarks.common.worlds import CLASSES, random_world
+from benchmarks.study import Asked, Found, Part, Row, Study, answered, seeds_from, table
+from gvfx.behaviours import optimal
+from gvfx.behaviours.directed_search import Rules
+from gvfx.behaviours.optimal import PlannedState
+from gvfx.evidence import decisions, uncertainty, unseen
+from gvfx.evidence.counts import Empirical
+from gvfx.evidence.smoothing import Determinism, smoothed_noise
+from gvfx.evidence.unseen import Unseen
+from gvfx.questions.gvf import Stacked
+from gvfx.running.result import standard_error
+from gvfx.theory.design import optimal as best_of
+from gvfx.worlds.mdp import MDP
+
+DEVELOPED, FRESH = (1,), (300,)  # numbers of worlds of each class
+WORLDS: Mapping[str, Callable[[int], Asked]] = {
+    **{name: CLASSES[name] for name in ("current", "maze", "lock", "traps", "gate", "door", "deep sea")},
+    "random": random_world,
+}
+TIMES = (5_000, 20_000, 100_000)
+FIRST_SEED, SEEDS = 21_000, 20
+BEYOND = 2.0  # standard errors
+EVERYTHING = "all rules"
+
+# --- OptimalDesign without one rule ----------------------------------------------------------------------------------
+
+
+SEARCH: dict[str, Callable[[Rules], Rules]] = {
+    "search for new states": lambda rules: rules._replace(hope=0.0, hope_known=0.0),
+    "levels of tries": lambda rules: rules._replace(levels=1),
+    "chance deserved by a pair": lambda rules: rules._replace(deserved=False),
+    "search for untried pairs": lambda rules: rules._replace(untried=0.0),
+    "retries": lambda rules: rules._replace(retries=0.0),
+    "retries nearby": lambda rules: rules._replace(nearby=False),
+    "giving up far goals": lambda rules: rules._replace(patience=1.0),
+    "a new look at goals": lambda rules: rules._replace(again=False),
+    "guided episodes": lambda rules: rules._replace(slow=np.iinfo(np.int64).max),
+    "straying in them": lambda rules: rules._replace(straying=0.0),
+}
+KNOWN = "knowing that states are missing"
+SEARCHING = "the whole search"
+DETERMINISM = "determinism"
+PLANS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
+    DETERMINISM: ((optimal, "determinism", lambda data: Determinism(np.zeros(data.visits.shape), 0.0)),),
+}
+BEHAVIOUR = (SEARCHING, KNOWN, *SEARCH, DETERMINISM)
+
+
+@dataclass(frozen=True)
+class Without(gvfx.OptimalDesign):
+    """OptimalDesign without a rule, one of BEHAVIOUR."""
+
+    switched_off: str = EVERYTHING
+
+    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
+        state = super().begin(asked, world)
+        search = state.search
+        if self.switched_off in SEARCH:
+            search = search._replace(rules=SEARCH[self.switched_off](search.rules))
+        if self.switched_off == KNOWN:
+            search.at[0].evaluated = -1
+        return state._replace(search=search)
+
+    def refresh(self, state: PlannedState, model: Empirical) -> None:
+        with patched(self.switched_off):
+            super().refresh(state, model)
+
+
+def patched(rule: str) -> ExitStack:
+    """Within it the library's functions lack a rule."""
+    stack = ExitStack()
+    for where, name, other in (PLANS | INTERVALS | DECISIONS).get(rule, ()):
+        stack.enter_context(patch.object(where, name, other))
+    return stack
+
+
+@cache
+def world_of(name: str, number: int) -> tuple[Asked, float]:
+    """A world with its questions, and the constant of its best behaviour."""
+    asked = WORLDS[name](number)
+    return asked, best_of(*asked).constant
+
+
+Case = tuple[str, int]
+
+
+def worlds_of(quick: bool, names: Iterable[str] = WORLDS) -> dict[str, dict[str, Case]]:
+    """The development worlds and the fresh ones; quick: the first two only."""
+    lists = {"development": DEVELOPED, "fresh": FRESH}
+    every = {which: {f"{name} {k}": (name, k) for name in names for k in numbers} for which, numbers in lists.items()}
+    return {"development": dict(list(every["development"].items())[:2])} if quick else every
+
+
+def joined(lists: Mapping[str, Mapping[str, Case]]) -> dict[str, Case]:
+    return {world: case for worlds in lists.values() for world, case in worlds.items()}
+
+
+def behaviour(quick: bool) -> Study:
+    """Runs with all rules and without each."""
+    lists, rules = worlds_of(quick), BEHAVIOUR
+    seeds, times = (2, TIMES[:1]) if quick else (SEEDS, TIMES)
+
+    def measure(case: Case, rule: str) -> np.ndarray:
+        asked, limit = world_of(*case)
+        design = Without(search=0.0) if rule == SEARCHING else Without(switched_off=rule)
+        r = answered(asked, design, times[-1], seeds_from(FIRST_SEED, seeds), snapshots=times)
+        away = [
+            ((s.values - r.details.truth)[:, :, asked[0].live] ** 2).mean(axis=(1, 2)) * s.step / limit
+            for s in r.details.snapshots
+        ]
+        return np.stack(away, axis=1)  # [seed, time]
+
+    def scores(found: Found, worlds: Mapping[str, Case], rule: str, k: int) -> np.ndarray:
+        return np.stack([found[world][rule][:, k] for world in worlds])  # [world, seed]
+
+    def shows(found: Found) -> Iterator[Table]:
+        for name, worlds in lists.items():
+            title = f"{name} worlds ({len(worlds)}, {seeds} seeds): scores without a rule over those with all"
+            heads = [f"{kind}, {t:,}" for t in times for kind in ("typical", "mean")]
+            yield table(title, ("without", *heads), (line(found, worlds, rule) for rule in rules))
+        rows = ([name, *(score(scores(found, of, EVERYTHING, k)) for k in range(len(times)))] for name, of in lists.items())
+        title = "MSE times steps over the optimum with all rules: typical (mean)"
+        yield table(title, ("worlds", *(f"{t:,} steps" for t in times)), rows)
+
+    def line(found: Found, worlds: Mapping[str, Case], rule: str) -> list[str]:
+        cells = [rule]
+        for k in range(len(times)):
+            own, other = scores(found, worlds, EVERYTHING, k), scores(found, worlds, rule, k)
+            cells += [with_noise(*typical_ratio(other, own)), with_noise(*mean_ratio(other, own))]
+        return cells
+
+    def bars(found: Found) -> Iterator[Row]:
+        for rule in rules:
+            ratios = [
+                of(scores(found, worlds, rule, k), scores(found, worlds, EVERYTHING, k))
+                for worlds in lists.values()
+                for k in range(len(times))
+                for of in (typical_ratio, mean_ratio)
+            ]
+            ratio, error = max(ratios, key=lambda r: (r[0] - 1) / max(r[1], 1e-9))
+            note = "the clearest of the columns above, in standard errors"
+            passed = bool(ratio - 1 > BEYOND * error)
+            yield Row(f"{rule}: earns something", with_noise(ratio, error), f"> {BEYOND:g}", passed, note)
+
+    ways = {name: name for name in (EVERYTHING, *rules)}
+    return Study(joined(lists), measure, bars, shows, ways, stays=True)
+
+
+SMALLEST = 1e-3  # scores below it count as equal
+
+
+def score(x: np.ndarray) -> str:
+    return f"{np.exp(np.log(np.maximum(x, SMALLEST)).mean()):.3g} ({x.mean():.3g})"
+
+
+def typical_ratio(other: np.ndarray, own: np.ndarray) -> tuple[float, float]:
+    """The ratio of the geometric means of scores [world, seed], paired by seed, and its standard error over seeds."""
+    apart = np.log(np.maximum(other, SMALLEST) / np.maximum(own, SMALLEST)).mean(axis=0)  # over worlds
+    ratio = float(np.exp(apart.mean()))
+    return ratio, ratio * float(standard_error(apart))
+
+
+def mean_ratio(other: np.ndarray, own: np.ndarray) -> tuple[float, float]:
+    """The ratio of the means, and its standard error over seeds by the delta method."""
+    a, b = other.mean(axis=0), own.mean(axis=0)
+    ratio = float(a.mean() / b.mean())
+    return ratio, float(standard_error(a - ratio * b)) / float(b.mean())
+
+
+def with_noise(ratio: float, error: float) -> str:
+    return f"{ratio:.3g} ± {error:.1g}"
+
+
+# --- intervals and decisions without one rule ------------------------------------------------------------------------
+
+
+def _own_noise(data: Empirical) -> tuple[np.ndarray, np.ndarray]:
+    """Every pair's own variance, without doubt."""
+    mean, variance = data.moments(data.values)
+    return smoothed_noise(mean, variance, variance, data.visits[:, :, None].astype(float)), np.zeros(variance.shape)
+
+
+INTERVALS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
+    "regression to the mean": ((uncertainty, "regressed", lambda data, noise: data),),
+    "tilting": ((uncertainty, "side_factors", lambda data, p: np.ones((p.noise.shape[2], 2))),),
+    "noise that pairs share": ((uncertainty, "shared_noise", _own_noise),),
+    "widening": ((uncertainty, "WIDEST", 0.0),),
+    "the unseen": ((Unseen, "unknown", lambda unseen, half, over=None: np.zeros(half.shape, bool)),),
+    "stakes": ((unseen, "AT_STAKE", np.inf),),
+}
+UNSHOWN = "outcomes not shown"
+DECISIONS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
+    UNSHOWN: ((decisions, "stakes", lambda data, at: np.zeros(len(data.values))),),
+    "regression to the mean": INTERVALS["regression to the mean"],
+}
+NORMAL = float(scipy.special.ndtri(0.975))
+INTERVAL_TIMES, DECISION_TIMES = (2_000, 20_000), (500, 1_000, 2_000)
+COMPARED = tuple(name for name in WORLDS if name != "random")  # whose questions differ in the policy alone
+
+
+def intervals(quick: bool) -> Study:
+    """Intervals of the value at the start, by all rules and without each, from the same runs."""
+    lists, seeds = worlds_of(quick), 3 if quick else SEEDS
+
+    def measure(case: Case) -> dict[str, np.ndarray]:
+        """For every rule [time, seed, gvf, (held, finite, width)]."""
+        asked, _ = world_of(*case)
+        out: dict[str, list[np.ndarray]] = {rule: [] for rule in (EVERYTHING, *INTERVALS)}
+        for steps in INTERVAL_TIMES:
+            r = answered(asked, gvfx.OptimalDesign(), steps, seeds_from(FIRST_SEED, seeds))
+            truth = r.details.truth[0] @ asked[0].start
+            for rule, of in out.items():
+                with patched(rule):
+                    of.append(np.stack([_interval(model, truth) for model in r.details.models]))
+        return {rule: np.stack(of) for rule, of in out.items()}
+
+    def shows(found: Found) -> Iterator[Table]:
+        for name, worlds in lists.items():
+            title = f"{name} worlds ({len(worlds)}, {seeds} seeds): 95 % intervals of values at the start"
+            heads = [f"{what}, {t:,}" for t in INTERVAL_TIMES for what in ("held", "finite", "width")]
+            yield table(title, ("without", *heads), (line(found, worlds, rule) for rule in (EVERYTHING, *INTERVALS)))
+
+    def line(found: Found, worlds: Mapping[str, Case], rule: str) -> list[str]:
+        cells = [rule]
+        for k in range(len(INTERVAL_TIMES)):
+            own = [found[world][rule][k] for world in worlds]
+            every = [found[world][EVERYTHING][k] for world in worlds]
+            held = np.array([np.nansum(np.where(x[..., 1] > 0, x[..., 0], 0), axis=1) for x in own])  # [world, seed]
+            finite = np.array([x[..., 1].sum(axis=1) for x in own])
+            share = float(held.sum() / finite.sum())
+            noise = standard_error((held - share * finite).sum(axis=0)) / finite.sum(axis=0).mean()
+            wider = np.concatenate([(x[..., 2] / y[..., 2])[(x[..., 1] > 0) & (y[..., 1] > 0)] for x, y in zip(own, every)])
+            sizes = sum(x[..., 1].size for x in own)
+            cells += [f"{share:.1%} ± {noise:.1%}", f"{finite.sum() / sizes:.0%}", f"{np.median(wider):.3g}"]
+        return cells
+
+    return Study(joined(lists), measure, lambda found: (), shows, stays=True)
+
+
+def _interval(model: Empirical, truth: np.ndarray) -> np.ndarray:
+    """Whether the interval of every question holds the truth, whether it is finite, and its width, [gvf, 3]."""
+    value, error, _, below, above = uncertainty.start_values(model).T
+    held = (truth >= value - NORMAL * below - ROUNDING) & (truth <= value + NORMAL * above + ROUNDING)
+    return np.stack([held, np.isfinite(error), NORMAL * (below + above) + ROUNDING], axis=1)
+
+
+ROUNDING = 1e-9
+
+
+def decided(quick: bool) -> Study:
+    """Whether the data of short runs decide which policy is better at the start, and whether wrongly."""
+    lists, seeds = worlds_of(quick, COMPARED), 3 if quick else SEEDS
+
+    def measure(case: Case) -> dict[str, np.ndarray]:
+        """For every rule [seed, (decided rightly, wrongly) at some time]."""
+        asked, _ = world_of(*case)
+        rule = gvfx.decided().on(asked[1])
+        out = {name: np.zeros((seeds, 2)) for name in (EVERYTHING, *DECISIONS)}
+        for steps in DECISION_TIMES:
+            r = answered(asked, gvfx.OptimalDesign(), steps, seeds_from(FIRST_SEED, seeds))
+            truth = r.details.truth[0] @ asked[0].start
+            for name, of in out.items():
+                with patched(name):
+                    for seed, model in enumerate(r.details.models):
+                        joint = decisions.joint_of(model, rule.groups)
+                        if not of[seed].any() and rule.bound(joint, 0)[0] < 0:
+                            best = int(joint.values.argmax())
+                            of[seed, int(truth[best] < truth.max() - ROUNDING)] = 1
+        return out
+
+    def shows(found: Found) -> Iterator[Table]:
+        for name, worlds in lists.items():
+            looks = f"decisions at {len(DECISION_TIMES)} looks within {DECISION_TIMES[-1]:,} steps"
+            rows = (line(found, worlds, rule) for rule in (EVERYTHING, *DECISIONS))
+            yield table(f"{name} worlds ({len(worlds)}, {seeds} seeds): {looks}", ("without", "decided", "wrongly"), rows)
+
+    def line(found: Found, worlds: Mapping[str, Case], rule: str) -> list[str]:
+        own = np.stack([found[world][rule] for world in worlds])  # [world, seed, 2]
+        shares = own.sum(axis=2), own[..., 1]
+        return [rule, *(f"{x.mean():.1%} ± {standard_error(x.mean(axis=0)):.1%}" for x in shares)]
+
+    return Study(joined(lists), measure, lambda found: (), shows, stays=True)
+
+
+PARTS: dict[str, Part] = {"behaviour": behaviour, "intervals": intervals, "decisions": decided}
