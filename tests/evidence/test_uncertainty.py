@@ -121,6 +121,7 @@ def relative_errors(calibrate):
     return result, result.mse[:, -1].mean(axis=0) / (result.details.truth[0][:, world.live] ** 2).mean(axis=1)
 
 
+@pytest.mark.compiled(2)
 def test_calibrated_weights_serve_small_cumulants_as_well_as_large_ones():
     (_, plain), (result, calibrated) = relative_errors(False), relative_errors(True)
     assert calibrated[0] < plain[0] and max(calibrated[0] / calibrated[1], calibrated[1] / calibrated[0]) < 3

@@ -35,7 +35,7 @@ class Programs:
 
     def __init__(self, compiled):
         self.compiled = compiled
-        self.loops, self.networks, self.steps = [], {}, 0
+        self.loops, self.networks, self.steps = set(), {}, 0
         self._plain, self._added, self._before = {}, [], []
 
     def plain(self, dispatcher):
@@ -72,7 +72,7 @@ class Programs:
                     dispatcher.overloads[kinds] = SimpleNamespace(entry_point=self.plain(dispatcher))
                     self._added.append((dispatcher, kinds))
                     return dispatcher.overloads[kinds].entry_point
-                self.loops.append(dispatcher.py_func.__qualname__)
+                self.loops.add((dispatcher.py_func.__qualname__, kinds))  # once, also if two threads ask for it together
             return for_signature(dispatcher, signature)
 
         self._replace(Dispatcher, "_compile_for_args", called)
@@ -93,7 +93,8 @@ class Programs:
     def check(self, loops, networks):
         """Raise AssertionError if more was compiled than a test's marks say, or too much run in plain Python."""
         advice = "run loops in plain Python and shared networks, or see tests/helpers/programs.py"
-        assert len(self.loops) <= loops, f"compiled({loops}): {len(self.loops)} loops were compiled ({self.loops}); {advice}."
+        names = sorted(name for name, _ in self.loops)
+        assert len(names) <= loops, f"compiled({loops}): {len(names)} loops were compiled ({names}); {advice}."
         found = f"{len(self.networks)} large programs of networks were compiled ({[*self.networks.values()]})"
         assert len(self.networks) <= networks, f"networks({networks}): {found}; {advice}."
         assert self.steps <= MOST_STEPS, LONG.format(self.steps)
