@@ -32,7 +32,7 @@ GROUPS = {  # page: title, and its public names
         "uniform_policy constant_policy table_policy deterministic_policy callable_policy softmax_policy mixture_policy "
         "gaussian_policy own_greedy own_softmax from_sb3 Policy",
     ),
-    "worlds": ("Worlds", "MDP gridworld four_rooms from_gymnasium actions_of World"),
+    "worlds": ("Worlds", "MDP gridworld four_rooms from_gymnasium history actions_of World"),
     "behaviours": (
         "Behaviours",
         "OptimalDesign GVFExplorer RoundRobin Mixture Uniform RandomPolicies Follow SuccessorRepresentation "

@@ -112,13 +112,13 @@ def truth_at(world: BoxWorld, states: Batch, episodes: int, rng: np.random.Gener
     """True values at states [point, ...]."""
     values = []
     for policy in world.policies.values():
-        returns = _returns(world, np.repeat(states, episodes, axis=0), policy, rng)
+        returns = paid_from(world, np.repeat(states, episodes, axis=0), policy, rng)
         returns = returns.reshape(len(world.signals), len(states), episodes)
         values.append(returns.mean(axis=2))
     return BoxTruth(world.observe(states).astype(np.float32), np.concatenate(values))
 
 
-def _returns(world: BoxWorld, states: Batch, policy: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator) -> np.ndarray:
+def paid_from(world: BoxWorld, states: Batch, policy: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """Discounted sums of all signals [signal, n] from states [n, ...], one episode each, until what follows hardly counts."""
     out, going, weight = np.zeros((len(world.signals), len(states))), np.arange(len(states)), 1.0
     while len(going) and weight > 1e-4:

@@ -114,6 +114,9 @@ from gvfx_paper.worlds.mujoco import CHEETAH
 CHEETAH.observation_size, CHEETAH.action_size  # (17, 6)
 # %% from_gymnasium
 gvfx.from_gymnasium(env).states  # 16
+# %% history
+gvfx.history(gym.make("CartPole-v1")).reset(seed=0)[0].shape  # (10,)
+
 # %% actions_of
 gvfx.actions_of(env)  # [0, 1, 2, 3]
 # %% Behaviour

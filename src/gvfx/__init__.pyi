@@ -82,6 +82,7 @@ from gvfx.theory.monte_carlo import truth_of as truth_of
 from gvfx.worlds.conversion import from_gymnasium as from_gymnasium
 from gvfx.worlds.gridworld import four_rooms as four_rooms
 from gvfx.worlds.gridworld import gridworld as gridworld
+from gvfx.worlds.history import history as history
 from gvfx.worlds.mdp import MDP as MDP
 from gvfx.worlds.mdp import World as World
 from gvfx.worlds.spec import actions_of as actions_of

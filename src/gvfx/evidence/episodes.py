@@ -1,0 +1,286 @@
+r"""Whole episodes of the target policies as evidence for the values at the start, whatever made the answers.
+
+An episode follows its policy to its end, or until what would follow counts less than `CUT`.  With answers $\hat Q$ that were not
+fitted to it, and $\hat V(s) = \sum_a \pi(a|s) \hat Q(s,a)$, its score is
+
+$$Y = \hat V(s_0) + \sum_t w_t\,\delta_t, \qquad \delta_t = c_t + \gamma_t \hat V(s_{t+1}) - \hat Q(s_t, a_t), \qquad w_t =
+\prod_{k<t} \gamma_k. \quad (E1)$$
+
+The sum telescopes, so that $E[Y] = V(d_0)$ for *any* $\hat Q$ (doubly robust): with $\hat Q = 0$ it is the return, and the
+better the answers, the less it varies.  What follows a cut is left to the answer, with a weight below `CUT`.  Answers come from
+cross-fitting: episodes are in folds, and those of a fold are scored against a fit to the others.
+
+**Starts.**  With m further resets beside the n episodes, $\hat V$ at all n + m starts takes the place of $\hat V$ at the n:
+
+$$\hat v = \frac{1}{n} \sum_{j \le n} \Big[\frac{n}{n+m} \hat V(s_0^j) + G_j\Big] + \frac{1}{n+m} \sum_{j \le m} \hat V(s_0^j),
+\qquad G = Y - \hat V(s_0). \quad (E2)$$
+
+**Pairs.**  Episodes of different policies with the same number begin with the same seed and have the same draws.  Variances of
+differences are those of the paired scores, which are right whether or not the environment heeds seeds.
+
+**Rare events.**  If few transitions carry most of the squared errors of the answers, the episodes of one policy may not have met
+any of them, and their spread says nothing.  With the means of squares and fourth powers of the errors, an event has the size
+$s = \overline{\delta^4} / \overline{\delta^2}$, and $\lambda = \overline{\delta^2} \sum_{j,t} w_t^2 / s$ are expected.  Where the
+episodes' own squares are less than one event, the variance of their mean is at least $\min(\lambda, u)\,s/n^2$, with u the upper
+limit of a Poisson mean of which no event was met.
+
+**Model and episodes together.**  The model answers the same question, often with less chance, but with an error that its
+half-samples may not show.  Its half-width is theirs, in quadrature with twice what the difference of the two leaves beyond the
+chance of the episodes, and at least `SUPPORT` times that of the episodes.  Weights are inverse squares of the half-widths, and
+the half-width of the mean is the weighted mean of both, as if the two erred alike.
+
+**Does the observation determine what follows?**  If it does and the answers are right, the errors $\delta_t$ along an episode are
+uncorrelated.  Errors of the answers make them agree: with $H_t = \sum_k \gamma^k \delta_{t+k}$ and $D_t = \sum_k \gamma^{2k}
+\delta_{t+k}^2$, the mean of $H_t^2 - D_t$ is the mean square of what the answers miss.  And what follows must not depend on where
+the episode was one step before: the sums of $\delta_t (o_t - o_{t-1})$ over episodes have the mean 0 (Hotelling's test).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.special
+import scipy.stats
+
+CUT = 0.01  # the weight of what follows, below which an episode is cut
+FOLDS = 4
+NONE_MET = 3.69  # the upper limit of 97.5 % of a Poisson mean if there was no event
+UPPER = 0.975  # of the half-widths that weights are made of
+SUPPORT = 0.5  # of the episodes' half-width: the least that the model's counts as
+REFUSED = 0.01  # the level of the test for what came before
+
+
+class Scores(NamedTuple):
+    """Episodes that followed target policies; a question's own are those of its policy, and have NaN for the others."""
+
+    policy: np.ndarray  # int64 [episode]
+    pair: np.ndarray  # int64 [episode]: those of different policies with the same number had the same draws
+    fold: np.ndarray  # int64 [episode]
+    steps: np.ndarray  # int64 [episode]
+    cut: np.ndarray  # bool [episode]: did not end by termination
+    start: np.ndarray  # [episode, gvf] V(s_0)
+    gain: np.ndarray  # [episode, gvf] Y - V(s_0)
+    length: np.ndarray  # [episode, gvf] sum of the squares of w
+    squares: np.ndarray  # [episode, gvf] and of w_t delta_t
+    agreeing: np.ndarray  # [episode, gvf] sum of H^2 - D over its first half
+    counted: np.ndarray  # int64 [episode] steps in its first half
+    lagged: np.ndarray  # [episode, gvf, o] sum of delta_t (o_t - o_{t-1})
+
+
+def scores(
+    errors: np.ndarray,
+    discount: np.ndarray,
+    observation: np.ndarray,
+    terminated: np.ndarray,
+    first: np.ndarray,
+    start: np.ndarray,
+    policy: np.ndarray,
+    member: np.ndarray,
+    pair: np.ndarray,
+    fold: np.ndarray,
+) -> Scores:
+    """The scores of episodes whose transitions follow each other.
+
+    errors:   temporal-difference errors of answers that were not fitted to them, [n, gvf].
+    discount: [n, gvf]; observation [n, o]; terminated [n].
+    first:    the index of each episode's first transition, [episode]; start: V(s_0), [episode, gvf].
+    policy:   of each episode; member [gvf]: of each question.
+    """
+    many, (gvfs, size) = len(first), (errors.shape[1], observation.shape[1])
+    gain, length, met, agreeing = np.zeros((4, many, gvfs))
+    lagged, last = np.zeros((many, gvfs, size)), np.append(first[1:], len(errors))
+    for j, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        delta = errors[a:b]
+        w = np.cumprod(np.vstack([np.ones((1, gvfs)), discount[a : b - 1]]), axis=0)
+        terms, half = w * delta, (b - a + 1) // 2
+        gain[j], length[j] = terms.sum(axis=0), (w**2).sum(axis=0)  # Eq. E1
+        after, squares = terms[::-1].cumsum(axis=0)[::-1], (terms**2)[::-1].cumsum(axis=0)[::-1]
+        met[j] = squares[0]
+        here = np.maximum(w[:half], np.finfo(float).tiny)
+        agreeing[j] = ((after[:half] ** 2 - squares[:half]) / here**2).sum(axis=0)
+        lagged[j] = delta[1:].T @ (observation[a + 1 : b] - observation[a : b - 1])
+    others = policy[:, None] != member
+    for each in (gain, length, met, agreeing):
+        each[others] = np.nan
+    steps = last - first
+    cut, first_half = ~terminated[last - 1], (steps + 1) // 2
+    return Scores(policy, pair, fold, steps, cut, start, gain, length, met, agreeing, first_half, lagged)
+
+
+def surprises(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of temporal-difference errors [n, gvf]: the mean square, and the size of an event that carries it, each [gvf]."""
+    second, fourth = (errors**2).mean(axis=0), (errors**4).mean(axis=0)
+    return second, np.divide(fourth, second, out=np.zeros(len(second)), where=second > 0)
+
+
+class Estimate(NamedTuple):
+    """Values at the start by episodes alone, [gvf] each, with the variances of all differences."""
+
+    value: np.ndarray  # NaN without an episode
+    variance: np.ndarray  # [gvf, gvf] of differences, of the values on the diagonal; infinite without two episodes
+    freedom: np.ndarray  # [gvf, gvf] degrees of freedom
+    episodes: np.ndarray
+    steps: np.ndarray
+    cut: np.ndarray
+
+    @property
+    def error(self) -> np.ndarray:
+        """The standard error of every value, [gvf]."""
+        return np.sqrt(self.variance.diagonal())
+
+    def halves(self, tail: float = 1 - UPPER) -> np.ndarray:
+        """Half-widths of the intervals of all differences, of the values on the diagonal, [gvf, gvf]."""
+        return -scipy.special.stdtrit(self.freedom, tail) * np.sqrt(self.variance)
+
+
+def estimate(of: Scores, surprise: tuple[np.ndarray, np.ndarray] | None = None, further: np.ndarray | None = None) -> Estimate:
+    """The values at the start by episodes alone.
+
+    surprise: as `surprises` of all data.  further: V(s_0) at further resets by the answers of every fold, [fold, m, gvf].
+    """
+    own = ~np.isnan(of.gain)
+    n = own.sum(axis=0)
+    many = np.maximum(n, 1)
+    m = 0 if further is None else further.shape[1]
+    share = n / np.maximum(n + m, 1)
+    z = np.full((int(of.pair.max(initial=-1)) + 1, len(n)), np.nan)
+    score = share * of.start + of.gain
+    for i in range(len(n)):
+        z[of.pair[own[:, i]], i] = score[own[:, i], i]
+    here = ~np.isnan(z)
+    value = np.where(n > 0, np.nansum(z, axis=0) / many, np.nan)
+    off = np.where(here, z - value, 0.0)
+    both = here.T.astype(float) @ here
+    covariance = off.T @ off / np.maximum(np.minimum(both, np.minimum(n[:, None], n)) - 1, 1) * both / (many[:, None] * many)
+    covariance[both < 2] = 0.0
+    apart = np.zeros_like(covariance)
+    if m > 1:
+        assert further is not None
+        folds = np.stack([np.bincount(of.fold[own[:, i]], minlength=len(further)) for i in range(len(n))], axis=1) / many
+        at = np.einsum("fmi,fi->mi", further, folds)
+        value = value + (1 - share) * at.mean(axis=0)  # Eq. E2
+        apart = (1 - share)[:, None] * (1 - share) * np.cov(at, rowvar=False).reshape(covariance.shape) / m
+    if surprise is not None:
+        (second, size), met = surprise, np.nansum(of.squares, axis=0)
+        implied = np.minimum(second * np.nansum(of.length, axis=0), NONE_MET * size)
+        least = np.where(met < size, implied, 0.0) / many**2
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), least))
+    alone = (covariance + apart).diagonal()
+    variance = np.maximum(alone[:, None] + alone - 2 * (covariance + apart), 0.0)
+    np.fill_diagonal(variance, alone)
+    known = n > 1
+    freedom = np.maximum(np.minimum(n[:, None], n) - 1.0, 1.0)
+    counted = own.T.astype(float) @ of.steps, own.T.astype(float) @ of.cut
+    return Estimate(value, np.where(known[:, None] & known, variance, np.inf), freedom, n, *counted)
+
+
+# --- model and episodes together -------------------------------------------------------------------------------------
+
+
+class Blend(NamedTuple):
+    """Values at the start by model and episodes together."""
+
+    value: np.ndarray  # [gvf]
+    half: np.ndarray  # [gvf, gvf] half-widths of differences at the level of `UPPER`, of the values on the diagonal
+    weight: np.ndarray  # [gvf] of the model
+
+
+def blended(found: Estimate, value: np.ndarray, halves: np.ndarray, trusted: np.ndarray | bool = True) -> Blend:
+    """Both together.
+
+    value [gvf] and half-widths [gvf, gvf]: the model's, as in `Estimate`.  trusted [gvf]: False: episodes alone.
+    """
+    own = found.halves()
+    alone, off = own.diagonal(), value - found.value
+    known = np.isfinite(alone) & np.isfinite(off)
+    beyond = np.where(known, np.maximum(0.0, off**2 - np.where(known, found.variance.diagonal(), 0.0)), 0.0)
+    floor = np.where(known[:, None] & known, SUPPORT * np.where(np.isfinite(own), own, 0.0), 0.0)
+    widened = np.maximum(np.sqrt(np.where(np.isnan(halves), np.inf, halves) ** 2 + 4 * beyond[:, None]), floor)
+    model = np.where(trusted & np.isfinite(value), widened.diagonal(), np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = np.asarray(1 / (1 + (model / alone) ** 2))  # NaN if both are infinite, or 0
+    weight = np.where(np.isnan(weight), np.where(np.isnan(found.value), 1.0, 0.5 * (alone == 0)), weight)
+    half = _mean(weight, model, alone)
+    # a difference has the mean of two weights; what they differ by counts as the four errors would add up at worst
+    odd = np.abs(weight[:, None] - weight) / 2
+    worst = np.where(np.isfinite(model), model, 0.0) + np.where(np.isfinite(alone), alone, 0.0)
+    sides = odd * (worst[:, None] + worst)
+    pairs = np.maximum(np.sqrt(widened**2 + 4 * beyond), floor)
+    out = _mean((weight[:, None] + weight) / 2, pairs, own) + sides
+    out[~np.isfinite(half), :] = out[:, ~np.isfinite(half)] = np.inf
+    np.fill_diagonal(out, half)
+    return Blend(_mean(weight, value, found.value), out, weight)
+
+
+def _mean(weight: np.ndarray, model: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The weighted mean of two numbers, either of which may be anything if its weight is 0."""
+    return weight * np.where(weight > 0, model, 0.0) + (1 - weight) * np.where(weight < 1, own, 0.0)
+
+
+# --- does the observation determine what follows? ---------------------------------------------------------------------
+
+
+def missed(of: Scores) -> np.ndarray:
+    """The mean square of what the answers miss along the episodes, [gvf]; NaN without episodes."""
+    own = ~np.isnan(of.agreeing)
+    steps = own.T.astype(float) @ of.counted
+    return np.divide(np.nansum(of.agreeing, axis=0), steps, out=np.full(len(steps), np.nan), where=steps > 0)
+
+
+def depends_on_before(of: Scores) -> float:
+    """The probability of sums like these if what follows did not depend on the observation before, over all questions."""
+    out, tests = 1.0, 0
+    for i in range(of.gain.shape[1]):
+        x = of.lagged[~np.isnan(of.gain[:, i]), i]
+        x = x[:, x.std(axis=0) > 0] if len(x) else x
+        n, size = x.shape
+        if n < 2 * size + 2 or not size:
+            continue
+        tests += 1
+        mean, spread = x.mean(axis=0), np.cov(x, rowvar=False).reshape(size, size)
+        squared = n * float(mean @ np.linalg.lstsq(spread, mean, rcond=1e-10)[0])
+        out = min(out, float(scipy.stats.f.sf(squared * (n - size) / (size * (n - 1)), size, n - size)))
+    return min(1.0, out * max(tests, 1))
+
+
+# --- which policy acts next -------------------------------------------------------------------------------------------
+
+
+class Schedule:
+    """Whose episode is next: that of the policy that lags furthest behind its share of the steps."""
+
+    def __init__(self, policies: int, every: int = 1) -> None:
+        """every: 1: all episodes follow a policy; 2: every second one does, and so on."""
+        self.policies, self.every = policies, every
+        self.begun = 0  # episodes of all kinds
+        self.steps, self.episodes = np.zeros((2, policies), np.int64)
+        self.share = np.full(policies, 1 / policies)
+
+    def next(self) -> int:
+        """The policy of the episode that begins now; -1: another behaviour's."""
+        self.begun += 1
+        if (self.begun - 1) % self.every:
+            return -1
+        unseen = self.episodes == 0
+        if unseen.any():
+            return int(unseen.argmax())
+        return int((self.steps / self.share).argmin())
+
+    def begins(self, policy: int) -> int:
+        """The number of an episode of a policy that begins, which is its pair."""
+        self.episodes[policy] += 1
+        return int(self.episodes[policy]) - 1
+
+    def spend(self, variance: np.ndarray, steps: np.ndarray) -> None:
+        """Share steps by Neyman, in proportion to the root of a score's variance times its steps, [policy] each, but never below
+        half an equal share."""
+        wanted = np.sqrt(np.maximum(np.nan_to_num(variance), 0.0) * np.maximum(steps, 1.0))
+        if wanted.sum() > 0:
+            share = np.maximum(wanted / wanted.sum(), 0.5 / self.policies)
+            self.share = share / share.sum()
+
+
+def longest(discount: float) -> float:
+    """The steps after which what follows counts less than `CUT`; infinite with discount 1."""
+    return float(np.ceil(np.log(CUT) / np.log(discount))) if 0 < discount < 1 else (1.0 if discount <= 0 else np.inf)

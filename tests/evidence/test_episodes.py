@@ -1,0 +1,240 @@
+"""Episodes of the policies as evidence: unbiased for any answers, exact variances, and tests of what answers miss."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from gvfx.evidence.episodes import (
+    NONE_MET,
+    SUPPORT,
+    Estimate,
+    Schedule,
+    Scores,
+    blended,
+    depends_on_before,
+    estimate,
+    longest,
+    missed,
+    scores,
+    surprises,
+)
+
+STATES, ACTIONS, STEPS, GAMMA = 2, 2, 3, 0.9
+P = np.array([[[0.7, 0.3], [0.2, 0.8]], [[0.4, 0.6], [0.9, 0.1]]])  # [state, action, next]
+PAID = np.array([[1.0, -2.0], [0.5, 3.0]])  # [state, action]
+POLICY = np.array([[0.6, 0.4], [0.1, 0.9]])
+START = np.array([0.3, 0.7])
+
+
+def paths() -> Iterator[tuple[float, list[int], list[int]]]:
+    """Every path of STEPS steps: its probability, its states and its actions."""
+    for states in itertools.product(range(STATES), repeat=STEPS + 1):
+        for actions in itertools.product(range(ACTIONS), repeat=STEPS):
+            chance = START[states[0]]
+            for t, a in enumerate(actions):
+                chance *= POLICY[states[t], a] * P[states[t], a, states[t + 1]]
+            yield chance, list(states), list(actions)
+
+
+def exact() -> tuple[np.ndarray, np.ndarray]:
+    """Q [t, state, action] and V [t, state] of what is paid in STEPS steps."""
+    q, v = np.zeros((STEPS, STATES, ACTIONS)), np.zeros((STEPS + 1, STATES))
+    for t in reversed(range(STEPS)):
+        q[t] = PAID + GAMMA * P @ v[t + 1]
+        v[t] = (POLICY * q[t]).sum(axis=1)
+    return q, v
+
+
+def scored(states: list[int], actions: list[int], q: np.ndarray, terminates: bool = True) -> Scores:
+    """The score of one path against answers q [t, state, action]."""
+    v = np.array([(POLICY * own).sum(axis=1) for own in q] + [np.zeros(STATES) if terminates else (POLICY * q[-1]).sum(axis=1)])
+    end = np.arange(STEPS) == STEPS - 1
+    discount = np.where(end & terminates, 0.0, GAMMA)[:, None]
+    errors = [PAID[states[t], a] + discount[t, 0] * v[t + 1, states[t + 1]] - q[t, states[t], a] for t, a in enumerate(actions)]
+    start, none = np.array([[v[0, states[0]]]]), np.zeros(1, np.int64)
+    seen = np.array(states[:-1], float)[:, None]
+    return scores(np.array(errors)[:, None], discount, seen, end & terminates, none, start, none, none, none, none)
+
+
+@pytest.mark.parametrize("answers", ["none", "wrong", "exact"])
+def test_the_score_is_unbiased_for_any_answers(answers):
+    q, v = exact()
+    given = {"none": 0 * q, "wrong": q + 1.0, "exact": q}[answers]
+    each = [(chance, scored(s, a, given)) for chance, s, a in paths()]
+    assert sum(chance * (own.start + own.gain)[0, 0] for chance, own in each) == pytest.approx(START @ v[0], rel=1e-12)
+    agreeing = sum(chance * own.agreeing[0, 0] for chance, own in each)
+    assert agreeing == pytest.approx(0.0, abs=1e-12) if answers == "exact" else agreeing > 0.1
+
+
+def test_the_score_of_no_answers_is_the_return():
+    own = scored([0, 1, 1, 0], [1, 0, 1], np.zeros((STEPS, STATES, ACTIONS)))
+    assert own.start[0, 0] + own.gain[0, 0] == pytest.approx(-2.0 + GAMMA * 0.5 + GAMMA**2 * 3.0)
+    assert own.length[0, 0] == pytest.approx(1 + GAMMA**2 + GAMMA**4) and not own.cut[0]
+
+
+def test_a_cut_episode_leaves_the_rest_to_the_answer():
+    q = np.random.default_rng(2).normal(size=(STEPS, STATES, ACTIONS))
+    states, actions = [0, 1, 1, 0], [1, 0, 1]
+    whole, cut = scored(states, actions, q), scored(states, actions, q, terminates=False)
+    assert cut.cut[0] and not whole.cut[0]
+    assert (cut.gain - whole.gain)[0, 0] == pytest.approx(GAMMA**STEPS * (POLICY[0] @ q[-1, 0]))
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------------
+
+
+def drawn(gain: np.ndarray, start: np.ndarray | None = None) -> Scores:
+    """Scores of two policies with a question each: gain [pair, policy]."""
+    pairs, policies = gain.shape
+    policy, pair = np.tile(np.arange(policies), pairs), np.repeat(np.arange(pairs), policies)
+    own = np.full((len(policy), policies), np.nan)
+    own[np.arange(len(policy)), policy] = gain.ravel()
+    begun = np.zeros_like(own) if start is None else np.repeat(start, policies, axis=0)
+    ones, none = np.where(np.isnan(own), np.nan, 1.0), np.zeros(len(policy), np.int64)
+    lagged = np.zeros((*own.shape, 1))
+    return Scores(policy, pair, none, none + 3, none > 0, begun, own, 3 * ones, own**2, ones, none + 2, lagged)
+
+
+def test_differences_have_the_variance_of_the_pairs():
+    rng = np.random.default_rng(0)
+    gain = rng.normal(size=(9, 1)) + 0.1 * rng.normal(size=(9, 2))
+    found = estimate(drawn(gain))
+    assert np.allclose(found.value, gain.mean(axis=0))
+    assert np.allclose(found.variance.diagonal(), gain.var(axis=0, ddof=1) / 9)
+    assert found.variance[0, 1] == pytest.approx((gain[:, 0] - gain[:, 1]).var(ddof=1) / 9)
+    assert (found.freedom == 8).all() and (found.episodes == 9).all() and (found.steps == 27).all()
+
+
+def test_further_resets_share_the_starts():
+    rng = np.random.default_rng(3)
+    start, gain, more = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.normal(size=(1, 18, 2))
+    found = estimate(drawn(gain, start), further=more)
+    every = np.concatenate([start, more[0]])
+    assert np.allclose(found.value, every.mean(axis=0) + gain.mean(axis=0))  # Eq. E2
+    z = 0.25 * start + gain
+    assert np.allclose(found.variance.diagonal(), z.var(axis=0, ddof=1) / 6 + 0.75**2 * more[0].var(axis=0, ddof=1) / 18)
+
+
+def test_one_episode_has_a_value_without_an_error():
+    found = estimate(drawn(np.array([[1.0, 2.0]])))
+    assert np.allclose(found.value, [1.0, 2.0]) and np.isinf(found.error).all()
+
+
+def test_rare_events_that_no_episode_met_widen():
+    errors = np.zeros((1000, 2))
+    errors[:5, 0] = 10.0  # one transition in 200
+    quiet, surprise = drawn(np.full((8, 2), 0.01)), surprises(errors)
+    assert surprise[0][0] == pytest.approx(0.5) and surprise[1][0] == pytest.approx(100.0)
+    found = estimate(quiet, surprise).variance.diagonal()
+    assert found[0] == pytest.approx(0.5 * 24 / 64) and found[1] == pytest.approx(0.0, abs=1e-12)
+    many = estimate(quiet._replace(length=1000 * quiet.length), surprise).variance.diagonal()
+    assert many[0] == pytest.approx(NONE_MET * 100 / 64)
+    met = quiet._replace(squares=np.where(np.isnan(quiet.gain), np.nan, 50.0))
+    assert estimate(met, surprise).variance[0, 0] == pytest.approx(0.0, abs=1e-12)
+
+
+# --- model and episodes together -------------------------------------------------------------------------------------
+
+
+def told(value: list[float], error: list[float]) -> Estimate:
+    square = np.array(error) ** 2
+    both = np.where(np.eye(len(square), dtype=bool), square, square[:, None] + square)
+    many = np.full(len(square), 1000)
+    return Estimate(np.array(value), both, np.full(both.shape, 1e9), many, many, many)
+
+
+def test_a_model_that_agrees_makes_the_interval_narrower():
+    found = told([1.0, 1.0], [0.1, 0.1])
+    out = blended(found, np.array([1.05, 1.0]), np.full((2, 2), 0.01))
+    alone, least = 0.196, SUPPORT * 0.196
+    weight = 1 / (1 + SUPPORT**2)
+    assert out.weight == pytest.approx([weight, weight], rel=1e-3)
+    assert out.value == pytest.approx([1 + 0.05 * weight, 1.0], rel=1e-3)
+    assert out.half.diagonal() == pytest.approx([weight * least + (1 - weight) * alone] * 2, rel=1e-3)
+
+
+def test_a_model_that_disagrees_hardly_counts():
+    out = blended(told([1.0], [0.1]), np.array([3.0]), np.full((1, 1), 0.01))
+    assert out.weight[0] < 0.01 and out.value[0] == pytest.approx(1.0, abs=0.01)
+    assert 0.196 <= out.half[0, 0] < 0.25
+
+
+def test_what_is_missing_is_left_to_the_other():
+    unknown = Estimate(np.full(1, np.nan), np.full((1, 1), np.inf), np.ones((1, 1)), *np.zeros((3, 1)))
+    alone = blended(unknown, np.array([2.0]), np.full((1, 1), 0.3))
+    assert (alone.value[0], alone.half[0, 0]) == (2.0, 0.3)
+    found = told([1.0, 1.0], [0.1, 0.1])
+    for halves, trusted in ((np.full((2, 2), np.inf), True), (np.full((2, 2), 0.01), False)):
+        out = blended(found, np.array([2.0, 2.0]), halves, trusted)
+        assert np.allclose(out.value, 1.0) and np.allclose(out.half, found.halves())
+    neither = blended(unknown, np.array([2.0]), np.full((1, 1), np.inf))
+    assert neither.value[0] == 2.0 and np.isinf(neither.half[0, 0])
+
+
+# --- does the observation determine what follows? ---------------------------------------------------------------------
+
+
+def along(hidden: float, episodes: int = 60, steps: int = 20) -> Scores:
+    """Episodes whose errors depend, by `hidden`, on where the episode was before."""
+    rng = np.random.default_rng(4)
+    seen = rng.normal(size=(episodes, steps, 2))
+    errors = rng.normal(size=(episodes, steps))
+    errors[:, 1:] += hidden * (seen[:, 1:, 0] - seen[:, :-1, 0])
+    flat, first = errors.reshape(-1, 1), np.arange(episodes) * steps
+    none, discount = np.zeros(episodes, np.int64), np.full((episodes * steps, 1), 0.9)
+    over = np.arange(episodes * steps) % steps == steps - 1
+    pair = np.arange(episodes)
+    return scores(flat, discount, seen.reshape(-1, 2), over, first, np.zeros((episodes, 1)), none, none[:1], pair, none)
+
+
+def test_errors_that_depend_on_the_observation_before_are_found():
+    assert depends_on_before(along(0.0)) > 0.05
+    assert depends_on_before(along(0.3)) < 1e-6
+
+
+def test_errors_that_agree_show_what_the_answers_miss():
+    rng = np.random.default_rng(5)
+    quiet = along(0.0)
+    assert abs(missed(quiet)[0]) < 1.0
+    off = 0.5 * rng.choice([-1.0, 1.0], size=60)  # answers off by a constant that differs between episodes
+    errors = (off[:, None] + np.zeros((60, 20))).reshape(-1, 1)
+    none, discount, first = np.zeros(60, np.int64), np.full((1200, 1), 0.9), np.arange(60) * 20
+    over = np.arange(1200) % 20 == 19
+    found = missed(scores(errors, discount, np.zeros((1200, 1)), over, first, np.zeros((60, 1)), none, none[:1], first, none))
+    assert found[0] > 5.0
+
+
+# --- which policy acts next -------------------------------------------------------------------------------------------
+
+
+def test_policies_get_equal_steps_and_then_what_they_need():
+    schedule, taken = Schedule(2), np.zeros(2)
+    for _ in range(60):
+        p = schedule.next()
+        schedule.begins(p)
+        schedule.steps[p] += (10, 30)[p]
+        taken[p] += 1
+    assert taken.tolist() == [45, 15]
+    schedule.spend(np.array([9.0, 1.0]), np.array([10.0, 10.0]))
+    assert schedule.share == pytest.approx([0.75, 0.25])
+    schedule.spend(np.array([1e6, 1.0]), np.array([10.0, 10.0]))
+    assert schedule.share.min() >= 0.2
+
+
+def test_every_second_episode_is_left_to_another_behaviour():
+    schedule = Schedule(2, every=2)
+    found = []
+    for _ in range(6):
+        p = schedule.next()
+        found.append(p)
+        if p >= 0:
+            schedule.steps[p] += schedule.begins(p) + 5
+    assert found == [0, -1, 1, -1, 0, -1]
+
+
+def test_cuts_are_made_where_little_follows():
+    assert longest(0.9) == 44 and longest(0.0) == 1 and np.isinf(longest(1.0))
