@@ -116,7 +116,6 @@ CHEETAH.observation_size, CHEETAH.action_size  # (17, 6)
 gvfx.from_gymnasium(env).states  # 16
 # %% history
 gvfx.history(gym.make("CartPole-v1")).reset(seed=0)[0].shape  # (10,)
-
 # %% actions_of
 gvfx.actions_of(env)  # [0, 1, 2, 3]
 # %% Behaviour
