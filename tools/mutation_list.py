@@ -9,6 +9,8 @@ PRINTED = "tests/paper/settings/test_printed.py"
 UPDATES = "tests/learners/networks/test_deep_updates.py"
 COPIES = "tests/learners/networks/test_target_copies.py"
 REPLAY = "tests/learners/networks/test_replay.py"
+SOFT_ACTOR = "tests/learners/networks/test_soft_actor.py"
+COMPILED_LOOP = "tests/running/streams/test_compiled_loop.py"
 LOG_M = "tests/learners/networks/test_m_in_log_space.py"
 CALIBRATED = "tests/behaviours/test_calibrated.py"
 CALIBRATE = "tests/running/test_calibrate.py"
@@ -22,6 +24,8 @@ MUJOCO = "gvfx_paper/settings/domains.py"
 WORLD = "gvfx_paper/worlds/continuous_grid.py"
 DEEP = "gvfx/learners/networks/learners.py"
 DEEP_UPDATES = "gvfx/learners/networks/deep_updates.py"
+ACTORS = "gvfx/learners/networks/actors.py"
+TABLES = "gvfx/running/streams/table_compiled.py"
 CRITICS = "gvfx/learners/networks/learners.py"
 ACTOR = "gvfx/behaviours/actor.py"
 SCALES = "gvfx/behaviours/wrappers.py"
@@ -295,6 +299,10 @@ LEARNING = [  # SR on networks, prioritised replay, the targets of Q and M
     Mutation(DEEP_UPDATES, "SMALLEST = 1e-6", "SMALLEST = 1e-1", REPLAY),
     Mutation(DEEP_UPDATES, "(stored * probability) ** (-beta)", "(stored * probability) ** (-1.0)", REPLAY),
     Mutation(DEEP_UPDATES, "return index, weight / weight.max()", "return index, weight", REPLAY),
+    Mutation(DEEP_UPDATES, "t / (self.learner.beta_share * self.steps)", "t / self.steps", UPDATES),
+    Mutation(ACTORS, "own if options.target_entropy is None", "0.0 if options.target_entropy is None", SOFT_ACTOR),
+    Mutation(TABLES, "drift(w, level, rng, paying)", "drift(w, level, rng, 0)", COMPILED_LOOP),
+    Mutation(TABLES, "row >= 0 and w.carry[row, i] != 0.0", "row >= 0", COMPILED_LOOP),
     Mutation(DEEP_UPDATES, "jnp.full(steps, replay.largest)", "jnp.full(steps, 1.0)", REPLAY),
 ]
 LOG_SPACE = [  # M in log space, the preset `stabilised` of the continuous grid

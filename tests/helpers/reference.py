@@ -346,8 +346,8 @@ def run(world, asked, behaviour, learner, steps, seed, sampled=False, ratio=(0.0
         for i in range(len(c)):
             if asked.drift_channel[i] < i:
                 level[i] = level[asked.drift_channel[i]]
-            elif asked.drift_sd[i] > 0 and (paying >= 0 or not asked.drift_on_visit[i]):
-                level[i] += asked.drift_sd[i] * draws.normal(DRIFT)
+            elif asked.drifts[i] and (not asked.drift_on_visit[i] or (paying >= 0 and asked.carry[paying, i] != 0)):
+                level[i] += asked.drift_mean[i] + asked.drift_sd[i] * draws.normal(DRIFT)
         ended = bool(world.terminal[s_next])
         visits[s, a] += 1
         age += 1

@@ -34,6 +34,17 @@ def test_workers_order_and_measuring_do_not_change_a_run():
     assert alone.visits[0].tobytes() == together.visits[2].tobytes()
 
 
+def test_a_drift_by_visits_counts_the_visits_of_its_own_place():
+    """Beside a question that pays elsewhere and one that pays everywhere: the level moves by 1 with each visit to `left`."""
+    world = gvfx.gridworld(4, {"left": (0, 0), "right": (3, 3)}, horizon=20)
+    drifter = gvfx.Drifter(0.0, 100, at="left", advance="visit", mean=1.0)
+    others = [gvfx.GVF([0.25] * 4, gvfx.Constant(1.0, at="right"), 0.9), gvfx.GVF([0.25] * 4, gvfx.Constant(1.0), 0.9)]
+    result = gvfx.evaluate(world, [*others, gvfx.GVF([0.25] * 4, drifter, 0.9)], gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=2000)
+    visits = result.visits[0][world.where("left")].sum()
+    assert 0 < visits < result.visits[0].sum() / 4
+    assert result.details.extra["levels"][0, -1, 2] == 100 + visits
+
+
 def test_drift_depends_on_seed_and_step_only():
     setting = gvfx_paper.paper["fourrooms"]
     runs = [

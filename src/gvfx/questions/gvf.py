@@ -107,8 +107,10 @@ class Stacked(NamedTuple):
     carry: np.ndarray
     weights: np.ndarray
     level: np.ndarray
-    drift_sd: np.ndarray  # 0 where a GVF does not drift
-    drift_on_visit: np.ndarray  # True: the walk advances when paid, not every step
+    drifts: np.ndarray  # [gvf] whether its cumulant is a random walk, with steps N(drift_mean, drift_sd^2)
+    drift_mean: np.ndarray
+    drift_sd: np.ndarray
+    drift_on_visit: np.ndarray  # True: the walk advances when its GVF is paid, not every step
     drift_channel: np.ndarray  # [gvf] GVFs with equal Drifters share one random walk
     names: tuple[str, ...]
     calibrated: bool = False  # whether each squared error is divided by the question's mean squared value
@@ -122,7 +124,7 @@ class Stacked(NamedTuple):
     def only(self, i: int, pi: np.ndarray) -> Stacked:
         """Question i alone, with another policy [state, action]."""
         columns = {name: getattr(self, name)[..., [i]] for name in ("gamma", "mean", "sd", "carry", "weights", "level")}
-        columns |= {name: getattr(self, name)[[i]] for name in ("drift_sd", "drift_on_visit")}
+        columns |= {name: getattr(self, name)[[i]] for name in ("drifts", "drift_mean", "drift_sd", "drift_on_visit")}
         names = (self.names[i],)
         return self._replace(pi=pi[:, :, None], pi_stride=1, drift_channel=np.zeros(1, int), names=names, own=(), **columns)
 
@@ -210,6 +212,8 @@ def stack(questions: Sequence[GVF], world: Any, weights: str | None = None, wher
         carry=rows[2],
         weights=np.array([q.weight for q in questions], dtype=float),
         level=np.array([d.start if d else 0.0 for d in drifters]),
+        drifts=np.array([d is not None and (d.sd > 0.0 or d.mean != 0.0) for d in drifters]),
+        drift_mean=np.array([d.mean if d else 0.0 for d in drifters]),
         drift_sd=np.array([d.sd if d else 0.0 for d in drifters]),
         drift_on_visit=np.array([d is not None and d.advance == "visit" for d in drifters]),
         drift_channel=np.array([drifters.index(d) for d in drifters]),

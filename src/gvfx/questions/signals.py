@@ -11,7 +11,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -95,17 +95,19 @@ class Distractor(Cumulant):
 
 @dataclass(frozen=True)
 class Drifter(Cumulant):
-    """A random walk c_t = c_{t-1} + N(0, sd^2), c_0 = start, paid in the place `at` as for `Constant`.
+    """A random walk c_t = c_{t-1} + N(mean, sd^2), c_0 = start, paid in the place `at` as for `Constant`.
 
-    advance: "step": the walk advances at every step; "visit": only when it is paid.
+    advance: "step": the walk advances at every step; "visit": only when this cumulant is paid.
     """
 
     sd: float
     start: float = 100.0
     at: Place | None = None
     advance: Literal["step", "visit"] = "step"
+    mean: float = field(default=0.0, metadata={"before": 0.0})
 
     def __post_init__(self) -> None:
+        _check_number(self.mean, "Drifter.mean")
         _check_number(self.sd, "Drifter.sd", spread=True)
         _check_number(self.start, "Drifter.start")
         if not (isinstance(self.advance, str) and self.advance in ("step", "visit")):

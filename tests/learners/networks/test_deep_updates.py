@@ -16,7 +16,7 @@ from gvfx.learners.networks.deep_updates import FEATURES, Batch, DeepUpdates
 
 SIZE, ACTIONS, GVFS, ROWS, STEPS, T = 2, 3, 2, 64, 1000, 600
 PI = np.array([[0.2, 0.5], [0.3, 0.1], [0.5, 0.4]])  # [action, gvf]
-BATCH, ALPHA, BETA, TEMPERATURE = 16, 0.6, 0.4, 2.0
+BATCH, ALPHA, BETA, BETA_SHARE, TEMPERATURE = 16, 0.6, 0.4, 0.8, 2.0
 OUT = (ACTIONS, GVFS)
 
 
@@ -26,7 +26,15 @@ def parts(rows):
 
 def updates(priority):
     learner = gvfx.Deep(
-        *(1e-2, 1e-2), hidden=(8,), batch=BATCH, capacity=ROWS, replay="prioritised", priority=priority, alpha=ALPHA, beta=BETA
+        *(1e-2, 1e-2),
+        hidden=(8,),
+        batch=BATCH,
+        capacity=ROWS,
+        replay="prioritised",
+        priority=priority,
+        alpha=ALPHA,
+        beta=BETA,
+        beta_share=BETA_SHARE,
     )
     rule = gvfx.SuccessorRepresentation(temperature=TEMPERATURE).network_rule() if priority == "sr" else None
     return DeepUpdates(learner, (SIZE, ACTIONS, GVFS), STEPS, parts, priority != "sr", rule and rule.probabilities)
@@ -112,7 +120,7 @@ class Plain:
     def learn(self, priority, rows, stored, u):
         """Two updates of Q, one of M unless SR acts; the rows drawn, and the errors that are their new priorities."""
         index = np.searchsorted(np.cumsum(stored), u * stored.sum(), side="right")
-        beta = BETA + (1 - BETA) * T / STEPS
+        beta = BETA + (1 - BETA) * T / (BETA_SHARE * STEPS)
         weight = (ROWS * stored[index] / stored.sum()) ** -beta
         batches = [parts(rows[drawn]) for drawn in index.reshape(-1, BATCH)]
         weights, errors = (weight / weight.max()).reshape(-1, BATCH), []

@@ -16,7 +16,7 @@ from helpers.networks import Adam
 
 from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor
-from gvfx.learners.networks.actors import Surroundings
+from gvfx.learners.networks.actors import ActorUpdates, Surroundings
 
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # older versions have it there
 
@@ -62,6 +62,14 @@ def test_actor_loss_is_the_plain_one(targets, behaviour):
         expected = plain_log_mu - 0.5 * np.log(np.exp(2 * log_pi) @ np.diag([1.0, 2.0]) * m @ np.ones(2))
     assert np.allclose(log_mu, plain_log_mu, rtol=1e-4)
     assert float(value) == pytest.approx(expected.mean(), rel=1e-3)
+
+
+def test_the_entropy_aimed_at_is_the_targets_unless_given():
+    """Gaussians of standard deviation sigma have the entropy log(sigma sqrt(2 pi e)) per action."""
+    sigmas = np.array([0.1, 0.4])
+    own = 3 * np.log(np.sqrt(2 * np.pi * np.e) * np.sqrt(0.1 * 0.4))
+    assert ActorUpdates(Actor(target_entropy=None), (5, 3), sigmas).target_entropy == pytest.approx(own)
+    assert ActorUpdates(Actor(target_entropy=-6.0), (5, 3), sigmas).target_entropy == -6.0
 
 
 def test_temperature_follows_the_entropy_towards_its_target(targets):

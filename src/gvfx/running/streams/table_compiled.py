@@ -206,6 +206,8 @@ class Dynamics(NamedTuple):
     mean: np.ndarray
     sd: np.ndarray
     carry: np.ndarray
+    drifts: np.ndarray
+    drift_mean: np.ndarray
     drift_sd: np.ndarray
     drift_on_visit: np.ndarray
     drift_channel: np.ndarray
@@ -266,6 +268,8 @@ def dynamics(world: MDP, asked: Stacked) -> Dynamics:
         mean=asked.mean,
         sd=asked.sd,
         carry=asked.carry,
+        drifts=asked.drifts,
+        drift_mean=asked.drift_mean,
         drift_sd=asked.drift_sd,
         drift_on_visit=asked.drift_on_visit,
         drift_channel=asked.drift_channel,
@@ -293,14 +297,14 @@ def make_signals(gvfs: int, drifting: bool) -> tuple[Callable[..., None], Callab
     """The compiled functions `drift` and `pay`."""
 
     @piece
-    def drift(w, level, rng, paid):
-        """Advance the drifting levels; GVFs of one channel share a path that depends on seed and step only."""
+    def drift(w, level, rng, row):
+        """Advance the drifting levels, every step or when their own cumulant is paid; GVFs of one channel share a path."""
         for i in range(gvfs):
             j = w.drift_channel[i]
             if j < i:
                 level[i] = level[j]
-            elif w.drift_sd[i] > 0.0 and (paid or not w.drift_on_visit[i]):
-                level[i] += w.drift_sd[i] * normal(rng, DRIFT)
+            elif w.drifts[i] and (not w.drift_on_visit[i] or (row >= 0 and w.carry[row, i] != 0.0)):
+                level[i] += w.drift_mean[i] + w.drift_sd[i] * normal(rng, DRIFT)
 
     @piece
     def pay(w, row, level, rng, c):
@@ -392,7 +396,7 @@ def make_loop(
             if paying >= 0:
                 pay(w, paying, level, rng, c)
             if drifting:
-                drift(w, level, rng, paying >= 0)
+                drift(w, level, rng, paying)
             ended = w.terminal[s_next]
             cur.visits[s, action] += 1
             if counted:
@@ -480,7 +484,7 @@ class TableCompiled(Backend):
             learner.rule(self.sizes, behaviour.needs_variance),
             learner.needs_next_action,
             world.features is not None,
-            bool(asked.drift_sd.any() or asked.carry.any()),
+            bool(asked.drifts.any() or asked.carry.any()),
             plan.average_episodes > 0,
             self.counted,
         )
