@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gvfx.features.bases import Kernel, farthest_points, matern
+from gvfx.features.bases import Kernel, farthest_points, matern, spread_points
 
 RNG = np.random.default_rng(2)
 POINTS = RNG.normal(size=(80, 3))
@@ -39,6 +39,16 @@ def test_each_centre_is_the_farthest_from_those_before_it():
     for k in range(1, 12):
         away = ((POINTS[:, None] - POINTS[chosen[:k]]) ** 2).sum(axis=2).min(axis=1)
         assert chosen[k] == away.argmax()
+
+
+def test_every_second_spread_point_is_the_farthest_and_the_others_are_random():
+    chosen = spread_points(POINTS, 12, np.random.default_rng(0))
+    for k in range(2, 12, 2):
+        away = ((POINTS[:, None] - POINTS[chosen[:k]]) ** 2).sum(axis=2).min(axis=1)
+        assert chosen[k] == away.argmax()
+    others = spread_points(POINTS, 12, np.random.default_rng(1))
+    assert chosen[0] == others[0] and chosen[1] != others[1]
+    assert len(set(spread_points(POINTS, 200, np.random.default_rng(0)).tolist())) == len(POINTS)
 
 
 def test_no_centre_comes_twice():

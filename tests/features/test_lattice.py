@@ -7,7 +7,7 @@ import pytest
 from helpers.linear import plain_hats
 
 from gvfx.errors import InputError
-from gvfx.features.bases import Lattice, scattered, squares
+from gvfx.features.bases import Lattice
 
 RNG = np.random.default_rng(1)
 
@@ -17,26 +17,6 @@ def test_features_equal_the_plain_ones(inputs):
     points = RNG.uniform(-1, 2, size=(60, inputs))
     lattice = Lattice(np.full(inputs, -0.5), np.full(inputs, 1.5), 5)  # some points lie outside
     assert np.allclose(lattice(points).toarray(), plain_hats(points, lattice.low, lattice.high, 5))
-
-
-@pytest.mark.parametrize("inputs", [1, 2])
-def test_sums_over_points_equal_dense_ones(inputs):
-    points, action, among = RNG.uniform(size=(90, inputs)), RNG.integers(0, 2, 90), RNG.random(90) < 0.7
-    points[:3] = points[3]  # equal points add up
-    lattice = Lattice.over(points, 4)  # the extremes lie on nodes: some features are 0
-    rows, columns = lattice(points), RNG.normal(size=(90, 3))
-    plain = plain_hats(points, lattice.low, lattice.high, 4)
-    for a in range(3):  # the last action was never taken
-        own = plain * ((action == a) & among)[:, None]
-        assert np.allclose(squares(rows, action, 3, among)[a].toarray(), own.T @ own)
-        assert np.allclose(scattered(rows, action, 3, among, columns)[a], own.T @ columns)
-
-
-def test_sums_over_no_points_are_zero():
-    lattice = Lattice(np.zeros(2), np.ones(2), 4)
-    nothing, none = lattice(np.empty((0, 2))), np.empty(0, int)
-    assert [own.nnz for own in squares(nothing, none, 2, none > 0)] == [0, 0]
-    assert not scattered(nothing, none, 2, none > 0, np.empty((0, 3))).any()
 
 
 def test_features_reproduce_bilinear_functions():

@@ -9,11 +9,10 @@ import pytest
 import scipy.sparse as sp
 from helpers.linear import plain_sums, plain_weights, some_transitions
 
-from gvfx.features.bases import Kernel, Lattice, farthest_points
+from gvfx.features.bases import Basis, Kernel, Lattice, farthest_points, penalty
 from gvfx.features.scaling import Scaling
 from gvfx.learners import least_squares
-from gvfx.learners.half_samples import Basis
-from gvfx.learners.least_squares import Back, penalty, solved, sums
+from gvfx.learners.least_squares import BLOCKS, FEWEST, Rows, blocks, diagonal, solved
 
 
 def bases(data):
@@ -30,41 +29,69 @@ def dense(matrix):
 
 @pytest.mark.parametrize("kind", ["lattice", "kernel"])
 @pytest.mark.parametrize("constant", [False, True])
-def test_sums_equal_the_plain_ones_also_in_pieces(kind, constant, monkeypatch):
+def test_sums_of_blocks_equal_the_plain_ones_also_in_pieces(kind, constant, monkeypatch):
     data = some_transitions(constant=constant)
     basis = bases(data)[kind]
-    monkeypatch.setattr(least_squares, "CHUNK", 360)
-    rows = basis.rows(data)
-    assert len(rows.pieces) == {"lattice": 5, "kernel": 17}[kind]
-    found = sums(rows)
-    gram, cross, paid = plain_sums(data, dense(basis(data.observation)), dense(basis(data.following)))
-    assert np.allclose([dense(block) for block in found.gram], gram)
-    assert np.allclose([[[dense(b) for b in row] for row in group] for group in found.cross], cross)
-    assert np.allclose(found.paid, paid)
+    block = blocks(data.episode, 0)
+    for chunk, held in ((100, 0), (100, 10**9), (10**9, 10**9)):
+        monkeypatch.setattr(least_squares, "CHUNK", chunk)
+        monkeypatch.setattr(least_squares, "HELD", held)
+        rows = Rows.of(data, basis, block, BLOCKS)
+        assert (len(rows.pieces) > BLOCKS) == (chunk == 100) and (len(rows.known) > 0) == (held > 0)
+        for part in (np.ones(BLOCKS, bool), np.arange(BLOCKS) % 3 == 0):
+            found, some = rows.total(part), data.part(part[block])
+            gram, cross, paid = plain_sums(some, dense(basis(some.observation)), dense(basis(some.following)))
+            assert np.allclose([dense(block) for block in found.gram], gram)
+            assert np.allclose([[[dense(b) for b in row] for row in group] for group in found.cross], cross)
+            assert np.allclose(found.paid, paid)
+
+
+def test_features_of_an_observation_that_two_transitions_share_are_computed_once():
+    data = some_transitions(constant=True)
+    basis = bases(data)["kernel"]
+    rows = Rows.of(data, basis)
+    assert len(rows.pieces) == 1
+    piece, points = next(iter(rows))
+    assert len(points) == len(data) + len(np.unique(data.episode))
+    shuffled = data.part(np.random.default_rng(0).permutation(len(data)))
+    other, its = next(iter(Rows.of(shuffled, basis)))
+    for one, x, of in ((piece, points, data), (other, its, shuffled)):
+        assert np.allclose(x[one.here], basis(of.observation[one.index]))
+        assert np.allclose(x[one.here + 1], basis(of.following[one.index]))
 
 
 @pytest.mark.parametrize("kind", ["lattice", "kernel"])
-@pytest.mark.parametrize("some", [False, True])
-def test_features_times_columns_are_summed_by_action(kind, some):
+def test_features_times_columns_and_products_with_weights_are_by_action(kind):
     data = some_transitions(150)
-    here = bases(data)[kind](data.observation)
-    columns = np.random.default_rng(0).normal(size=(150, 2))
-    among = np.arange(150) % 3 > 0 if some else None
-    back = Back(here, data.action, 3, among)
+    basis = bases(data)[kind]
+    piece, points = next(iter(Rows.of(data, basis)))
+    here, after = dense(basis(data.observation)), dense(basis(data.following))
+    columns = np.random.default_rng(0).normal(size=(150, 3))
+    weights, order = np.random.default_rng(1).normal(size=(3, basis.size, 3)), np.argsort(piece.index)
+    each = piece.each(points, weights)
+    assert np.allclose(piece.taken(each)[order], np.stack([here[t] @ weights[data.action[t]] for t in range(150)]))
+    pi = data.pi[:, :, data.member]
+    assert np.allclose(piece.following(each, data.member)[order], np.einsum("tai,tk,aki->ti", pi, after, weights))
     for a in range(3):
-        own = dense(here)[(data.action == a) & (True if among is None else among)]
-        its = columns[(data.action == a) & (True if among is None else among)]
-        assert np.allclose(dense(back.gram()[a]), own.T @ own)
-        assert np.allclose(back.sums(columns)[a], own.T @ its)
-        assert np.allclose(dense(back(sp.csr_array(columns) if sp.issparse(here) else columns)[a]), own.T @ its)
+        own = here[data.action == a]
+        assert np.allclose(dense(piece.gram(points)[a]), own.T @ own)
+        assert np.allclose(piece.back(points, columns[piece.index])[a], own.T @ columns[data.action == a])
+
+
+def test_blocks_are_whole_episodes_dealt_evenly_and_stretches_where_there_are_few():
+    many = blocks(np.repeat(np.arange(40), 5), 3)
+    assert (many.reshape(40, 5).std(axis=1) == 0).all() and np.bincount(many).tolist() == [25] * BLOCKS
+    one = blocks(np.zeros(160, int), 0)
+    assert (one.reshape(FEWEST, 10).std(axis=1) == 0).all() and np.bincount(one).tolist() == [20] * BLOCKS
 
 
 @pytest.mark.parametrize("kind", ["lattice", "kernel"])
 def test_weights_solve_one_dense_system_per_question(kind):
     data = some_transitions()
     basis = bases(data)[kind]
-    prior = basis.prior(data.actions)
-    found = solved(sums(basis.rows(data)), data.groups, prior)
+    prior, rows = basis.prior(data.actions), Rows.of(data, basis)
+    total = rows.total(np.ones(1, bool))
+    found = solved(total, data.groups, diagonal(total.gram) + prior)
     plain = plain_weights(data, dense(basis(data.observation)), dense(basis(data.following)), dense(prior))
     assert np.allclose(found, plain, atol=1e-6)
 
@@ -76,21 +103,10 @@ def test_questions_with_one_policy_and_discount_share_a_system():
     assert replace(data, discount=same).groups == [[0, 2], [1]]
 
 
-def test_what_is_left_of_the_sums_are_those_of_the_other_transitions():
-    data = some_transitions()
-    chosen = data.episode % 2 == 0
-    for basis in bases(data).values():
-        rest = sums(basis.rows(data)) - sums(basis.rows(data.part(chosen)))
-        other = sums(basis.rows(data.part(~chosen)))
-        assert np.allclose(rest.paid, other.paid)
-        assert np.allclose(dense(rest.gram[1]), dense(other.gram[1]))
-        assert np.allclose(dense(rest.cross[1][0][2]), dense(other.cross[1][0][2]))
-
-
 def test_the_first_features_have_the_sums_of_half_the_kernel():
     data = some_transitions()
     basis = bases(data)["kernel"]
-    half, own = sums(basis.rows(data)).first(7), sums(basis.halved().rows(data))
+    half, own = (Rows.of(data, b).total(np.ones(1, bool), size) for b, size in ((basis, 7), (basis.halved(), None)))
     assert np.allclose(half.paid, own.paid)
     assert np.allclose(half.cross[0][1][1], own.cross[0][1][1])
 
@@ -106,5 +122,5 @@ def test_sharing_penalises_what_differs_between_actions():
 def test_a_singular_system_gives_nan():
     data = some_transitions()
     basis = bases(data)["kernel"]
-    total = sums(basis.rows(data.part(slice(0, 3))))
-    assert np.isnan(solved(total, data.groups, np.zeros((45, 45)))).any()
+    total = Rows.of(data.part(slice(0, 3)), basis).total(np.ones(1, bool))
+    assert np.isnan(solved(total, data.groups, diagonal(total.gram))).any()

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from helpers.linear import some_transitions
 
-from gvfx.features.bases import Kernel, Lattice
+from gvfx.features.bases import Basis, Kernel, Lattice
 from gvfx.features.scaling import Scaling
-from gvfx.learners import half_samples as linear_fit
 from gvfx.learners import least_squares
-from gvfx.learners import least_squares as limits
-from gvfx.learners.half_samples import FREEDOM, SMALLEST, SPLITS, Answers, Basis, answered, fitted, splits
-from gvfx.learners.least_squares import Range, Rows
+from gvfx.learners.half_samples import FOLDS, FREEDOM, HALVES, SMALLEST, Answers, answered, crossfit, fitted
+from gvfx.learners.least_squares import BLOCKS, Range, Rows, blocks
 
 
 def lattice_basis(data, side=6, strength=0.01):
@@ -23,7 +21,7 @@ def lattice_basis(data, side=6, strength=0.01):
 
 
 def fit_to(data, basis, within=None):
-    return fitted(basis.rows(data), basis, within=within)
+    return fitted(Rows.of(data, basis), within)
 
 
 def test_a_constant_cumulant_without_endings_has_the_geometric_sum():
@@ -74,7 +72,7 @@ def test_answers_stay_in_the_range_where_the_system_diverges():
     data = divergent()
     scaling = Scaling.of(np.array([[-1.0], [1.0]]))  # leaves the input as it is
     basis = Basis(scaling, Linear(), 0.0, 0.0)
-    fit = fitted(Rows.of(data, basis, 1), basis)
+    fit = fitted(Rows.of(data, basis))
     # the system gives w = 1 / (1 - 1.8) = -1.25; iteration with targets within [1, 10] gives w = 1 + 0.9 * 10
     assert fit.weights[0, 0, 0] == pytest.approx(10.0)
     assert fit.following(data).max() == pytest.approx(10.0)
@@ -85,9 +83,9 @@ def test_iteration_finds_the_solution_of_the_system_where_both_exist(monkeypatch
     basis = lattice_basis(data)
     wide = Range(np.full(3, -1e6), np.full(3, 1e6))
     plain = fit_to(data, basis, within=wide).action_values(data.observation)
-    monkeypatch.setattr(linear_fit, "beyond", lambda rows, weights, within: np.ones(3, bool))
-    monkeypatch.setattr(limits, "SETTLED", 1e-12)
-    monkeypatch.setattr(linear_fit, "solved", lambda total, groups, prior: np.zeros(total.paid.shape))  # a start far away
+    monkeypatch.setattr(least_squares, "beyond", lambda rows, found, within: np.ones((len(found), 3), bool))
+    monkeypatch.setattr(least_squares, "SETTLED", 1e-12)
+    monkeypatch.setattr(least_squares, "solved", lambda total, groups, fixed: np.zeros(total.paid.shape))  # a start far away
     for held in (least_squares.HELD, 0):  # with features in memory and computed again
         monkeypatch.setattr(least_squares, "HELD", held)
         assert np.allclose(fit_to(data, basis, within=wide).action_values(data.observation), plain, atol=1e-4)
@@ -102,31 +100,54 @@ def test_temporal_difference_errors_are_targets_minus_action_values():
     assert np.allclose(fit.errors(data)[t], data.cumulant[t] + data.discount[t] * v - q)
 
 
-def test_half_samples_are_complementary_halves_of_the_episodes():
-    episode = np.repeat(np.arange(20), 5)
-    for chosen in splits(episode, 3):
-        assert chosen.sum() == 50
-        assert (chosen.reshape(20, 5).std(axis=1) == 0).all()  # whole episodes
-    assert len({chosen.tobytes() for chosen in splits(episode, 3)}) == SPLITS == FREEDOM == 4
+def test_half_samples_are_halves_of_the_blocks_and_differ_in_half_of_them():
+    signs = 2 * HALVES.astype(int) - 1
+    assert len(HALVES) == FREEDOM == 4
+    assert np.array_equal(signs @ signs.T, BLOCKS * np.eye(FREEDOM))
+    assert not signs.sum(axis=1).any()
 
 
-def test_one_long_episode_is_split_into_stretches():
-    for chosen in splits(np.zeros(160, int), 0):
-        assert chosen.sum() == 80
-        assert (chosen.reshape(16, 10).std(axis=1) == 0).all()
+def answers_to(data, basis, seed=0):
+    return answered(Rows.of(data, basis, blocks(data.episode, seed), BLOCKS))
+
+
+@pytest.mark.parametrize("kind", ["lattice", "kernel"])
+@pytest.mark.parametrize("off", [False, True])
+def test_predictions_are_those_of_fits_to_the_other_folds(kind, off, monkeypatch):
+    data = some_transitions(800)
+    basis = basis_of(kind, data)
+    if off:  # some questions are limited
+        monkeypatch.setattr(Range, "of", lambda data: Range(np.array([0.1, -0.2, 0.0]), np.array([1.5, 0.3, 9.0])))
+    found, block = crossfit(Rows.of(data, basis, blocks(data.episode, 2), BLOCKS)), blocks(data.episode, 2)
+    assert np.array_equal(found.fold, FOLDS[block]) and len(found.fits) == 4
+    for k in range(4):
+        own = found.fold == k
+        fit = fitted(Rows.of(data.part(~own), basis))
+        assert np.allclose(found.errors[own], fit.errors(data.part(own)), atol=1e-3 if off else 1e-6)
+        assert np.allclose(found.following[own], fit.following(data.part(own)), atol=1e-3 if off else 1e-6)
+    assert np.allclose(found.errors, data.cumulant + data.discount * found.following - found.taken)
+    values = found.values(data.following, data.pi[:, :, data.member], found.fold)
+    assert np.allclose(values.T, found.following)
+    each = [fit.values(data.following, data.pi[:, :, data.member]) for fit in found.fits]
+    assert np.allclose(found.values(data.following, data.pi[:, :, data.member]), np.mean(each, axis=0))
+
+
+def basis_of(kind, data):
+    basis = lattice_basis(data)
+    if kind == "lattice":
+        return basis
+    return replace(basis, features=Kernel.around(basis.scaling(data.observation[:200:4]), np.full(2, 2.0)), strength=0.1)
 
 
 @pytest.mark.parametrize("kind", ["lattice", "kernel"])
 def test_error_bars_are_the_mean_squares_of_refits_at_half_resolution(kind):
     data = some_transitions(800)
-    basis = lattice_basis(data)
-    if kind == "kernel":
-        basis = replace(basis, features=Kernel.around(basis.scaling(data.observation[:200:4]), np.full(2, 2.0)), strength=0.1)
-    found = answered(data, basis, seed=5)
+    basis = basis_of(kind, data)
+    found = answers_to(data, basis, 5)
     within, pi = Range.of(data), data.pi[:30][:, :, data.member]
     values, errors = found.values(data.following[:30], pi)
     halves = []
-    for chosen in splits(data.episode, 5):
+    for chosen in HALVES[:, blocks(data.episode, 5)]:
         halves += [fit_to(data.part(part), basis.halved(), within=within) for part in (chosen, ~chosen)]
     squares = np.mean([(half.values(data.following[:30], pi) - values) ** 2 for half in halves], axis=0)
     least = SMALLEST**2 * (found.fit.following(data) ** 2).mean(axis=0)
@@ -147,7 +168,7 @@ def test_errors_are_infinite_away_from_the_data(kind):
         basis = replace(basis, features=Kernel.around(basis.scaling(data.observation[:60]), np.ones(2)), strength=0.1)
     far = np.array([[5.0, 0.0]], np.float32)
     pi = np.full((1, 3, 3), 1 / 3)
-    found = answered(data, basis)
+    found = answers_to(data, basis)
     assert np.isinf(found.values(far, pi)[1]).all()
     assert np.isfinite(found.values(data.observation[:1], pi)[1]).all()
 
@@ -157,6 +178,6 @@ def test_errors_are_infinite_for_a_policy_with_an_action_never_tried():
     data = replace(data.part(data.action < 2))
     never = np.array(data.pi)
     never[:, 2, 1] = 0
-    found = answered(replace(data, pi=never), lattice_basis(data))
+    found = answers_to(replace(data, pi=never), lattice_basis(data))
     assert found.supported.tolist() == [False, True, False]
     assert np.isinf(found.values(data.observation[:4], np.full((1, 3, 3), 1 / 3))[1]).all(axis=1).tolist() == [True, False, True]

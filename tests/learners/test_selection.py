@@ -9,10 +9,10 @@ import pytest
 from helpers.linear import some_transitions
 
 import gvfx
-from gvfx.features.bases import Kernel, Lattice
+from gvfx.features.bases import Basis, Kernel, Lattice
 from gvfx.features.scaling import Scaling
-from gvfx.learners.half_samples import Basis
-from gvfx.learners.linear import Choice, choose, score, unresolved
+from gvfx.learners.least_squares import Rows
+from gvfx.learners.linear import Choice, choose, scores, unresolved
 
 
 def wavy(n, noise, waves=3.0, seed=0):
@@ -33,7 +33,7 @@ def test_the_score_is_the_error_of_a_regression_on_the_others():
         train, test = (data.action == a) & ~held, (data.action == a) & held
         own = here[train].T @ here[train] + 0.1 * basis.features.penalty().toarray() + 1e-8 * np.eye(16)
         missed += ((y[test] - here[test] @ np.linalg.solve(own, here[train].T @ y[train])) ** 2).sum(axis=0)
-    assert np.allclose(score(data, basis, y, held), missed / held.sum() / y.var(axis=0))
+    assert np.allclose(scores(Rows.of(data, basis, held.astype(int), 2), [basis], y), missed / held.sum() / y.var(axis=0))
 
 
 def test_more_detail_gets_a_finer_lattice_and_more_noise_a_coarser_or_smoother_one():
@@ -77,7 +77,7 @@ def test_the_same_data_give_the_same_choice():
 def test_few_transitions_are_enough(n, inputs):
     data = some_transitions(n, inputs=inputs)
     learner = gvfx.LinearCertaintyEquivalence()
-    found = learner.answers(data, learner.choose(data))
+    found = learner.answers(learner.rows(data, learner.choose(data)))
     assert np.isfinite(found.values(data.observation, np.full((1, 3, 3), 1 / 3))[0]).all()
 
 
@@ -86,7 +86,7 @@ def test_observations_that_never_change_have_one_answer():
     same = np.ones_like(data.observation)
     data = replace(data, observation=same, following=same)
     learner = gvfx.LinearCertaintyEquivalence()
-    values, _ = learner.answers(data, learner.choose(data)).values(same[:3], np.full((1, 3, 3), 1 / 3))
+    values, _ = learner.answers(learner.rows(data, learner.choose(data))).values(same[:3], np.full((1, 3, 3), 1 / 3))
     assert np.ptp(values, axis=1).max() < 1e-9
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,9 @@ import scipy.sparse as sp
 
 from gvfx.compilation.loops import stored
 from gvfx.errors import InputError
+from gvfx.features.scaling import Scaling
+
+Matrix = Any  # a NumPy array, or a sparse array for lattice features
 
 # --- Lattice features: piecewise (bi)linear functions on a regular lattice over one or two inputs -------------------
 # A point has 2^d features that are not 0, the corners of the lattice cell that it lies in, so matrices of features are sparse.
@@ -67,32 +70,6 @@ class Lattice:
         return sp.csr_array(sum(part.T @ part for part in along))
 
 
-def squares(rows: sp.csr_array, action: np.ndarray, actions: int, among: np.ndarray) -> list[sp.csr_array]:
-    """[action] of features times features [size, size], summed over a lattice's features [n, size] where `among` [n] holds."""
-    size, corners = rows.shape[1], rows.nnz // max(1, rows.shape[0])
-    if not rows.shape[0]:
-        return [sp.csr_array((size, size)) for _ in range(actions)]
-    first, weight = rows.indices.reshape(-1, corners)[:, 0], rows.data.reshape(-1, corners)
-    total = np.zeros((actions, size, corners, corners))
-    _squares(first, weight, action, among, total)
-    offsets = rows.indices[:corners] - rows.indices[0]  # of a cell's corners from its first
-    out = []
-    for own in total:
-        used = np.flatnonzero(own[:, 0, 0] + own[:, -1, -1])
-        row = np.broadcast_to(used[:, None, None] + offsets[:, None], (len(used), corners, corners))
-        column = np.broadcast_to(used[:, None, None] + offsets, (len(used), corners, corners))
-        entries = (own[used].ravel(), (row.ravel(), column.ravel()))
-        out.append(sp.csr_array(sp.coo_array(entries, shape=(size, size))))
-    return out
-
-
-def scattered(rows: sp.csr_array, action: np.ndarray, actions: int, among: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Features times columns [n, k], [action, size, k], summed over a lattice's features [n, size] where `among` [n] holds."""
-    total = np.zeros((actions, rows.shape[1], columns.shape[1]))
-    _scatter(rows.indptr, rows.indices, rows.data, action, among, np.ascontiguousarray(columns, float), total)
-    return total
-
-
 @stored(nogil=True)
 def _hats(points, low, high, side, index, weight):
     """Write the nodes around every point [n, d], sorted, and their weights, each [n, 2^d]."""
@@ -115,28 +92,6 @@ def _hats(points, low, high, side, index, weight):
                 index[t, 2 * j + 1] = node + 1
                 weight[t, 2 * j + 1] = amount * share
             known *= 2
-
-
-@stored(nogil=True)
-def _squares(first, weight, action, among, total):
-    """Add the products of every point's weights [n, corner] to those of its action and cell, [action, node, corner, corner]."""
-    n, corners = weight.shape
-    for t in range(n):
-        if among[t]:
-            own = total[action[t], first[t]]
-            for j in range(corners):
-                for k in range(corners):
-                    own[j, k] += weight[t, j] * weight[t, k]
-
-
-@stored(nogil=True)
-def _scatter(start, index, weight, action, among, columns, total):
-    """Add every point's columns [n, k], times its features, to those of its action, [action, size, k]."""
-    for t in range(columns.shape[0]):
-        if among[t]:
-            for j in range(start[t], start[t + 1]):
-                for i in range(columns.shape[1]):
-                    total[action[t], index[j], i] += weight[j] * columns[t, i]
 
 
 # --- Kernel features: a Nystroem approximation of the Matern-5/2 kernel on scaled inputs ----------------------------
@@ -197,16 +152,28 @@ def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
 
     The first is the point nearest to the mean.  Only every k-th point is considered where there are more than CANDIDATES.
     """
+    return _spread(points, count, None)
+
+
+def spread_points(points: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """As `farthest_points`, but every second is a random one."""
+    return _spread(points, count, rng)
+
+
+def _spread(points: np.ndarray, count: int, rng: np.random.Generator | None) -> np.ndarray:
     every = max(1, len(points) // CANDIDATES)
     few = points[::every]
     chosen = [int(((few - few.mean(axis=0)) ** 2).sum(axis=1).argmin())]
     away = ((few - few[chosen[0]]) ** 2).sum(axis=1)
+    drawn = iter([] if rng is None else rng.permutation(len(few)))
     while len(chosen) < min(count, len(few)):
-        farthest = int(away.argmax())
-        if away[farthest] <= 0:
+        own = int(away.argmax())
+        if away[own] <= 0:
             break
-        chosen.append(farthest)
-        np.minimum(away, ((few - few[farthest]) ** 2).sum(axis=1), out=away)
+        if rng is not None and len(chosen) % 2:
+            own = next(int(k) for k in drawn if away[k] > 0)
+        chosen.append(own)
+        np.minimum(away, ((few - few[own]) ** 2).sum(axis=1), out=away)
     return every * np.array(chosen)
 
 
@@ -241,3 +208,81 @@ def relevance(answers: Callable[[np.ndarray], np.ndarray], points: np.ndarray) -
         return np.ones(points.shape[1])
     relative = slopes / slopes.max()
     return np.where(relative >= LITTLE, np.sqrt(relative), FLOOR)
+
+
+# --- The features of a linear fit, and how strongly its weights are held back ---------------------------------------
+
+RIDGE = 1e-8  # relative to a transition's weight, against features that no data reach
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Features of observations, and how strongly the weights are held back."""
+
+    scaling: Scaling
+    features: Lattice | Kernel
+    strength: float  # lambda
+    sharing: float  # rho between actions
+
+    def __call__(self, observations: np.ndarray) -> Matrix:
+        """Features [n, size] of observations [n, o]."""
+        return self.features(self.scaling(observations))
+
+    @property
+    def size(self) -> int:
+        return self.features.size
+
+    @property
+    def filled(self) -> int:
+        """The number of features that are not 0 at an observation, at most."""
+        return 2**self.scaling.size if isinstance(self.features, Lattice) else self.size
+
+    def prior(self, actions: int) -> Matrix:
+        """The penalty Lambda [actions * size, actions * size]."""
+        size = self.size
+        if isinstance(self.features, Lattice):
+            return penalty(self.features.penalty(), self.strength, self.sharing, actions) + RIDGE * sp.eye_array(actions * size)
+        return penalty(np.eye(size), self.strength, self.sharing, actions)
+
+    def covered(self, visited: np.ndarray, observations: np.ndarray) -> np.ndarray:
+        """Whether observations [n, o] lie where data were, bool [n]; elsewhere answers are extrapolations.
+
+        visited [size]: which features the data have reached.  A kernel's centres are data themselves.
+        """
+        points, known = self.scaling(observations), self.scaling.known(observations)
+        rows = self.features(points)
+        if isinstance(self.features, Lattice):
+            return known & self.features.holds(points) & (np.asarray(rows @ visited.astype(float)) >= 0.5)
+        return known & ((rows**2).sum(axis=1) >= 0.5)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as named arrays."""
+        out = self.scaling.arrays()
+        if isinstance(self.features, Lattice):
+            out |= {"low": self.features.low, "high": self.features.high, "side": np.array(self.features.side)}
+        else:
+            out |= {"centres": self.features.centres, "lengths": self.features.lengths}
+        return out | {"held": np.array([self.strength, self.sharing])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Basis:
+        scaling = Scaling.from_arrays(arrays)
+        features: Lattice | Kernel
+        if "side" in arrays:
+            features = Lattice(arrays["low"], arrays["high"], int(arrays["side"]))
+        else:
+            features = Kernel.around(arrays["centres"], arrays["lengths"])
+        return cls(scaling, features, *map(float, arrays["held"]))
+
+    def halved(self) -> Basis:
+        """Half the resolution: half the nodes on every axis of a lattice, half the centres of a kernel."""
+        if isinstance(self.features, Lattice):
+            return replace(self, features=self.features.coarser(max(3, self.features.side // 2 + 1)))
+        return replace(self, features=self.features.first(max(1, self.size // 2)))
+
+
+def penalty(roughness: Matrix, strength: float, sharing: float, actions: int) -> Matrix:
+    """Lambda [actions * size, actions * size] for a penalty R [size, size] of one action."""
+    shared = sharing * np.ones((actions, actions)) + (1 - sharing) * np.eye(actions)
+    between = strength * np.linalg.inv(shared)
+    return sp.csr_array(sp.kron(between, roughness)) if sp.issparse(roughness) else np.kron(between, roughness)

@@ -14,93 +14,21 @@ of how far the possible answers reach, so that an interval of at least two stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from gvfx.evidence.decisions import Joint
 from gvfx.evidence.transitions import Transitions
-from gvfx.features.bases import Kernel, Lattice
+from gvfx.features.bases import Basis, Kernel, Lattice, Matrix
 from gvfx.features.cells import Cells
-from gvfx.features.scaling import Origin, Scaling
-from gvfx.learners.least_squares import ROUNDS, Matrix, Range, Rows, Sums, beyond, diagonal, limited, penalty, solved, sums
-
-# --- The features of a linear fit, and how strongly its weights are held back ---------------------------------------
-
-RIDGE = 1e-8  # relative to a transition's weight, against features that no data reach
-
-
-@dataclass(frozen=True, eq=False)
-class Basis:
-    """Features of observations, and how strongly the weights are held back."""
-
-    scaling: Scaling
-    features: Lattice | Kernel
-    strength: float  # lambda
-    sharing: float  # rho between actions
-
-    def __call__(self, observations: np.ndarray) -> Matrix:
-        """Features [n, size] of observations [n, o]."""
-        return self.features(self.scaling(observations))
-
-    @property
-    def size(self) -> int:
-        return self.features.size
-
-    def rows(self, data: Transitions) -> Rows:
-        """The features of transitions."""
-        return Rows.of(data, self, 4 if isinstance(self.features, Lattice) else self.size)
-
-    def prior(self, actions: int) -> Matrix:
-        """The penalty Lambda [actions * size, actions * size]."""
-        size = self.size
-        if isinstance(self.features, Lattice):
-            return penalty(self.features.penalty(), self.strength, self.sharing, actions) + RIDGE * sp.eye_array(actions * size)
-        return penalty(np.eye(size), self.strength, self.sharing, actions)
-
-    def covered(self, visited: np.ndarray, observations: np.ndarray) -> np.ndarray:
-        """Whether observations [n, o] lie where data were, bool [n]; elsewhere answers are extrapolations.
-
-        visited [size]: which features the data have reached.  A kernel's centres are data themselves.
-        """
-        points, known = self.scaling(observations), self.scaling.known(observations)
-        rows = self.features(points)
-        if isinstance(self.features, Lattice):
-            return known & self.features.holds(points) & (np.asarray(rows @ visited.astype(float)) >= 0.5)
-        return known & ((rows**2).sum(axis=1) >= 0.5)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All of it as named arrays."""
-        out = self.scaling.arrays()
-        if isinstance(self.features, Lattice):
-            out |= {"low": self.features.low, "high": self.features.high, "side": np.array(self.features.side)}
-        else:
-            out |= {"centres": self.features.centres, "lengths": self.features.lengths}
-        return out | {"held": np.array([self.strength, self.sharing])}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Basis:
-        scaling = Scaling.from_arrays(arrays)
-        features: Lattice | Kernel
-        if "side" in arrays:
-            features = Lattice(arrays["low"], arrays["high"], int(arrays["side"]))
-        else:
-            features = Kernel.around(arrays["centres"], arrays["lengths"])
-        return cls(scaling, features, *map(float, arrays["held"]))
-
-    def halved(self) -> Basis:
-        """Half the resolution: half the nodes on every axis of a lattice, half the centres of a kernel."""
-        if isinstance(self.features, Lattice):
-            return replace(self, features=self.features.coarser(max(3, self.features.side // 2 + 1)))
-        return replace(self, features=self.features.first(max(1, self.size // 2)))
-
+from gvfx.features.scaling import Origin
+from gvfx.learners.least_squares import BLOCKS, FEWEST, ROUNDS, Range, Rows, fits
 
 # --- What transitions cannot say about a question, however they are fitted; its error bars are then infinite --------
 
-FEWEST = 16  # transitions from which half-samples say something
 CELLS, PER_PAIR = 150, 20  # most cells in which it is looked what was tried, and least transitions per cell and action
 SLIGHT = 1e-6  # a discounted number of choices that counts as none
 
@@ -210,18 +138,14 @@ class Fit:
         return data.cumulant + data.discount * self.following(data) - taken
 
 
-def fitted(rows: Rows, basis: Basis, total: Sums | None = None, within: Range | None = None, rounds: int = ROUNDS) -> Fit:
-    """The fit of all questions to the rows of transitions with this basis; `total` are their sums, if known; rounds: the
-    most of an iteration."""
-    total = sums(rows) if total is None else total
+def fitted(rows: Rows, within: Range | None = None, rounds: int = ROUNDS) -> Fit:
+    """The fit of all questions to all transitions; rounds: the most of an iteration."""
     within = Range.of(rows.data) if within is None else within
-    prior = basis.prior(rows.data.actions)
-    weights = solved(total, rows.data.groups, prior)
-    off = beyond(rows, weights, within)
-    return Fit(basis, limited(rows, diagonal(total.gram) + prior, weights, within, off, rounds) if off.any() else weights, within)
+    return Fit(rows.basis, fits(rows, np.ones((1, rows.count), bool), within, rounds=rounds)[0], within)
 
 
-SPLITS = 4
+HALVES = np.array([[(b & j).bit_count() % 2 == 0 for b in range(BLOCKS)] for j in (1, 2, 4, 7)])  # bool [split, block]
+SPLITS = len(HALVES)
 FREEDOM = SPLITS  # degrees of freedom of the error bars
 INDEPENDENT = 6.0  # most directions in which answers are taken to err on their own
 SMALLEST = 3e-4  # standard error, as a share of a question's root mean square value
@@ -308,7 +232,7 @@ class Answers:
         the deviations of different splits: those of independent directions in d dimensions have a mean squared cosine of 1 / d.
         """
         values = self.fit.values(observations, pi)
-        off = np.stack([(half.values(observations, pi) - values).ravel() for half in self.halves[::2]])  # one half per split
+        off = np.stack([(half.values(observations, pi) - values).ravel() for half in self.halves[:SPLITS]])  # one half per split
         inner = off @ off.T
         size = np.sqrt(np.maximum(inner.diagonal(), np.finfo(float).tiny))
         cosines = (inner / np.outer(size, size))[np.triu_indices(len(off), 1)]
@@ -332,37 +256,69 @@ class Answers:
         return cls(Fit(basis, weights[0], within), halves, visited, supported, least, doubt, arrays.get("origin"))
 
 
-def answered(data: Transitions, basis: Basis, seed: int = 0, intervals: bool = True) -> Answers:
-    """The answers of all questions from transitions, with error bars unless `intervals` is False."""
-    rows, within = basis.rows(data), Range.of(data)
-    total = sums(rows)
-    fit = fitted(rows, basis, total, within)
+def answered(rows: Rows, intervals: bool = True) -> Answers:
+    """The answers of all questions from transitions in `BLOCKS` blocks, with error bars unless `intervals` is False."""
+    data, basis, within = rows.data, rows.basis, Range.of(rows.data)
+    fit = fitted(rows, within)
     supported = np.array([not reason for reason in missing(data)])
     if not intervals:
         return Answers(fit, (), np.zeros(0, bool), supported, np.zeros(data.gvfs))
-    coarse = basis.halved()
+    following = predicted(rows, [fit] * rows.count)[1]
+    coarse, size = basis.halved(), None
     if isinstance(basis.features, Lattice):
-        rows = coarse.rows(data)
-    # the first features of a kernel are those of half its centres
-    total = sums(rows) if isinstance(basis.features, Lattice) else total.first(coarse.size)
-    visited = np.stack([gram.diagonal() for gram in total.gram]).sum(axis=0) > 0
-    halves: list[Fit] = []
-    for chosen in splits(data.episode, seed):
-        half, rest = (rows.part(own, coarse, coarse.size) for own in (chosen, ~chosen))
-        own = sums(half)
-        halves += [fitted(k, coarse, s, within, HALF_SAMPLES_ROUNDS) for k, s in ((half, own), (rest, total - own))]
-    least = SMALLEST * np.sqrt((fit.following(data) ** 2).mean(axis=0))
-    return Answers(fit, tuple(halves), visited, supported, least)
+        rows = rows.seen_with(coarse)
+    else:
+        size = coarse.size  # the first features of a kernel are those of half its centres
+    visited = np.zeros(coarse.size, bool)
+    for own in rows.sums:
+        visited |= np.sum([gram.diagonal()[:size] for gram in own.gram], axis=0) > 0
+    halves = tuple(
+        Fit(coarse, w, within) for w in fits(rows, np.concatenate([HALVES, ~HALVES]), within, size, HALF_SAMPLES_ROUNDS)
+    )
+    least = SMALLEST * np.sqrt((following**2).mean(axis=0))
+    return Answers(fit, halves, visited, supported, least)
 
 
-def splits(episode: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Half of the episodes, SPLITS times, as masks over transitions [n]; of stretches where there are few episodes."""
-    _, block = np.unique(episode, return_inverse=True)
-    if block.max() + 1 < FEWEST:
-        block = np.arange(len(episode)) * FEWEST // len(episode)
-    count = int(block.max()) + 1
-    rng = np.random.default_rng([seed, 0x68616C66])
-    return [(rng.permutation(count) < count // 2)[block] for _ in range(SPLITS)]
+# --- Predictions for every transition from fits that have not seen its episode --------------------------------------
+
+FOLDS: np.ndarray = np.arange(BLOCKS) // 2  # of the blocks
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Fits to all episodes but those of one fold, for every fold, and what they predict for that fold's transitions."""
+
+    fold: np.ndarray  # int [n]
+    fits: tuple[Fit, ...]  # [fold]
+    taken: np.ndarray  # [n, gvf] Q(s, a)
+    following: np.ndarray  # [n, gvf] V(s')
+    errors: np.ndarray  # [n, gvf] c + gamma V(s') - Q(s, a)
+
+    def values(self, observations: np.ndarray, pi: np.ndarray, fold: np.ndarray | None = None) -> np.ndarray:
+        """V [gvf, n] at observations [n, o] with policies pi [1 or n, action, gvf], by the fits without the observations' folds
+        [n], or by the mean of all fits."""
+        each = np.stack([fit.values(observations, pi) for fit in self.fits])
+        return each.mean(axis=0) if fold is None else each[fold, :, np.arange(len(fold))].T
+
+
+def crossfit(rows: Rows) -> CrossFit:
+    """Predictions for all transitions, in `BLOCKS` blocks, from the sums over all blocks without those of their fold."""
+    data, within = rows.data, Range.of(rows.data)
+    weights = fits(rows, np.arange(FOLDS[-1] + 1)[:, None] != FOLDS[None], within, rounds=HALF_SAMPLES_ROUNDS)
+    each = tuple(Fit(rows.basis, w, within) for w in weights)
+    taken, following = predicted(rows, [each[k] for k in FOLDS])
+    errors = data.cumulant + data.discount * following - taken
+    return CrossFit(FOLDS[rows.block], each, taken, following, errors)
+
+
+def predicted(rows: Rows, by_block: Sequence[Fit]) -> tuple[np.ndarray, np.ndarray]:
+    """Q(s, a) and V(s') of every transition by the fit for its block, [n, gvf] each."""
+    taken, following = np.empty((2, len(rows.data), rows.data.gvfs))
+    for piece, points in rows:
+        fit = by_block[piece.block]
+        each = fit.within.clipped(piece.each(points, fit.weights))
+        taken[piece.index], following[piece.index] = piece.taken(each), piece.following(each, piece.data.member)
+    return taken, following
 
 
 # --- The value at the start with continuous observations: the mean of the answers over the observations in which episodes

@@ -8,12 +8,15 @@ $$\big[\Phi^\top\Phi + \Lambda - \Phi^\top\mathrm{diag}(\gamma_i)\,\Phi'\big]\,w
 (LSTD-Q).  All questions with one policy and one discount share the matrix.  The penalty is
 $\Lambda = M^{-1}\otimes\lambda R$ with $M = \rho\,11^\top + (1-\rho)I$ over actions: with $\rho > 0$ an action that was seldom
 tried is expected to be worth what the others are worth there.  $R$ is the features' own penalty.
+
+The sums are kept for each of a few blocks of episodes.  Fits to some of the episodes (half-samples, folds) add up those of their
+blocks, so that a dozen of them need one pass over the data and a solution each.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
@@ -24,7 +27,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 
 from gvfx.evidence.transitions import Transitions
-from gvfx.features.bases import scattered, squares
+from gvfx.features.bases import Basis, Matrix
 from gvfx.theory.exact import DEFINITE, Solve
 
 # --- Anderson's acceleration of fixed-point iterations $x \leftarrow F(x)$, several at once -------------------------
@@ -66,12 +69,127 @@ class Anderson:
         self.smallest = None if self.smallest is None else self.smallest[columns]
 
 
+# --- Transitions with their features, a block of episodes at a time -------------------------------------------------
+
+BLOCKS = 8  # of episodes
+FEWEST = 16  # episodes, or stretches of transitions in their place, that are dealt to the blocks
 CHUNK = 25_000_000  # features that are in memory together
-HELD = 30_000_000  # numbers of features that are kept in memory
+HELD = 60_000_000  # numbers of features that are kept in memory
 ORDERED = DEFINITE | {"diag_pivot_thresh": 0.01}  # of sparse systems
-Matrix = Any  # a NumPy array, or a sparse array for lattice features
-Features = Callable[[np.ndarray], Matrix]  # features [n, size] of observations [n, o]
-ByAction = tuple[Transitions, Matrix, list[tuple[Matrix, np.ndarray]]]  # as `Rows.by_action` gives it
+
+
+def blocks(episode: np.ndarray, seed: int) -> np.ndarray:
+    """The block of every transition, int [n]: whole episodes, dealt at random; stretches where there are few episodes."""
+    _, own = np.unique(episode, return_inverse=True)
+    if not len(own) or own.max() + 1 < FEWEST:
+        own = np.arange(len(episode)) * FEWEST // max(1, len(episode))
+    rng = np.random.default_rng([seed, 0x68616C66])
+    return (rng.permutation(int(own.max(initial=0)) + 1) % BLOCKS)[own]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Transitions of one block; the features of every observation are computed once, also where two transitions share it."""
+
+    data: Transitions
+    index: np.ndarray  # int [n] their places in all of the data
+    block: int
+    seen: np.ndarray  # [k, o] observations in their order, with those that follow
+    here: np.ndarray  # int [n] which of them were seen; the next one of each followed
+
+    @classmethod
+    def of(cls, data: Transitions, index: np.ndarray, block: int) -> Piece:
+        """The transitions of `data` at these places."""
+        own = data.part(index)
+        goes_on = np.zeros(len(own), bool)
+        goes_on[:-1] = (own.episode[1:] == own.episode[:-1]) & (own.following[:-1] == own.observation[1:]).all(axis=1)
+        here = np.arange(len(own)) + np.concatenate([[0], np.cumsum(~goes_on)[:-1]])[: len(own)].astype(int)
+        seen = np.empty((len(own) + int((~goes_on).sum()), data.observation.shape[1]), data.observation.dtype)
+        seen[here], seen[here + 1] = own.observation, own.following
+        return cls(own, index, block, seen, here)
+
+    @cached_property
+    def by_action(self) -> list[np.ndarray]:
+        """[action] of the transitions with it."""
+        return [np.flatnonzero(self.data.action == a) for a in range(self.data.actions)]
+
+    def gram(self, points: Matrix) -> list[Matrix]:
+        """[action] of features times features, [size, size] each."""
+        here = [points[self.here[rows]].T for rows in self.by_action]
+        return [h @ h.T for h in here]
+
+    def back(self, points: Matrix, columns: np.ndarray) -> np.ndarray:
+        """Features times columns [n, k] of numbers, in the blocks of the actions, [action, size, k]."""
+        actions, count = self.data.actions, columns.shape[1]
+        spread = np.zeros((len(self.seen), actions, count))
+        spread[self.here, self.data.action] = columns
+        return np.asarray(points.T @ spread.reshape(-1, actions * count)).reshape(-1, actions, count).swapaxes(0, 1)
+
+    def each(self, points: Matrix, weights: np.ndarray) -> np.ndarray:
+        """Q [k, action, column] at all observations, from weights [action, size, column]."""
+        actions, size, columns = weights.shape
+        return np.asarray(_narrow(points, size) @ weights.swapaxes(0, 1).reshape(size, -1)).reshape(-1, actions, columns)
+
+    def following(self, each: np.ndarray, member: np.ndarray) -> np.ndarray:
+        """V(s') [n, column] without limits; each: as `each` gives it; member [column]: their policies."""
+        after, pi = each[self.here + 1], self.data.pi
+        return np.einsum("nac,nac->nc", after, np.broadcast_to(pi[:, :, member], after.shape))
+
+    def taken(self, each: np.ndarray) -> np.ndarray:
+        """Q(s, a) [n, column] without limits."""
+        return each[self.here, self.data.action]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """All transitions in pieces, with their features; those are kept in memory if they are few, and else computed when needed."""
+
+    data: Transitions
+    basis: Basis
+    pieces: list[Piece]
+    known: list[Matrix]  # features of every piece's observations; empty if not kept
+    count: int  # of the blocks
+
+    @classmethod
+    def of(cls, data: Transitions, basis: Basis, block: np.ndarray | None = None, count: int = 1) -> Rows:
+        """block: int [n], one of `count` (default: all transitions are in one)."""
+        block, most, pieces = np.zeros(len(data), int) if block is None else block, max(1, CHUNK // basis.filled), []
+        for b in range(count):
+            own = np.flatnonzero(block == b)
+            own = own[np.argsort(data.episode[own], kind="stable")]
+            pieces += [Piece.of(data, own[k : k + most], b) for k in range(0, max(1, len(own)), most)]
+        kept = sum(len(piece.seen) for piece in pieces) * basis.filled <= HELD
+        return cls(data, basis, pieces, [basis(piece.seen) for piece in pieces] if kept else [], count)
+
+    def seen_with(self, basis: Basis) -> Rows:
+        """The same transitions with other features, not more of which are 0."""
+        return Rows(self.data, basis, self.pieces, [basis(p.seen) for p in self.pieces] if self.known else [], self.count)
+
+    @property
+    def block(self) -> np.ndarray:
+        """The block of every transition, int [n]."""
+        out = np.empty(len(self.data), int)
+        for piece in self.pieces:
+            out[piece.index] = piece.block
+        return out
+
+    def __iter__(self) -> Iterator[tuple[Piece, Matrix]]:
+        """The pieces with their features."""
+        for k, piece in enumerate(self.pieces):
+            yield piece, self.known[k] if self.known else self.basis(piece.seen)
+
+    @cached_property
+    def sums(self) -> list[Sums]:
+        """Those of every block."""
+        out: list[Sums | None] = [None] * self.count
+        for piece, points in self:
+            so_far, own = out[piece.block], piece_sums(piece, points, self.data)
+            out[piece.block] = own if so_far is None else so_far + own
+        return out  # type: ignore[return-value]
+
+    def total(self, part: np.ndarray, size: int | None = None) -> Sums:
+        """The sums over the blocks of a part, bool [block], for the first `size` features alone (default: all)."""
+        return reduce(operator.add, (own.first(size) for own, chosen in zip(self.sums, part, strict=True) if chosen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +202,14 @@ class Sums:
 
     def __add__(self, other: Sums) -> Sums:
         """The sums over the transitions of both."""
-        return Sums(*(_mapped(operator.add, a, b) for a, b in zip(self._parts, other._parts, strict=True)))
+        add: Any = operator.add
+        parts = ((self.gram, other.gram), (self.cross, other.cross), (self.paid, other.paid))
+        return Sums(*(_mapped(add, *both) for both in parts))
 
-    def __sub__(self, other: Sums) -> Sums:
-        """The sums over the transitions that are not in `other`."""
-        return Sums(*(_mapped(operator.sub, a, b) for a, b in zip(self._parts, other._parts, strict=True)))
-
-    @property
-    def _parts(self) -> tuple[Any, Any, Any]:
-        return self.gram, self.cross, self.paid
-
-    def first(self, count: int) -> Sums:
+    def first(self, count: int | None) -> Sums:
         """The sums for the first `count` features alone."""
+        if count is None:
+            return self
         cut = operator.itemgetter(np.s_[:count, :count])
         return Sums(_mapped(cut, self.gram), _mapped(cut, self.cross), self.paid[:, :count])
 
@@ -107,117 +221,42 @@ def _mapped(function: Callable[..., Matrix], *parts: Any) -> Any:
     return [_mapped(function, *each) for each in zip(*parts, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Transitions in pieces, with their features; those are kept in memory if there are few, and else computed when needed."""
+def piece_sums(piece: Piece, points: Matrix, data: Transitions) -> Sums:
+    """The sums over the transitions of a piece of `data`, whose observations have the features `points`.
 
-    data: Transitions
-    features: Features
-    pieces: list[Transitions]
-    known: list[tuple[Matrix, Matrix]]  # features of what was seen and of what followed, [n, size] each; empty if not kept
-
-    @classmethod
-    def of(cls, data: Transitions, features: Features, size: int) -> Rows:
-        """The rows of transitions; `size` is the number of features that are not 0."""
-        pieces = chunks(data, max(1, CHUNK // size))
-        kept = len(data) * size <= HELD
-        return cls(data, features, pieces, [(features(p.observation), features(p.following)) for p in pieces if kept])
-
-    def __iter__(self) -> Iterator[tuple[Transitions, Matrix, Matrix]]:
-        """The pieces with their features."""
-        for k, piece in enumerate(self.pieces):
-            here, after = self.known[k] if self.known else (self.features(piece.observation), self.features(piece.following))
-            yield piece, here, after
-
-    def by_action(self) -> Iterable[ByAction]:
-        """The pieces with the features of what followed, and for each action those of what was seen, with their indices."""
-        return self._by_action if self.known else (_apart(*one) for one in self)
-
-    @cached_property
-    def _by_action(self) -> list[ByAction]:
-        return [_apart(*one) for one in self]
-
-    def part(self, chosen: np.ndarray, features: Features, count: int) -> Rows:
-        """The rows of some transitions, by a mask [n], with the first `count` features alone, which `features` computes."""
-        pieces, known, at = [], [], 0
-        for k, piece in enumerate(self.pieces):
-            own = np.flatnonzero(chosen[at : at + len(piece)])
-            at += len(piece)
-            pieces.append(piece.part(own))
-            if self.known:
-                known.append((self.known[k][0][own, :count], self.known[k][1][own, :count]))
-        return Rows(self.data.part(chosen), features, pieces, known)
-
-
-def _apart(piece: Transitions, here: Matrix, after: Matrix) -> ByAction:
-    chosen = [np.flatnonzero(piece.action == a) for a in range(piece.actions)]
-    return piece, after, [(here[own], own) for own in chosen]
-
-
-def chunks(data: Transitions, size: int) -> list[Transitions]:
-    """The transitions in pieces, at least one."""
-    return [data.part(slice(k, k + size)) for k in range(0, max(1, len(data)), size)]
-
-
-def sums(rows: Rows) -> Sums:
-    """The sums over all transitions, a piece at a time."""
-    return reduce(operator.add, (piece_sums(*one, rows.data.groups) for one in rows))
-
-
-def piece_sums(data: Transitions, here: Matrix, after: Matrix, groups: list[list[int]]) -> Sums:
-    """The sums over transitions whose features are `here` and, of what follows, `after`, each [n, size]."""
-    back = Back(here, data.action, data.actions)
+    Questions with one policy whose discounts differ by a factor alone share their products.
+    """
+    own = piece.data
+    once: dict[bytes, list[Matrix]] = {}  # by the relative discounts
+    known: dict[tuple[bytes, int], list[list[Matrix]]] = {}  # and by the policy
+    here = [points[piece.here[rows]].T for rows in piece.by_action]
+    after = [points[piece.here[rows] + 1] for rows in piece.by_action]
     cross: list[list[list[Matrix]]] = []
-    known: list[tuple[np.ndarray, list[Matrix]]] = []  # discounts, and the products that they gave
-    for members in groups:
-        discount, policy = data.discount[:, members[0]], data.member[members[0]]
-        once = next((product for other, product in known if np.array_equal(other, discount)), None)
-        if once is None:
-            once = back(_weighted(after, discount))
-            known.append((discount, once))
-        if len(data.pi) != 1:
-            of_next = [back(_weighted(after, discount * data.pi[:, b, policy])) for b in range(1, data.actions)]
-            first = [whole - sum(others) for whole, *others in zip(once, *of_next, strict=True)]  # probabilities sum to 1
-            cross.append([list(row) for row in zip(first, *of_next, strict=True)])
-        else:
-            cross.append([[float(p) * own for p in data.pi[0, :, policy]] for own in once])
-    return Sums(back.gram(), cross, back.sums(data.cumulant))
+
+    def products(weights: np.ndarray) -> list[Matrix]:
+        """[action] of features times what follows, weighted [n]."""
+        return [h @ _weighted(a, weights[rows]) for h, a, rows in zip(here, after, piece.by_action, strict=True)]
+
+    for members in data.groups:
+        discount, policy = own.discount[:, members[0]], int(own.member[members[0]])
+        unit = float(discount.max(initial=0.0)) or 1.0
+        relative = discount / unit
+        shared = relative.tobytes()
+        key = (shared, policy)
+        if shared not in once:
+            once[shared] = products(relative)
+        if key not in known and len(own.pi) == 1:
+            known[key] = [[float(p) * whole for p in own.pi[0, :, policy]] for whole in once[shared]]
+        elif key not in known:
+            of_next = [products(relative * own.pi[:, b, policy]) for b in range(1, own.actions)]
+            first = [whole - sum(others) for whole, *others in zip(once[shared], *of_next, strict=True)]  # they sum to 1
+            known[key] = [list(row) for row in zip(first, *of_next, strict=True)]
+        cross.append(_mapped(lambda product, unit=unit: unit * product, known[key]))
+    return Sums(piece.gram(points), cross, piece.back(points, own.cumulant))
 
 
-class Back:
-    """Sums of features times other columns, over the transitions with each action."""
-
-    def __init__(self, here: Matrix, action: np.ndarray, actions: int, among: np.ndarray | None = None) -> None:
-        """Of features here [n, size] of transitions with action [n]; among: bool [n], those that count (default: all)."""
-        self.here, self.action, self.actions = here, action, actions
-        self.among = np.ones(len(action), bool) if among is None else among
-        if not sp.issparse(here):
-            self.rows = [np.flatnonzero((action == a) & self.among) for a in range(actions)]
-
-    def gram(self) -> list[Matrix]:
-        """[action] of features times features, [size, size] each."""
-        return squares(self.here, self.action, self.actions, self.among) if sp.issparse(self.here) else self(self.here)
-
-    def sums(self, columns: np.ndarray) -> np.ndarray:
-        """Features times columns [n, k] of numbers, [action, size, k]."""
-        if sp.issparse(self.here):
-            return scattered(self.here, self.action, self.actions, self.among, columns)
-        return np.stack(self(columns))
-
-    def __call__(self, columns: Matrix) -> list[Matrix]:
-        """[action] of features times columns [n, k], sparse if the features are, [size, k] each."""
-        if not sp.issparse(self.here):
-            return [self.here[rows].T @ columns[rows] for rows in self.rows]
-        product, size = self._transposed @ columns, self.here.shape[1]
-        return [product[a * size : (a + 1) * size] for a in range(self.actions)]
-
-    @cached_property
-    def _transposed(self) -> sp.csr_array:
-        """Sparse features, each row's in the block of its action, as [actions * size, n]."""
-        here, each = self.here, np.diff(self.here.indptr)
-        blocks = np.repeat(self.action.astype(here.indices.dtype) * here.shape[1], each) + here.indices
-        shape = (here.shape[0], self.actions * here.shape[1])
-        return sp.csr_array(sp.csr_array((here.data * np.repeat(self.among, each), blocks, here.indptr), shape=shape).T)
+def _narrow(rows: Matrix, size: int) -> Matrix:
+    return rows if rows.shape[1] == size else rows[:, :size]
 
 
 def _weighted(rows: Matrix, weights: np.ndarray) -> Matrix:
@@ -226,31 +265,26 @@ def _weighted(rows: Matrix, weights: np.ndarray) -> Matrix:
     return sp.csr_array((rows.data * np.repeat(weights, np.diff(rows.indptr)), rows.indices, rows.indptr), shape=rows.shape)
 
 
-def penalty(roughness: Matrix, strength: float, sharing: float, actions: int) -> Matrix:
-    """Lambda [actions * size, actions * size] for a penalty R [size, size] of one action."""
-    shared = sharing * np.ones((actions, actions)) + (1 - sharing) * np.eye(actions)
-    between = strength * np.linalg.inv(shared)
-    return sp.csr_array(sp.kron(between, roughness)) if sp.issparse(roughness) else np.kron(between, roughness)
-
-
-def diagonal(blocks: list[Matrix]) -> Matrix:
+def diagonal(matrices: list[Matrix]) -> Matrix:
     """The block-diagonal matrix."""
-    return sp.csr_array(sp.block_diag(blocks)) if sp.issparse(blocks[0]) else scipy.linalg.block_diag(*blocks)
+    return sp.csr_array(sp.block_diag(matrices)) if sp.issparse(matrices[0]) else scipy.linalg.block_diag(*matrices)
 
 
-def solved(total: Sums, groups: list[list[int]], prior: Matrix) -> np.ndarray:
-    """The weights [action, size, gvf] that solve (L1) for every question, NaN where a system is singular; `prior` is Lambda."""
+def solved(total: Sums, groups: list[list[int]], fixed: Matrix) -> np.ndarray:
+    """The weights [action, size, gvf] that solve (L1) for every question, NaN where a system is singular.
+
+    fixed: the matrix of the regression on features, Phi' Phi + Lambda.
+    """
     actions, size, gvfs = total.paid.shape
     out = np.empty((actions * size, gvfs))
-    fixed = diagonal(total.gram) + prior
-    for members, blocks in zip(groups, total.cross, strict=True):
+    for members, cross in zip(groups, total.cross, strict=True):
         right = total.paid.reshape(-1, gvfs)[:, members]
         try:
             if sp.issparse(fixed):
-                system = sp.csc_array(fixed - sp.block_array(blocks))
+                system = sp.csc_array(fixed - sp.block_array(cross))
                 out[:, members] = scipy.sparse.linalg.splu(system, **ORDERED).solve(right)
             else:
-                out[:, members] = np.linalg.solve(fixed - np.block(blocks), right)
+                out[:, members] = np.linalg.solve(fixed - np.block(cross), right)
         except (RuntimeError, np.linalg.LinAlgError):
             out[:, members] = np.nan
     return out.reshape(actions, size, gvfs)
@@ -303,51 +337,99 @@ class Range(NamedTuple):
         return np.clip(values, self.low, self.high)
 
 
-def beyond(rows: Rows, weights: np.ndarray, within: Range) -> np.ndarray:
-    """The questions whose values after too many transitions that go on leave the range, bool [gvf]."""
-    out, singular = np.zeros(weights.shape[2]), np.isnan(weights).any(axis=(0, 1))
-    weights = np.nan_to_num(weights)
-    slack = BEYOND * np.where(np.isfinite(within.width), within.width, 0.0)
-    for piece, _, after in rows:
-        v = following(after, piece.pi, piece.member, weights)
-        out += (((v < within.low - slack) | (v > within.high + slack)) & (piece.discount > 0)).sum(axis=0)
-    return singular | (out > SELDOM * len(rows.data))
+def fits(rows: Rows, parts: np.ndarray, within: Range, size: int | None = None, rounds: int = ROUNDS) -> list[np.ndarray]:
+    """The weights [action, size, gvf] of all questions, fitted to parts of the data, bool [part, block].
 
-
-def following(after: Matrix, pi: np.ndarray, member: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """V(s') [n, gvf] without limits, from the features of what follows; pi [1 or n, action, policy], member [gvf]."""
-    actions, size, gvfs = weights.shape
-    each = (after @ weights.swapaxes(0, 1).reshape(size, -1)).reshape(-1, actions, gvfs)
-    return np.einsum("nai,nai->ni", each, np.broadcast_to(pi[:, :, member], each.shape))
-
-
-def limited(rows: Rows, matrix: Matrix, weights: np.ndarray, within: Range, off: np.ndarray, rounds: int = ROUNDS) -> np.ndarray:
-    """Weights [action, size, gvf] with those of the questions `off` [gvf] fitted with limited targets.
-
-    matrix: that of the regression on features; weights: the solutions without limits, NaN where there is none.
+    size: the first features that are used (default: all); rounds: the most of an iteration.
     """
-    left, before = np.flatnonzero(off), np.empty(0)  # the questions that have not settled
-    solve, accelerated, weights = definite(matrix), Anderson(lambda x: matrix @ x), np.nan_to_num(weights)
-    for k in range(rounds):
-        right, now = np.zeros((*weights.shape[:2], len(left))), []
-        for piece, after, blocks in rows.by_action():
-            v = following(after, piece.pi, piece.member[left], weights[:, :, left])
-            now.append(piece.discount[:, left] * np.clip(v, within.low[left], within.high[left]))
-            y = piece.cumulant[:, left] + now[-1]
-            for own, (here, chosen) in zip(right, blocks, strict=True):
-                own += here.T @ y[chosen]
-        whole, x = np.concatenate(now), weights[:, :, left].reshape(-1, len(left))
-        plain = solve(right.reshape(x.shape))
-        weights[:, :, left] = plain.reshape(right.shape)  # where a question has settled, the regression on its targets
-        if len(before):
+    prior, out = rows.basis.prior(rows.data.actions), []
+    if size is not None:
+        chosen = (np.arange(len(prior)) % rows.basis.size) < size
+        prior = prior[np.ix_(chosen, chosen)]
+    for part in parts:
+        total = rows.total(part, size)
+        fixed = diagonal(total.gram) + prior
+        out.append(_Fitting(part, fixed, solved(total, rows.data.groups, fixed)))
+    left = beyond(rows, out, within)
+    for one, off in zip(out, left, strict=True):
+        one.begin(off)
+    limited(rows, [one for one in out if len(one.left)], within, rounds)
+    return [one.weights for one in out]
+
+
+class _Fitting:
+    """The fit to one part of the data."""
+
+    def __init__(self, part: np.ndarray, fixed: Matrix, weights: np.ndarray) -> None:
+        self.part, self.fixed, self.weights = part, fixed, weights
+        self.left = np.arange(weights.shape[2])  # the questions that are not settled yet
+        self.before: np.ndarray | None = None  # the last targets
+        self.now: list[np.ndarray] = []  # those of this round, by piece
+        self.right = np.zeros_like(weights)
+
+    def begin(self, off: np.ndarray) -> None:
+        """Iterate for the questions `off`, bool [gvf]."""
+        self.left, self.weights = np.flatnonzero(off), np.nan_to_num(self.weights)
+        if len(self.left):
+            self.solve, self.accelerated = definite(self.fixed), Anderson(lambda x: self.fixed @ x)
+
+    def next(self, within: Range, last: bool) -> None:
+        """The next weights, from the round's targets; unsettled questions alone go on."""
+        left, whole = self.left, np.concatenate(self.now)
+        x = self.weights[:, :, left].reshape(-1, len(left))
+        plain = self.solve(self.right.reshape(x.shape))
+        self.weights[:, :, left] = plain.reshape(self.right.shape)  # where a question has settled, the regression on its targets
+        if self.before is not None:
             wide = np.where(np.isfinite(within.width[left]), within.width[left], np.ptp(whole, axis=0))
-            going = np.asarray((np.abs(whole - before) > SETTLED * wide).any(axis=0))
-            left, whole, x, plain = left[going], whole[:, going], x[:, going], plain[:, going]
-            accelerated.keep(going)
-        if not len(left) or k == rounds - 1:
-            break
-        before, weights[:, :, left] = whole, accelerated.next(x, plain).reshape(*weights.shape[:2], len(left))
-    return weights
+            going = np.asarray((np.abs(whole - self.before) > SETTLED * wide).any(axis=0))
+            self.left, whole, x, plain = left[going], whole[:, going], x[:, going], plain[:, going]
+            self.accelerated.keep(going)
+        if len(self.left) and not last:
+            after = self.accelerated.next(x, plain)
+            self.before, self.weights[:, :, self.left] = whole, after.reshape(*self.weights.shape[:2], -1)
+
+
+def beyond(rows: Rows, found: Sequence[_Fitting], within: Range) -> np.ndarray:
+    """The questions of each fit whose values after too many transitions that go on leave the range, bool [fit, gvf]."""
+    gvfs = rows.data.gvfs
+    out, many = np.zeros((len(found), gvfs)), np.zeros(len(found))
+    singular = np.array([np.isnan(one.weights).any(axis=(0, 1)) for one in found])
+    slack = BEYOND * np.where(np.isfinite(within.width), within.width, 0.0)
+    for piece, points in rows:
+        own = [k for k, one in enumerate(found) if one.part[piece.block]]
+        if own:
+            weights = np.concatenate([np.nan_to_num(found[k].weights) for k in own], axis=2)
+            v = piece.following(piece.each(points, weights), np.tile(piece.data.member, len(own))).reshape(-1, len(own), gvfs)
+            off = ((v < within.low - slack) | (v > within.high + slack)) & (piece.data.discount > 0)[:, None]
+            out[own] += off.sum(axis=0)
+            many[own] += len(piece.data)
+    return singular | (out > SELDOM * many[:, None])
+
+
+def limited(rows: Rows, found: list[_Fitting], within: Range, rounds: int) -> None:
+    """Fit the questions that are left of every fit with limited targets; all fits have one pass over the data in a round."""
+    for k in range(rounds):
+        found = [one for one in found if len(one.left)]
+        if not found:
+            return
+        for one in found:
+            one.now, one.right = [], np.zeros((*one.weights.shape[:2], len(one.left)))
+        for piece, points in rows:
+            own = [one for one in found if one.part[piece.block]]
+            if not own:
+                continue
+            size = own[0].weights.shape[1]
+            left = np.concatenate([one.left for one in own])
+            each = piece.each(points, np.concatenate([one.weights[:, :, one.left] for one in own], axis=2))
+            v = np.clip(piece.following(each, piece.data.member[left]), within.low[left], within.high[left])
+            targets = piece.data.discount[:, left] * v
+            right, at = piece.back(_narrow(points, size), piece.data.cumulant[:, left] + targets), 0
+            for one in own:
+                columns = slice(at, at := at + len(one.left))
+                one.now.append(targets[:, columns])
+                one.right += right[:, :, columns]
+        for one in found:
+            one.next(within, k == rounds - 1)
 
 
 def definite(matrix: Matrix) -> Solve:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.evidence.transitions import Transitions
-from gvfx.features.bases import ROUNDS, Kernel, Lattice, farthest_points, relevance
+from gvfx.features.bases import ROUNDS, Basis, Kernel, Lattice, relevance, spread_points
 from gvfx.features.scaling import Scaling, named
 from gvfx.inputs import check_fields
 from gvfx.learners.base import Learner, NoValues
-from gvfx.learners.half_samples import Answers, Basis, Fit, answered, fitted, missing
-from gvfx.learners.least_squares import Back, Range, definite, diagonal
+from gvfx.learners.half_samples import Answers, CrossFit, Fit, answered, crossfit, fitted, missing, predicted
+from gvfx.learners.least_squares import BLOCKS, Range, Rows, blocks, definite, diagonal
 from gvfx.schedules import growing
 from gvfx.threads import one_thread
 
@@ -29,12 +28,13 @@ from gvfx.threads import one_thread
 
 SIDES = (4, 6, 8, 11, 16, 23, 32, 45, 64)  # nodes per axis of two-dimensional lattices; squared for one input
 STRENGTHS = {"lattice": (0.01, 0.1, 1.0), "kernel": (1e-3, 1e-2, 1e-1)}
+MIDDLE = 1e-2  # strength with which lengths of kernels are compared
 REFERENCE = 1100  # most nodes of the lattices that are fitted for the targets
-REFERRED = 200_000  # transitions that they are fitted to
 PER_NODE = 4  # least transitions per node and action
 LENGTHS = (1.0, 2.0, 4.0)  # of kernels, in standard deviations
 SHARING = 0.8  # between actions, of kernels
-CENTRES = 400
+CENTRES, ROOTS, MOST = 400, 4.0, 800  # of kernels: up to 10,000 transitions, per square root of their number beyond, at most
+WORK = 1e7  # most products of two features and a policy's action per transition
 TRIAL, TRIAL_CENTRES = 3000, 150  # transitions and centres with which kernels are compared
 PER_CENTRE = 10  # least transitions per centre
 ROUGH = 20  # rounds of iterations for targets and relevance, which need not be exact
@@ -68,27 +68,30 @@ def choose(data: Transitions, kind: str = "auto", seed: int = 0) -> Choice:
     return _kernel(data, scaling, rng)
 
 
-def score(data: Transitions, basis: Basis, targets: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Mean squared error [gvf] at the transitions `held` [n] of a regression of targets [n, gvf] on the others, over the
-    targets' variance (1 if a target never varies)."""
-    here = basis(data.observation)
-    back = Back(here, data.action, data.actions, ~held)
-    matrix = diagonal(back.gram()) + basis.prior(data.actions)
-    right = back.sums(targets).reshape(-1, targets.shape[1])
-    weights = definite(matrix)(right).reshape(data.actions, -1, targets.shape[1])
-    missed = np.zeros(targets.shape[1])
-    for a, w in enumerate(weights):
-        rest = np.flatnonzero((data.action == a) & held)
-        missed += ((targets[rest] - here[rest] @ w) ** 2).sum(axis=0)
-    spread = targets.var(axis=0)
-    return np.divide(missed / max(1, held.sum()), spread, out=np.zeros(len(spread)), where=spread > 0)
+def scores(rows: Rows, bases: Sequence[Basis], targets: np.ndarray) -> list[np.ndarray]:
+    """For every basis the mean squared error [gvf] at the transitions of block 1 of a regression of targets [n, gvf] on those of
+    block 0, over the targets' variance (1 if a target never varies).
+
+    The bases have the features of the rows, or the first of them.
+    """
+    actions, own = rows.data.actions, [(p, x) for p, x in rows if p.block == 0]
+    gram = [sum(each) for each in zip(*(p.gram(x) for p, x in own), strict=True)]
+    right = np.sum([p.back(x, targets[p.index]) for p, x in own], axis=0)
+    out, spread, held = [], targets.var(axis=0), max(1, sum(len(p.data) for p in rows.pieces if p.block == 1))
+    for basis in bases:
+        k = basis.size
+        matrix = diagonal([each[:k, :k] for each in gram]) + basis.prior(actions)
+        weights = definite(matrix)(right[:, :k].reshape(-1, targets.shape[1])).reshape(actions, k, -1)
+        missed = sum(((targets[p.index] - p.taken(p.each(x, weights))) ** 2).sum(axis=0) for p, x in rows if p.block == 1)
+        out.append(np.divide(missed / held, spread, out=np.zeros(len(spread)), where=spread > 0))
+    return out
 
 
-def _reference(data: Transitions, bases: Sequence[Basis], rng: np.random.Generator) -> np.ndarray:
-    """The targets c + gamma V_ref(s') [n, gvf], V_ref the median over fits."""
-    within, some = Range.of(data), sample(data, REFERRED, rng)
-    after = [fitted(basis.rows(some), basis, within=within, rounds=ROUGH).following(data) for basis in bases]
-    return data.cumulant + data.discount * np.median(after, axis=0)
+def _reference(trials: Sequence[Rows]) -> np.ndarray:
+    """The targets c + gamma V_ref(s') [n, gvf] of the same transitions in several features, V_ref the median over fits."""
+    data, within = trials[0].data, Range.of(trials[0].data)
+    after = [predicted(rows, [fitted(rows, within, ROUGH)] * rows.count)[1] for rows in trials]
+    return np.asarray(data.cumulant + data.discount * np.median(after, axis=0))
 
 
 def sample(data: Transitions, count: int, rng: np.random.Generator) -> Transitions:
@@ -97,78 +100,78 @@ def sample(data: Transitions, count: int, rng: np.random.Generator) -> Transitio
 
 
 def _held(count: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.permutation(count) % HELD_OUT == 0
+    """1 for the transitions that are held out, int [n]."""
+    return (rng.permutation(count) % HELD_OUT == 0).astype(int)
+
+
+def count_centres(data: Transitions) -> int:
+    """The number of centres that the data are enough for, and with which their sums do not take too long."""
+    products = 2 + data.pi.shape[2] * (data.actions - 1)
+    most = min(max(CENTRES, ROOTS * len(data) ** 0.5), MOST, (WORK / products) ** 0.5)
+    return max(1, min(int(most), len(data) // PER_CENTRE))
 
 
 def _lattice(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Choice:
-    points = scaling(data.observation)
+    points, held = scaling(data.observation), _held(len(data), rng)
     sides = [s ** (3 - scaling.size) for s in SIDES]
     allowed = [s for s in sides if s**scaling.size * data.actions * PER_NODE <= len(data)] or sides[:1]
+    small, middle, large = STRENGTHS["lattice"]
 
-    def basis(side: int, strength: float) -> Basis:
-        return Basis(scaling, Lattice.over(points, side), strength, 0.0)
+    def trial(side: int) -> Rows:
+        return Rows.of(data, Basis(scaling, Lattice.over(points, side), middle, 0.0), held, 2)
 
-    middle = STRENGTHS["lattice"][1]
-    referred = [side for side in allowed if side**scaling.size <= REFERENCE]
-    targets = _reference(data, [basis(side, middle) for side in referred[-3:]], rng)
-    held = _held(len(data), rng)
-    tried = {(side, middle): score(data, basis(side, middle), targets, held) for side in allowed}
-    side = min(tried, key=lambda one: tried[one].mean())[0]
-    tried |= {(side, s): score(data, basis(side, s), targets, held) for s in STRENGTHS["lattice"] if s != middle}
-    best = basis(*min(tried, key=lambda one: tried[one].mean()))
-    own = tried[side, best.strength]
-    return Choice(best, own, score(data, best.halved(), targets, held))
+    targets = _reference([trial(side) for side in allowed if side**scaling.size <= REFERENCE][-3:])
+    tried = {side: scores(rows, [rows.basis], targets)[0] for side, rows in ((s, trial(s)) for s in allowed)}
+    side = min(tried, key=lambda one: tried[one].mean())
+    rows = trial(side)
+    others = [replace(rows.basis, strength=s) for s in (small, large)]
+    found = [(rows.basis, tried[side]), *zip(others, scores(rows, others, targets), strict=True)]
+    best, own = min(found, key=lambda pair: pair[1].mean())
+    coarse = best.halved()
+    return Choice(best, own, scores(Rows.of(data, coarse, held, 2), [coarse], targets)[0])
 
 
 def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Choice:
     few = sample(data, TRIAL, rng)
-    held = _held(len(few), rng)
+    held, points = _held(len(few), rng), scaling(few.observation)
     count = max(1, min(TRIAL_CENTRES, len(few) // PER_CENTRE))
-    around = partial(_around, scaling, scaling(few.observation), count)
-    middle = STRENGTHS["kernel"][1]
 
-    def lengths(weights: np.ndarray) -> list[Basis]:
-        return [around(weights, length, middle, SHARING) for length in LENGTHS]
+    def trials(weights: np.ndarray, lengths: Sequence[float] = LENGTHS) -> list[Rows]:
+        """The transitions with kernels of several lengths; weights [d] is the inputs' relevance."""
+        centres = points[spread_points(points * weights, count, rng)]
+        kernels = [Kernel.around(centres, length / weights) for length in lengths]
+        return [Rows.of(few, Basis(scaling, kernel, MIDDLE, SHARING), held, 2) for kernel in kernels]
 
-    def best(bases: Sequence[Basis], targets: np.ndarray) -> tuple[Basis, np.ndarray]:
-        return min(((basis, score(few, basis, targets, held)) for basis in bases), key=lambda pair: pair[1].mean())
+    def best(of: Sequence[Rows], targets: np.ndarray) -> tuple[Rows, np.ndarray]:
+        return min(((rows, scores(rows, [rows.basis], targets)[0]) for rows in of), key=lambda pair: pair[1].mean())
 
-    def best_of(weights: np.ndarray, targets: np.ndarray) -> tuple[Basis, np.ndarray]:
-        """The best length, then the best strength and sharing with it, at a relevance [d] of the inputs."""
-        basis = best(lengths(weights), targets)[0]
-        return best([replace(basis, strength=s, sharing=r) for s in STRENGTHS["kernel"] for r in (SHARING, 0.0)], targets)
+    def best_of(of: Sequence[Rows], targets: np.ndarray) -> tuple[Rows, Basis, np.ndarray]:
+        """The best length, then the best strength and sharing with it."""
+        rows = best(of, targets)[0]
+        bases = [replace(rows.basis, strength=s, sharing=r) for s in STRENGTHS["kernel"] for r in (SHARING, 0.0)]
+        return min(
+            ((rows, *pair) for pair in zip(bases, scores(rows, bases, targets), strict=True)), key=lambda one: one[2].mean()
+        )
 
-    weights = plain = np.ones(scaling.size)
-    targets = _reference(few, lengths(plain), rng)
+    plain = trials(np.ones(scaling.size))
+    targets = _reference(plain)
     if scaling.size > 1:
-        trial, first = best(lengths(plain), targets)
-        length = float(trial.features.lengths[0])  # type: ignore[union-attr]
+        trial, first = best(plain, targets)
+        length = float(trial.basis.features.lengths[0])  # type: ignore[union-attr]
         for _ in range(ROUNDS):
-            fit = fitted(trial.rows(few), trial, rounds=ROUGH)
-            weights = relevance(lambda z, fit=fit: fit.at(fit.basis.features(z)), scaling(few.observation)[:500])  # type: ignore[misc]
-            trial = around(weights, length, middle, SHARING)
-        if best(lengths(weights), targets)[1].mean() < first.mean():  # better fits give better targets
-            targets = _reference(few, lengths(weights), rng)
-    basis, own = best_of(plain, targets)
-    if scaling.size > 1:
-        other, its = best_of(weights, targets)
-        if its.mean() <= KEEP * own.mean():
-            basis, own = other, its
-        else:
-            weights = plain
-    half = score(few, basis.halved(), targets, held)
-    many = max(1, min(CENTRES, len(data) // PER_CENTRE))
-    length = float(basis.features.lengths.min()) if scaling.size else 1.0  # type: ignore[union-attr]
-    whole = _around(scaling, scaling(data.observation), many, weights, length, basis.strength, basis.sharing)
-    return Choice(whole, own, half)
-
-
-def _around(
-    scaling: Scaling, points: np.ndarray, count: int, weights: np.ndarray, length: float, strength: float, sharing: float
-) -> Basis:
-    """Kernel features with `count` of the points [n, d] as centres; weights [d] is the inputs' relevance."""
-    centres = points[farthest_points(points * weights, count)]
-    return Basis(scaling, Kernel.around(centres, length / weights), strength, sharing)
+            fit = fitted(trial, rounds=ROUGH)
+            weights = relevance(lambda z, fit=fit: fit.at(fit.basis.features(z)), points[:500])  # type: ignore[misc]
+            trial = trials(weights, [length])[0]
+        relevant = trials(weights)
+        if best(relevant, targets)[1].mean() < first.mean():  # better fits give better targets
+            targets = _reference(relevant)
+    rows, basis, own = best_of(plain, targets)
+    if scaling.size > 1 and (other := best_of(relevant, targets))[2].mean() <= KEEP * own.mean():
+        rows, basis, own = other
+    half = scores(rows, [basis.halved()], targets)[0]
+    everything, lengths = scaling(data.observation), basis.features.lengths  # type: ignore[union-attr]
+    centres = everything[spread_points(everything / lengths, count_centres(data), rng)]
+    return Choice(replace(basis, features=Kernel.around(centres, lengths)), own, half)
 
 
 # --- The learner ----------------------------------------------------------------------------------------------------
@@ -217,13 +220,21 @@ class LinearCertaintyEquivalence(Learner[NoValues]):
     def fit(self, data: Transitions, choice: Choice, halved: bool = False) -> Fit:
         """The fit with chosen features, or with half their resolution."""
         with one_thread():
-            basis = choice.basis.halved() if halved else choice.basis
-            return fitted(basis.rows(data), basis)
+            return fitted(Rows.of(data, choice.basis.halved() if halved else choice.basis))
 
-    def answers(self, data: Transitions, choice: Choice, seed: int = 0, intervals: bool = True) -> Answers:
+    def rows(self, data: Transitions, choice: Choice, seed: int = 0) -> Rows:
+        """Transitions with their features, dealt to blocks; `answers` and `crossfit` share what is computed of them."""
+        return Rows.of(data, choice.basis, blocks(data.episode, seed), BLOCKS)
+
+    def answers(self, rows: Rows, intervals: bool = True) -> Answers:
         """The answers with chosen features, with error bars if they are wanted and kept."""
         with one_thread():
-            return answered(data, choice.basis, seed, intervals and self.intervals)
+            return answered(rows, intervals and self.intervals)
+
+    def crossfit(self, rows: Rows) -> CrossFit:
+        """Predictions for every transition by a fit to the episodes outside its fold."""
+        with one_thread():
+            return crossfit(rows)
 
 
 def unresolved(data: Transitions, choice: Choice, names: tuple[str, ...]) -> dict[str, str]:

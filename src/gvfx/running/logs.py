@@ -135,7 +135,7 @@ def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike)
         return action_values(learner.fit(part, learner.choose(part)))
 
     choice = learner.choose(data)
-    answers = learner.answers(data, choice)
+    answers = learner.answers(learner.rows(data, choice))
     here = np.stack(targets.each(log.observation), axis=-1)
     doubt = Doubt.of(data, here, answers.fit.within.width)
     answers = replace(answers, doubt=doubt, origin=origin.at)

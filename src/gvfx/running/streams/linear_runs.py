@@ -396,7 +396,7 @@ class LinearStream(Stream):
         choice = self.choice
         if fresh or choice is None:
             choice = self.run.learner.choose(self.data, self.seed)
-        found = self.run.learner.answers(self.data, choice, self.seed, intervals)
+        found = self.run.learner.answers(self.run.learner.rows(self.data, choice, self.seed), intervals)
         self._answers = (self.t, intervals, found, choice)
         return found, choice
 
