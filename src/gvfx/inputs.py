@@ -71,14 +71,17 @@ def check_level(level: Any, field: str = "level") -> None:
         raise InputError(f"{field}: {shown(level)} lies outside (0, 1); give a number such as 0.95.")
 
 
-def check_numbers(part: Any, least: float | None, *names: str) -> None:
-    """Refuse numbers among a part's fields that are below `least`; None: that are not finite and above 0."""
-    for name in names:
-        value = getattr(part, name)
-        if least is not None and value < least:
-            raise InputError(f"{name}: {value!r} must be at least {least}.")
-        if least is None and not (math.isfinite(value) and value > 0):
-            raise InputError(f"{name}: {value!r} must be a positive number.")
+def check_ranges(part: Any) -> None:
+    """Refuse numbers among a part's fields outside its `ranges`, intervals such as "[0, 1)" by the names of fields."""
+    for names, interval in part.ranges.items():
+        low, high = map(float, interval[1:-1].split(","))
+        for name in names.split():
+            value = getattr(part, name)
+            if not isinstance(value, Real):
+                continue
+            above = value >= low if interval[0] == "[" else value > low
+            if not (above and (value <= high if interval[-1] == "]" else value < high)):
+                raise InputError(f"{name}: {value!r} lies outside {interval}; give a number within it.")
 
 
 # --- values by their declared types --------------------------------------------------------------------------------

@@ -107,7 +107,6 @@ def test_design_example_runs_as_printed():
         (dict(snapshots=[10**9]), "snapshots"),
         (dict(workers=0), "workers"),
         (dict(learner=gvfx.ExpectedSarsa(rate_q=0.0)), "rate"),
-        (dict(learner=gvfx.ExpectedSarsa(initial_m=-1.0)), "initial_m"),
     ],
 )
 def test_bad_options_are_named_before_the_first_step(options, field):
@@ -119,6 +118,8 @@ def test_bad_options_are_named_before_the_first_step(options, field):
 def test_bad_learners_and_worlds_are_named():
     with pytest.raises(gvfx.InputError, match="^ratio_low"):
         gvfx.ImportanceSampling(ratio_low=2.0, ratio_high=1.0)
+    with pytest.raises(gvfx.InputError, match=r"^initial_m: -1.0 lies outside \[0, inf\]"):
+        gvfx.ExpectedSarsa(initial_m=-1.0)
     with pytest.raises(gvfx.InputError, match="^world"):
         gvfx.evaluate("grid", [], steps=10)
 

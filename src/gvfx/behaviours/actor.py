@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule
 from gvfx.behaviours.explorer import in_proportion
 from gvfx.behaviours.fixed import RoundRobin, memoryless
-from gvfx.errors import InputError
-from gvfx.inputs import check_fields
 
 
 @dataclass(frozen=True)
@@ -42,18 +39,7 @@ class Actor(Behaviour):
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
     needs_variance: ClassVar[bool] = True
     needs_actor: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        for name in ("rate", "alpha"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise InputError(f"{name}: {getattr(self, name)!r} must be a positive number.")
-        if not (math.isfinite(self.kl_weight) and self.kl_weight >= 0):
-            raise InputError(f"kl_weight: {self.kl_weight!r} must be a number of at least 0.")
-        if self.updates < 1:
-            raise InputError(f"updates: {self.updates!r} must be at least 1.")
-        if not 0 < self.share <= 1:
-            raise InputError(f"share: {self.share!r} lies outside (0, 1].")
+    ranges: ClassVar = {"rate alpha": "(0, inf)", "kl_weight": "[0, inf)", "updates": "[1, inf)", "share": "(0, 1]"}
 
     def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
@@ -89,17 +75,7 @@ class MixtureActor(Behaviour):
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
     needs_variance: ClassVar[bool] = True
     needs_actor: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if not (math.isfinite(self.residual) and self.residual >= 0):
-            raise InputError(f"residual: {self.residual!r} must be a number of at least 0.")
-        if not 0 <= self.floor <= 1:
-            raise InputError(f"floor: {self.floor!r} lies outside [0, 1].")
-        if not (math.isfinite(self.rate) and self.rate > 0):
-            raise InputError(f"rate: {self.rate!r} must be a positive number.")
-        if self.updates < 1:
-            raise InputError(f"updates: {self.updates!r} must be at least 1.")
+    ranges: ClassVar = {"residual": "[0, inf)", "floor": "[0, 1]", "rate": "(0, inf)", "updates": "[1, inf)"}
 
     def box_action_rule(self) -> BoxActionRule:
         """Follows its own component k, number gvfs + k, with the gate's probability."""

@@ -10,8 +10,6 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.behaviours.fixed import memoryless
-from gvfx.errors import InputError
-from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import compiled_explorer, explorer_probabilities, explorer_square
@@ -34,11 +32,7 @@ class GVFExplorer(Behaviour[ExplorerState]):
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks", "box_actions"})
     needs_variance: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if not self.smallest_m >= 0:
-            raise InputError(f"smallest_m: {self.smallest_m!r} must not be negative; give a small variance such as 1e-4.")
+    ranges: ClassVar = {"smallest_m": "[0, inf)"}
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes, float(self.smallest_m))

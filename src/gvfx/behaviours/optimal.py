@@ -26,7 +26,6 @@ It reads only the evidence of the run, so it can be combined with any tabular le
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -37,11 +36,9 @@ import numpy as np
 from gvfx.behaviours import directed_search
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.directed_search import NOTHING, Search, begin_search, mark_wanted, plan_made, postpone, recount
-from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.smoothing import Smoothed, determinism
 from gvfx.evidence.transitions import CellModel
-from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.questions.where import EVERYWHERE
@@ -72,19 +69,7 @@ class Planning(Behaviour[PlannedState]):
     tracked: ClassVar[bool]  # whether visits follow the plan's shares instead of being drawn
 
     explores: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if self.first is not None and self.first < 1:
-            raise InputError(f"first: {self.first} random steps are too few for a plan; give at least 1, or None.")
-        if not self.growth > 1:
-            raise InputError(f"growth: {type(self).__name__} needs growth > 1.")
-        if not 0 < self.prior < math.inf:
-            raise InputError(f"prior: {type(self).__name__} needs a finite prior > 0.")
-        if not 0 <= self.random <= 1:
-            raise InputError(f"random: the share {self.random} lies outside [0, 1].")
-        if not 0 <= self.search < 1:
-            raise InputError(f"search: the share {self.search} lies outside [0, 1); give 0 for no search.")
+    ranges: ClassVar = {"first": "[1, inf)", "growth": "(1, inf]", "prior": "(0, inf)", "random": "[0, 1]", "search": "[0, 1)"}
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return planned_rule(sizes.actions, self.search > 0, self.tracked, self.random)
@@ -142,12 +127,7 @@ class OptimalDesign(Planning):
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear"})
     tracked: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("ahead", "floor"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name}: OptimalDesign needs {name} > 0.")
+    ranges: ClassVar = Planning.ranges | {"ahead floor": "(0, inf]"}
 
     def after_log(self, steps: int, logged: int) -> OptimalDesign:
         return replace(self, ahead=min(self.ahead, steps / logged))

@@ -27,7 +27,6 @@ from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, NetworkRule
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState
@@ -83,13 +82,7 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
     needs_intrinsic: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if self.temperature <= 0:
-            raise InputError(f"temperature: {self.temperature} must be positive; use choice='greedy' for the limit of 0.")
-        if not 0 <= self.floor < 1:
-            raise InputError(f"floor: {self.floor} lies outside [0, 1); give a small probability such as 0.001.")
+    ranges: ClassVar = {"temperature": "(0, inf]", "floor": "[0, 1)"}
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(

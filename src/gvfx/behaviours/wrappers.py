@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.behaviours.fixed import RoundRobin
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Linear, Schedule, ScheduleState
@@ -37,63 +36,52 @@ class FloorState(NamedTuple):
     floor: float
 
 
-class WithInner(Protocol):
-    """The state of a wrapper."""
-
-    @property
-    def inner(self) -> Any: ...  # the state of what it wraps
+def _if_a_part(need: str) -> Any:
+    return property(lambda self: any(getattr(part, need) for part in self._parts().values()))
 
 
-Wrapping = TypeVar("Wrapping", bound=WithInner)
+class Wrapper(Behaviour[Any]):
+    """A behaviour that changes the probabilities of others and delegates everything else to them.
 
-
-class Wrapper(Behaviour[Wrapping]):
-    """A behaviour that changes the probabilities of another one and delegates everything else to it.
-
-    It supports the kinds in `wraps` that the wrapped behaviour supports.
+    It supports the kinds in `wraps` that all of them support.
     """
 
-    behaviour: Behaviour
     wraps: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks"})
+    holds: ClassVar[Mapping[str, str]] = {"inner": "behaviour"}  # fields of its state, and the behaviour that each belongs to
+
+    needs_variance = _if_a_part("needs_variance")
+    needs_intrinsic = _if_a_part("needs_intrinsic")
+    needs_actor = _if_a_part("needs_actor")
+    counts_cells = _if_a_part("counts_cells")
+
+    def _parts(self) -> dict[str, Behaviour]:
+        return {name: getattr(self, whose) for name, whose in self.holds.items()}
 
     @property
     def supports(self) -> frozenset[str]:
-        return self.wraps & self.behaviour.supports
-
-    @property
-    def needs_variance(self) -> bool:  # type: ignore[override]
-        return self.behaviour.needs_variance
-
-    @property
-    def needs_intrinsic(self) -> bool:  # type: ignore[override]
-        return self.behaviour.needs_intrinsic
+        return self.wraps.intersection(*(part.supports for part in self._parts().values()))
 
     def stops(self, steps: int, world: MDP) -> Sequence[int]:
-        return self.behaviour.stops(steps, world)
+        return sorted({stop for part in self._parts().values() for stop in part.stops(steps, world)})
 
-    def refresh(self, state: Wrapping, model: Empirical) -> None:
-        self.behaviour.refresh(state.inner, model)
+    def refresh(self, state: Any, model: Empirical) -> None:
+        for name, part in self._parts().items():
+            part.refresh(getattr(state, name), model)
 
-    def on_cells(self) -> Behaviour[Wrapping]:
-        return replace(self, behaviour=self.behaviour.on_cells())  # type: ignore[type-var]
+    def retarget(self, state: Any, model: Empirical) -> None:
+        for name, part in self._parts().items():
+            part.retarget(getattr(state, name), model)
 
-    def retarget(self, state: Wrapping, model: Empirical) -> None:
-        self.behaviour.retarget(state.inner, model)
+    def shown(self, state: Any) -> Any:
+        return state._replace(**{name: part.shown(getattr(state, name)) for name, part in self._parts().items()})
 
-    def shown(self, state: Wrapping) -> Wrapping:
-        return state._replace(inner=self.behaviour.shown(state.inner))  # type: ignore[attr-defined]
-
-    @property
-    def needs_actor(self) -> bool:  # type: ignore[override]
-        return self.behaviour.needs_actor
-
-    @property
-    def counts_cells(self) -> bool:  # type: ignore[override]
-        return self.behaviour.counts_cells
+    def on_cells(self) -> Behaviour[Any]:
+        changed: dict[str, Any] = {self.holds[name]: part.on_cells() for name, part in self._parts().items()}
+        return replace(self, **changed)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
-class Epsilon(Wrapper[EpsilonState | HeldEpsilonState]):
+class Epsilon(Wrapper):
     """A uniformly random action with probability epsilon_t: (1 - epsilon) mu + epsilon / actions.
 
     when: epsilon is the schedule's at every "step", or throughout an "episode" the one of its first step (tables only).
@@ -102,9 +90,6 @@ class Epsilon(Wrapper[EpsilonState | HeldEpsilonState]):
     behaviour: Behaviour
     schedule: Schedule = Linear(1.0, 0.0, 500)
     when: Literal["step", "episode"] = field(default="step", metadata={"later": True})
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
 
     @property
     def supports(self) -> frozenset[str]:
@@ -133,7 +118,7 @@ class Epsilon(Wrapper[EpsilonState | HeldEpsilonState]):
 
 
 @dataclass(frozen=True)
-class Floor(Wrapper[FloorState]):
+class Floor(Wrapper):
     """No probability below `floor`: smaller ones are raised to it, and the excess above it is scaled to sum to one."""
 
     behaviour: Behaviour
@@ -159,18 +144,14 @@ class Floor(Wrapper[FloorState]):
 
 
 @dataclass(frozen=True)
-class Hold(Wrapper[WithInner]):
+class Hold(Wrapper):
     """Box actions: a world keeps the behaviour's choice for `steps` steps on average before the next choice."""
 
     behaviour: Behaviour
     steps: float = 100.0
 
     wraps: ClassVar[frozenset[str]] = frozenset({"box_actions"})
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if not self.steps >= 1:
-            raise InputError(f"steps: {self.steps!r} must be at least 1.")
+    ranges: ClassVar = {"steps": "[1, inf]"}
 
     def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
@@ -191,7 +172,7 @@ class Hold(Wrapper[WithInner]):
 
 
 @dataclass(frozen=True)
-class Alternate(Wrapper[WithInner]):
+class Alternate(Wrapper):
     """Box actions: the fraction `share` of every world's episodes follows `behaviour`, the others follow `other`."""
 
     behaviour: Behaviour
@@ -199,17 +180,13 @@ class Alternate(Wrapper[WithInner]):
     share: float = 0.5
 
     wraps: ClassVar[frozenset[str]] = frozenset({"box_actions"})
+    holds: ClassVar = {"inner": "behaviour", "second": "other"}
+    ranges: ClassVar = {"share": "(0, 1)"}
 
     def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if not 0 < self.share < 1:
-            raise InputError(f"share: {self.share!r} must lie between 0 and 1.")
+        super().__post_init__()
         if self.other.needs_actor or self.other.needs_variance:
             raise InputError(f"other: {type(self.other).__name__} learns; give it as the behaviour, or one that does not learn.")
-
-    @property
-    def supports(self) -> frozenset[str]:
-        return super().supports & self.other.supports
 
     def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
@@ -296,53 +273,19 @@ class BlendState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Blend(Behaviour[BlendState]):
+class Blend(Wrapper):
     """Two behaviours mixed at every step: share * first + (1 - share) * second."""
 
     first: Behaviour
     second: Behaviour
     share: float = 0.5
 
-    wraps: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks"})
-
-    def __post_init__(self) -> None:
-        check_fields(self, "behaviour")
-        if not 0 <= self.share <= 1:
-            raise InputError(f"share: {self.share} lies outside [0, 1].")
+    holds: ClassVar = {"first": "first", "second": "second"}
+    ranges: ClassVar = {"share": "[0, 1]"}
 
     @property
-    def supports(self) -> frozenset[str]:
-        shared = self.wraps & self.first.supports & self.second.supports
-        return shared - {"networks"} if self.needs_intrinsic else shared  # networks keep an intrinsic value for one rule alone
-
-    @property
-    def needs_variance(self) -> bool:  # type: ignore[override]
-        return self.first.needs_variance or self.second.needs_variance
-
-    @property
-    def needs_intrinsic(self) -> bool:  # type: ignore[override]
-        return self.first.needs_intrinsic or self.second.needs_intrinsic
-
-    @property
-    def counts_cells(self) -> bool:  # type: ignore[override]
-        return self.first.counts_cells or self.second.counts_cells
-
-    def stops(self, steps: int, world: MDP) -> Sequence[int]:
-        return sorted({*self.first.stops(steps, world), *self.second.stops(steps, world)})
-
-    def refresh(self, state: BlendState, model: Empirical) -> None:
-        self.first.refresh(state.first, model)
-        self.second.refresh(state.second, model)
-
-    def on_cells(self) -> Blend:
-        return replace(self, first=self.first.on_cells(), second=self.second.on_cells())
-
-    def retarget(self, state: BlendState, model: Empirical) -> None:
-        self.first.retarget(state.first, model)
-        self.second.retarget(state.second, model)
-
-    def shown(self, state: BlendState) -> BlendState:
-        return state._replace(first=self.first.shown(state.first), second=self.second.shown(state.second))
+    def supports(self) -> frozenset[str]:  # networks keep an intrinsic value for one rule alone
+        return super().supports - ({"networks"} if self.needs_intrinsic else set())
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _blend(self.first.rule(sizes), self.second.rule(sizes), sizes.actions)
@@ -389,16 +332,10 @@ def _blend(first: BehaviourRule, second: BehaviourRule, actions: int) -> Behavio
     return BehaviourRule(probabilities, observe, episode_end)
 
 
-# --- Calibrated: a behaviour that reads each GVF's variance in units of the GVF's mean square value (`calibrate=True`)
-# The scale of GVF i is a running mean of Q_i(s, a)^2 over the pairs that the run visits.  The wrapped behaviour gets M_i /
-# scale_i
-# instead of M_i, so that each weight in Eq. 3 is divided by the scale: mu(a|s) ~ sqrt(sum_i (w_i / scale_i) pi_i(a|s)^2 M_i(s,
-# a)).
-# A GVF whose values are still 0 has the smallest scale of the others, so that it is not neglected before its first cumulant is
-# seen; while no scale is known, M is read as it is.
-#
-# The scales are kept in two forms, which a test holds equal: `_calibrated` for compiled loops and `noted` over arrays (NumPy,
-# JAX).
+# --- Calibrated: each GVF's variance in units of the GVF's mean square value (`calibrate=True`) ---------------------
+# The scale of GVF i is a running mean of Q_i(s, a)^2 over the visited pairs, and the wrapped behaviour gets M_i / scale_i.  A GVF
+# whose values are still 0 has the smallest scale of the others, so that it is not neglected before its first cumulant is seen.
+# A test holds the two forms equal: `_calibrated` for compiled loops and `noted` over arrays (NumPy, JAX).
 
 
 NOTHING = 1e-30  # a mean square value up to this is not a scale
@@ -420,7 +357,7 @@ class CalibratedState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Calibrated(Wrapper[CalibratedState]):
+class Calibrated(Wrapper):
     """A behaviour that reads M_i divided by the running mean of Q_i^2.
 
     rate: smallest weight of a new step in the running mean: about the last 1 / rate steps count.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.inputs import check_fields
+from gvfx.inputs import check_fields, check_ranges
 from gvfx.kernel import LearnerRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import improved
@@ -49,8 +49,11 @@ class Learner(ABC, Generic[State]):
     bounds_errors: ClassVar[bool] = False  # whether a stopping rule can rest on its standard errors
     forgetting_rates: tuple[float, ...] = ()  # rates of the running means kept for drifting cumulants
 
+    ranges: ClassVar[Mapping[str, str]] = {}  # of fields that are numbers, such as {"rate": "(0, 1]"}
+
     def __post_init__(self) -> None:
         check_fields(self, "learner")
+        check_ranges(self)
 
     @property
     @abstractmethod

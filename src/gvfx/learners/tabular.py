@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from numbers import Real
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from gvfx import schedules
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.inputs import check_fields
 from gvfx.kernel import LearnerRule, Sizes, learn_nothing_at_end, piece
 from gvfx.learners.base import Learner, NoValues
 from gvfx.questions.gvf import Stacked
@@ -33,11 +31,6 @@ class Tables(NamedTuple):
     ratio_high: float
 
 
-def _check_initial_m(initial_m: float) -> None:
-    if initial_m < 0:
-        raise InputError(f"initial_m: {initial_m} is negative; a variance starts at 0 or above.")
-
-
 @dataclass(frozen=True)
 class ExpectedSarsa(Learner[Tables]):
     """Off-policy TD without importance weights: Eq. 5 for Q, Eq. 6 for M.
@@ -52,12 +45,12 @@ class ExpectedSarsa(Learner[Tables]):
     initial_m: float = 5.0
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+    ranges: ClassVar = {"initial_m": "[0, inf]"}
 
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _expected_sarsa(*sizes, variance)
 
     def begin(self, asked: Stacked, world: MDP) -> Tables:
-        _check_initial_m(self.initial_m)
         shape = (world.rows, world.actions, len(asked.names))
         q, m = np.full(shape, float(self.initial_q)), np.full(shape, float(self.initial_m))
         ends = np.setdiff1d(world.feature[world.terminal], world.feature[~world.terminal])
@@ -75,7 +68,7 @@ class ImportanceSampling(ExpectedSarsa):
     needs_next_action: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_fields(self, "learner")
+        super().__post_init__()
         if not 0 <= self.ratio_low <= self.ratio_high:
             raise InputError(f"ratio_low: {self.ratio_low} must lie between 0 and ratio_high, {self.ratio_high}.")
 
@@ -90,10 +83,8 @@ class ImportanceSampling(ExpectedSarsa):
 def _expected_sarsa(gvfs: int, actions: int, variance: bool) -> LearnerRule:
     @piece
     def update(state, t, tr, c, gamma, pi):
-        q = state.q
-        m = state.m
-        rate_q = schedules.at(state.rate_q, t)
-        rate_m = schedules.at(state.rate_m, t)
+        q, m = state.q, state.m
+        rate_q, rate_m = schedules.at(state.rate_q, t), schedules.at(state.rate_m, t)
         here_q = q[tr.x, tr.action]
         here_m = m[tr.x, tr.action]
         next_q = q[tr.next_x]
@@ -120,10 +111,8 @@ def _expected_sarsa(gvfs: int, actions: int, variance: bool) -> LearnerRule:
 def _importance_sampling(gvfs: int, actions: int, variance: bool) -> LearnerRule:
     @piece
     def update(state, t, tr, c, gamma, pi):
-        q = state.q
-        m = state.m
-        rate_q = schedules.at(state.rate_q, t)
-        rate_m = schedules.at(state.rate_m, t)
+        q, m = state.q, state.m
+        rate_q, rate_m = schedules.at(state.rate_q, t), schedules.at(state.rate_m, t)
         for i in range(gvfs):
             ratio = min(max(pi[tr.next_row, tr.next_action, i] / tr.next_prob, state.ratio_low), state.ratio_high)
             discount = tr.alive * gamma[tr.g, i]
@@ -167,14 +156,7 @@ class CertaintyEquivalence(Learner[NoValues]):
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
     needs_evidence: ClassVar[bool] = True
     bounds_errors: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, "learner")
-        if self.forgetting != "auto" and not (isinstance(self.forgetting, Real) and 0 <= self.forgetting <= 1):
-            raise InputError(f"forgetting: {self.forgetting!r} is not a valid rate; give a number within [0, 1], or 'auto'.")
-        _check_initial_m(self.initial_m)
-        if not self.growth > 1:
-            raise InputError(f"growth: {self.growth} must exceed 1, the factor by which data grow between two solves.")
+    ranges: ClassVar = {"forgetting": "[0, 1]", "initial_m": "[0, inf]", "growth": "(1, inf]"}
 
     @property
     def forgetting_rates(self) -> tuple[float, ...]:  # type: ignore[override]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from gvfx.errors import InputError
-from gvfx.inputs import check_fields, check_numbers
 from gvfx.learners.base import Learner
 
 # --- Deep: Q and M networks with one head per GVF, replay and target networks (paper, Algorithm 1) ------------------
@@ -49,18 +48,18 @@ class Deep(Learner):
     m_output: Literal["softplus", "exp"] = field(default="softplus", metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"networks"})
+    ranges: ClassVar = {
+        "rate_q rate_m final_rate alpha": "(0, inf)",
+        "batch capacity q_every m_every target_every": "[1, inf)",
+        "waves heads": "[0, inf)",
+        "beta": "[0, 1]",
+        "beta_share": "(0, 1]",
+    }
 
     def __post_init__(self) -> None:
-        check_fields(self, "learner")
-        check_numbers(self, None, "rate_q", "rate_m", "final_rate", "alpha")
-        check_numbers(self, 1, "batch", "capacity", "q_every", "m_every", "target_every")
-        check_numbers(self, 0, "waves", "heads")
+        super().__post_init__()
         if self.capacity % self.block:
             raise InputError(f"capacity: {self.capacity} must be a multiple of {self.block}, the steps between M updates.")
-        if not 0 <= self.beta <= 1:
-            raise InputError(f"beta: {self.beta} lies outside [0, 1].")
-        if not 0 < self.beta_share <= 1:
-            raise InputError(f"beta_share: {self.beta_share} lies outside (0, 1]; give a share of the run.")
 
     @property
     def block(self) -> int:
@@ -124,19 +123,20 @@ class TwinCritics(Learner):
     lookahead: int = field(default=0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
+    ranges: ClassVar = {
+        "rate_q rate_m final_rate": "(0, inf)",
+        "tau": "(0, 1]",
+        "trace": "[0, 1]",
+        "worlds updates m_every batch capacity target_every refresh_every": "[1, inf)",
+        "lookahead": "[0, inf)",
+    }
 
     def __post_init__(self) -> None:
-        check_fields(self, "learner")
-        check_numbers(self, None, "rate_q", "rate_m", "final_rate", "tau")
-        check_numbers(self, 1, "worlds", "updates", "m_every", "batch", "capacity", "target_every", "refresh_every")
-        if self.tau > 1:
-            raise InputError(f"tau: {self.tau} is above 1; give at most 1, which copies the networks.")
-        if not 0 <= self.trace <= 1:
-            raise InputError(f"trace: {self.trace!r} lies outside [0, 1]; give 0 for one-step targets.")
+        super().__post_init__()
         if self.trace and self.entropy_in_target:
             raise InputError("entropy_in_target: is part of the printed one-step targets; set trace=0 as well.")
-        if self.lookahead < 0 or (self.lookahead and not self.trace):
-            raise InputError(f"lookahead: {self.lookahead!r} must be at least 0, and 0 with trace=0.")
+        if self.lookahead and not self.trace:
+            raise InputError(f"lookahead: {self.lookahead!r} needs a trace; give 0 with trace=0.")
         if self.capacity % self.worlds:
             raise InputError(f"capacity: {self.capacity} must be a multiple of {self.worlds}, the worlds of a vector step.")
         if self.updates % self.m_every:
