@@ -77,7 +77,7 @@ def check_ranges(part: Any) -> None:
         low, high = map(float, interval[1:-1].split(","))
         for name in names.split():
             value = getattr(part, name)
-            if not isinstance(value, Real):
+            if not isinstance(value, int | float | np.number):
                 continue
             above = value >= low if interval[0] == "[" else value > low
             if not (above and (value <= high if interval[-1] == "]" else value < high)):

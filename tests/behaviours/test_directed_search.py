@@ -174,7 +174,7 @@ def test_a_row_of_several_states_wants_what_any_of_them_wants():
 @pytest.mark.parametrize("share", [-0.1, 1.0, 2, np.nan])
 @pytest.mark.parametrize("behaviour", [gvfx.OptimalDesign, gvfx.CharacteristicTime])
 def test_a_share_outside_its_range_is_refused(behaviour, share):
-    with pytest.raises(gvfx.InputError, match=r"search\b.*(outside \[0, 1\); give 0 for no search|does not fit; give a number)"):
+    with pytest.raises(gvfx.InputError, match=r"search\b.*(outside \[0, 1\); give a number within|does not fit; give a number)"):
         behaviour(search=share)
 
 

@@ -15,12 +15,10 @@ class Actor(Behaviour):
     """The SAC-based GVFExplorer: a squashed-Gaussian actor mu driven by the variance critics.
 
     direction:  "raise" maximises sum_i w_i M_i(s, a) - alpha log mu(a|s), "lower" minimises sum_i w_i M_i + alpha log mu;
-                "optimal" minimises KL(mu || mu*) to Theorem 4.1's mu* ~ sqrt(sum_i w_i pi_i^2 M_i) and ignores kl_weight,
-                normalised and the temperature.
-    normalised: divide M's sum by its mean over the batch, so that kl_weight and alpha have the same meaning in every world.
-    kl_weight:  weight of KL(mu || target policies); kl_to "each" averages over them, "mixture" uses their mixture.
-    target_entropy: the entropy of mu that the temperature alpha aims at (None: that of the target policies); alpha: its
-                initial value.
+                "optimal" minimises KL(mu || mu*) to Theorem 4.1's mu*, without kl_weight, normalised and alpha.
+    normalised: divide M's sum by its mean over the batch.
+    kl_weight:  weight of KL(mu || target policies); kl_to: their mean ("each") or that to their "mixture".
+    target_entropy: what the temperature aims at (None: the target policies' entropy); alpha: its initial value.
     updates:    updates of the actor per vector step.
     share:      the fraction of the worlds that follow the actor; the others follow the target policies in turn.
     """
@@ -58,12 +56,11 @@ class Actor(Behaviour):
 class MixtureActor(Behaviour):
     """A learned mixture of the target policies, drawn to Theorem 4.1's behaviour by the variance critics.
 
-    Its network gives, at every state, the probability of following each target policy and a residual on that policy's action;
-    `gvfx.learners.networks.actors` has the loss.  Wrap it in `Hold`, so that a choice lasts.
+    Its network gives, at every state, each target policy's probability and a residual on its action.  Wrap it in `Hold`, so that
+    a choice lasts.
 
     residual: the largest change of a component of an action.
     floor:    the part of the probability that is spread evenly over the target policies.
-    updates:  updates of the actor per vector step; rate: Adam's learning rate.
     """
 
     residual: float = 0.1

@@ -31,13 +31,12 @@ class BoxActionRule(NamedTuple):
     """A behaviour's rule for Box actions, as pure JAX functions over many worlds at once.
 
     begin(worlds, gvfs)         a fresh state (a pytree)
-    choose(state, chance, pull) the state and the policy that each world follows now [world]: the index of a GVF's target
-                                policy, or, from the number of GVFs on, the index of an action of the behaviour's own
-                                actor (one uniform action if it has none); chance [world, 2] is uniform in [0, 1); pull
-                                [world, gvf] is the importance weight of each target policy's sample under Theorem 4.1, for
-                                behaviours that need the variance and have no actor, and the gate's probability of each
-                                component for a mixture actor
+    choose(state, chance, pull) the state, and what each world follows now [world]: a GVF's target policy by its index or, from
+                                the number of GVFs on, an action of the behaviour's own actor (a uniform one without an actor)
     episode_end(state, over)    the state after episodes have ended in the worlds marked by `over` [world]
+
+    chance [world, 2] is uniform in [0, 1); pull [world, gvf] is the importance weight of each target policy's sample under
+    Theorem 4.1 (for behaviours that need the variance), or the probabilities of a mixture actor's gate.
     """
 
     begin: Callable[[int, int], Any]
@@ -51,14 +50,12 @@ State = TypeVar("State")  # of a behaviour with `rule`: a named tuple of arrays
 class Behaviour(ABC, Generic[State]):
     """How to act while learning: probabilities at one state from pi[action, gvf] and m[action, gvf].
 
-    A behaviour is a frozen dataclass.  `supports` names the kinds of learning it works with; each kind reads its own form of
-    the rule, and `gvfx.testing.check_behaviour` compares the forms:
+    A frozen dataclass.  `supports` names the kinds of learning it works with, each of which reads its own form of the rule:
 
-    "tables"       `rule` and `begin`, compiled by numba: finite worlds and environments with Discrete observations
-    "linear"       `rule` and `begin`, where a row is a cell of the observations
-    "networks"     `network_rule`, in JAX, for loops that are compiled as a whole; environments stepped from Python also
-                   read `rule` and `begin`, unless the behaviour needs an intrinsic value
-    "box_actions"  `box_action_rule`, in JAX: which target policy each world follows, or the behaviour's own actor
+    "tables"       `rule` and `begin`, compiled by numba
+    "linear"       the same, where a row is a cell of the observations
+    "networks"     `network_rule`, in JAX; stepped environments also read `rule`, unless the behaviour needs an intrinsic value
+    "box_actions"  `box_action_rule`, in JAX
     """
 
     needs_variance: ClassVar[bool] = False  # whether the learner must keep the variance function M

@@ -1,32 +1,20 @@
-r"""Directed search: the shortest way to pairs that lack tries, walked between two plans of a behaviour.
+r"""Directed search: the shortest way to pairs (row, action) that lack tries, walked between two plans of a behaviour.
 
-A plan is made when the data have doubled, on the transitions seen so far; what lies behind the states reached so far must be
-found in between.  The search keeps its own counts of transitions between table rows and seeks pairs (row, action) in this
-order; each kind may use a share of the steps since the last plan:
+A plan knows the transitions seen so far; what lies behind them must be found in between.  The search seeks, in this order and
+each with a share of the steps since the last plan:
 
-1. *New rows*, while some are missing.  A try of a pair that was tried j times leads to a row never met with a chance h that is
-   learned from all tries so far, one number for each j up to a factor of two, and that never grows with j.  Of the levels "fewer
-   than 2^k tries" the one is sought for which (steps to the nearest such pair + 1) / h is smallest: the soonest discovery.
-   Where it is known that a state is missing, h is at least what a pair tried n times deserves if one pair leads there with a
-   chance that could be anything: its share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).
-   Rows count as missing while the next discovery is expected within `hope` times the steps t so far; in a world whose states are
-   known and of which some evaluation state was never acted in, within `hope_known` times the geometric mean of t and the time of
-   the last discovery.  A search that finds nothing fades: its share of the steps falls.
+1. *New rows*.  A try of a pair that was tried j times leads to a row never met with a chance h(j), learned from all tries so far;
+   sought are pairs with fewer than 2^k tries, for the k with the smallest (steps to the nearest + 1) / h.  Where a state is
+   known to be missing, h is at least the pair's share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).  The search ends when
+   the next discovery is expected later than `hope` times the steps t so far (`hope_known` times the geometric mean of t and the
+   time of the last discovery, where a state is known to be missing).  If it is expected later than in `slow` steps, every third
+   episode follows a target policy instead: a whole episode of one gets further than a mixture.
 2. *Untried pairs* that a target policy takes.
-3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), the forced exploration of
-   tracking rules; the second term retries where the behaviour stands anyway.
+3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), as tracking rules force them.
 
-While new rows are sought and the next one is expected later than in `slow` steps, every third episode follows one of the target
-policies instead, in turn, with some random actions: they often lead where the answers come from, and a whole episode of one gets
-further than a mixture.
-
-The way to the pairs that are sought minimises the expected steps in the counted transitions, by value iteration at looks that
-become rarer, from above: what is not known to lead to a goal costs `patience` of the steps so far, and goals that are further
-away are given up.  Between two looks the rows passed are updated as they are passed (real-time dynamic programming, Barto et al.
-1995), so that the next goal is sought at once when one is reached.
-
-Rows are table rows (states, groups of them, or cells of continuous observations); edges are the distinct transitions seen, in
-linked lists, one for each pair; at most `EDGES` are kept, which bounds the memory.
+Ways minimise the expected steps in the counted transitions, by value iteration at looks that become rarer; in between the rows
+that are passed are updated (real-time dynamic programming, Barto et al. 1995).  Goals further away than `patience` of the steps
+so far are given up.  Rows are states, groups of them or cells; at most `EDGES` distinct transitions are kept.
 """
 
 from __future__ import annotations
@@ -65,7 +53,7 @@ class Rules(NamedTuple):
     retries: float  # likewise for tries of a pair once more
     hope: float = 1.0  # a discovery may be expected this many times the steps so far away; 0: new rows are not sought
     hope_known: float = 10.0  # if rows are known to be missing: times the geometric mean of those and the last discovery's
-    levels: int = LEVELS  # of tries that are told apart; 1: only pairs never tried lead to new rows
+    levels: int = LEVELS  # of tries that are distinguished; 1: only pairs never tried lead to new rows
     deserved: bool = True  # where rows are known to be missing, a pair's chance is at least what it deserves
     nearby: bool = True  # retries where n(s, a)^2 < n(s) / actions
     patience: float = 0.1  # the most expensive way, as a share of the steps so far
@@ -74,27 +62,23 @@ class Rules(NamedTuple):
     again: bool = True  # look again soon after a goal was reached
 
 
-STANDING = np.dtype(
-    (
-        np.record,
-        [
-            ("edges", np.int64),  # in use
-            ("rows", np.int64),  # met
-            ("acted", np.int64),  # evaluated rows acted in
-            ("steps", np.int64),  # so far
-            ("discovery", np.int64),  # the step at which the newest row was met
-            ("next_look", np.int64),
-            ("last_look", np.int64),
-            ("plan", np.int64),  # the step of the last plan
-            ("sought", np.int64),  # kind of what is sought
-            ("level", np.int64),  # new rows are sought by pairs with fewer tries
-            ("expected", np.int64),  # steps to the next discovery
-            ("begins", np.int64),  # 1: the next transition is the first of an episode
-            ("episodes", np.int64),  # ended
-            ("evaluated", np.int64),  # evaluated rows if they are known, else -1
-        ],
-    )
+COUNTERS = (
+    "edges",  # in use
+    "rows",  # met
+    "acted",  # evaluated rows acted in
+    "steps",  # so far
+    "discovery",  # the step at which the newest row was met
+    "next_look",
+    "last_look",
+    "plan",  # the step of the last plan
+    "sought",  # kind of what is sought
+    "level",  # new rows are sought by pairs with fewer tries
+    "expected",  # steps to the next discovery
+    "begins",  # 1: the next transition is the first of an episode
+    "episodes",  # ended
+    "evaluated",  # evaluated rows if they are known, else -1
 )
+STANDING = np.dtype((np.record, [(name, np.int64) for name in COUNTERS]))
 
 
 class Search(NamedTuple):
@@ -122,7 +106,7 @@ class Search(NamedTuple):
 
 def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
     """A search that knows nothing yet; pi [1 or states, actions, gvf]; share 0: none."""
-    rows, actions = (world.rows, world.actions) if share > 0 else (0, world.actions)
+    rows, actions = world.rows if share > 0 else 0, world.actions
     room = min(rows * actions * EDGES_PER_PAIR, EDGES)
     evaluated = np.zeros(rows, bool)
     if rows:

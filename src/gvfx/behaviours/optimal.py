@@ -1,33 +1,23 @@
 r"""OptimalDesign: visit the pairs that reduce the error of the answers fastest, estimating the world during the run.
 
-The error of certainty equivalence after n(s, a) visits is about sum G / n (`gvfx.design`).  At the start G is unknown, so the
-behaviour searches and takes every action in turn for a while; then, each time the data have grown by a fixed factor, it estimates
-the world and G, chooses the behaviour that minimises sum G / (n + m x) over the visits x that the estimated world allows, and
-follows it.  Three things protect against estimates from few visits:
+The error of certainty equivalence after n(s, a) visits is about sum G / n (`gvfx.design`).  Each time the data have grown by a
+fixed factor, the behaviour estimates the world and G, and follows the behaviour that minimises sum G / (n + m x) over the visits
+x that the estimated world allows.  Against estimates from few visits,
 
-- every pair's data are combined with `prior` visits in which the action did what the actions of that state did on average,
-  so that a single visit does not look noise-free and an untried action is worth trying.  A pair whose rare outcomes have not
-  occurred yet looks certain, is visited less, and stays wrong: the more a plan trusts single pairs, and the more often it is
-  renewed, the more the answers are biased (Nie et al. 2018, on adaptively sampled means).  Hence a large `prior` and few
-  plans.
-  With `where` the ways of the target policies from there have only `NEAR_PRIOR` such visits (their noise has `prior`): policies
-  that wander at random in every state seem to need the whole world, which those asked about a part of it do not;
-- no pair's importance is taken to be less than a share `floor` of a typical one: before any cumulant has been seen, this
-  spreads the visits evenly over all reachable pairs;
-- a share `random` of the actions stays random.
+- every pair has `prior` further visits in which the action did what the state's actions did on average: a pair whose rare
+  outcomes have not occurred yet looks certain, is visited less and stays wrong (Nie et al. 2018).  With `where`, the target
+  policies' ways from there have only `NEAR_PRIOR` of them, so that a question about a part does not need the whole world;
+- no pair's importance is below a share `floor` of a typical one, and a share `random` of the actions stays random.
 
-Two things make the most of few steps.  Between two plans, a directed search tries what has hardly been tried
-(`gvfx.behaviours.directed_search`); and a plan's probabilities are followed as closely as whole visits allow: each state takes
-the action that lags furthest behind its share since the last plan, so that no pair is left out by chance.  A pair that probably
-has no chance in it (`gvfx.evidence.smoothing`) needs neither prior visits nor many of its own.
-
-It reads only the evidence of the run, so it can be combined with any tabular learner.
+Between two plans a directed search tries what has hardly been tried, and each state takes the action that lags furthest behind
+its share of the plan.  A pair that probably has no chance in it (`gvfx.evidence.smoothing`) needs neither prior nor many visits.
+docs/behaviours.md has the details.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import ClassVar, NamedTuple
 
@@ -48,7 +38,7 @@ from gvfx.theory.optimum import remaining_design
 from gvfx.worlds.mdp import MDP
 
 NEAR_PRIOR = 5.0  # prior visits of the ways that target policies take from where errors count
-CELL_GROWTH, CELL_PRIOR, CELL_SEARCH = 1.5, 10.0, 0.0  # the defaults on cells
+ON_CELLS = {"growth": 1.5, "prior": 10.0, "search": 0.0}  # other defaults on cells
 
 
 class PlannedState(NamedTuple):
@@ -108,13 +98,11 @@ class OptimalDesign(Planning):
     prior:  number of prior visits in which an action does what the state's actions did on average.
     floor:  the smallest importance of a pair, relative to a typical one.
     random: share of random actions.
-    search: largest share of the steps since the last plan that go into the search for new states, and again for untried pairs;
-            0: no search.
+    search: largest share of the steps since the last plan for the search for new states, and again for untried pairs; 0: none.
 
-    With continuous observations a row is a cell of them (`gvfx.features.cells`).  Default `growth`, `prior` and `search` are then
-    1.5, 10 and 0, actions are drawn from the plan, the noise of a cell is that of the learner's temporal-difference errors, and
-    where the features' resolution limits the answers rather than chance, a share of the actions follows the target policies,
-    blended half with uniform.
+    With continuous observations a row is a cell of them.  Default `growth`, `prior` and `search` are then 1.5, 10 and 0, actions
+    are drawn from the plan, and where the features' resolution limits the answers rather than chance, a share of the actions
+    follows the target policies, blended half with uniform.
     """
 
     first: int | None = None
@@ -133,10 +121,8 @@ class OptimalDesign(Planning):
         return replace(self, ahead=min(self.ahead, steps / logged))
 
     def on_cells(self) -> OptimalDesign:
-        growth = CELL_GROWTH if self.growth == OptimalDesign.growth else self.growth
-        prior = CELL_PRIOR if self.prior == OptimalDesign.prior else self.prior
-        search = CELL_SEARCH if self.search == OptimalDesign.search else self.search
-        return _OnCells(self.first, growth, self.ahead, prior, self.floor, self.random, search)
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _OnCells(**{name: ON_CELLS.get(name, v) if v == getattr(OptimalDesign, name) else v for name, v in given.items()})
 
     @property
     def counts_cells(self) -> bool:  # type: ignore[override]

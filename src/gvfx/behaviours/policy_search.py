@@ -1,12 +1,8 @@
 """BehaviourPolicySearch: REINFORCE on the variance of the importance-sampled return (Hanna et al. 2017).
 
-Adapted to several GVFs as the paper describes (App. B.1): after each episode
-theta += alpha * sum_i IS(tau, pi_i)^2 * sum_t grad log mu_theta(a_t|s_t), with IS = G * prod_t pi/mu and mu_theta that of
-the episode.
-
-The product of up to `horizon` ratios gives this estimator a very high variance: the weights of single episodes span many
-orders of magnitude.  Two safeguards keep it finite and are part of its definition here: each ratio is clipped, and
-alpha * sum_i IS^2 is at most `largest_step`, so that one episode moves a logit by at most that much per visit of its state.
+For several GVFs (App. B.1): after each episode theta += alpha * sum_i IS(tau, pi_i)^2 * sum_t grad log mu_theta(a_t|s_t), with
+IS = G * prod_t pi/mu.  The weights of single episodes span many orders of magnitude, so each ratio is clipped, and
+alpha * sum_i IS^2 is at most `largest_step`: one episode moves a logit by at most that much per visit of its state.
 """
 
 from __future__ import annotations
@@ -47,13 +43,11 @@ class PolicySearchState(NamedTuple):
 class BehaviourPolicySearch(Behaviour[PolicySearchState]):
     """Softmax behaviour trained after each episode to reduce the variance of the importance-sampled return.
 
-    rate:         alpha of the update: a schedule, or the minimum of a linear one from 1 over 500,000 steps; that of the
-                  episode's first step.
-    scale:        a typical return: alpha is divided by its square, so that it does not depend on the cumulants' scale.
+    rate:         alpha at the episode's first step: a schedule, or the minimum of a linear one from 1 over 500,000 steps.
+    scale:        a typical return: alpha is divided by its square.
     largest_step: bound on alpha * sum_i IS^2 for one episode.
     ratio_low, ratio_high: clipping range of each pi/mu.
-    parameters:   "softmax" (theta are logits), or "ratio" (mu = theta / sum theta, each visit of (s, a) adding
-                  step * (1 - mu(a|s)) to theta, as in the authors' code).
+    parameters:   "softmax" (theta are logits), or "ratio" (mu = theta / sum theta), as in the authors' code.
     """
 
     rate: float | Schedule = 0.5

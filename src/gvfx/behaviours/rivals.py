@@ -32,9 +32,9 @@ class SamplingState(NamedTuple):
 class RobustSampling(Behaviour[SamplingState]):
     """The action whose share of the visits so far is furthest below the mixture of the target policies.
 
-    The original ("Robust On-Policy Sampling for Data-Efficient Policy Evaluation in Reinforcement Learning") takes a gradient
-    step on the log-likelihood of the data and samples from the changed policy.  For a table and a large step this is the most
-    under-sampled action, which is our interpretation.  With probability 1 - `share` an action is drawn from the mixture.
+    The original (Zhong et al. 2022) samples from the policy after a gradient step on the log-likelihood of the data; for a table
+    and a large step, our interpretation, this is the most under-sampled action.  With probability 1 - `share` an action is drawn
+    from the mixture.
     """
 
     share: float = 1.0
@@ -52,11 +52,7 @@ class RobustSampling(Behaviour[SamplingState]):
 class PublishedDesign(Planning):
     """Random at first; then a design for the world estimated from the data, replanned each time the data grow by `growth`.
 
-    first:  random steps before the first plan (default: that of OptimalDesign).
-    growth: factor by which the data grow between two plans.
-    prior:  number of prior visits in which an action does what the state's actions did on average.
-    random: share of random actions.
-    search: as in OptimalDesign.
+    The options are those of OptimalDesign.
     """
 
     first: int | None = None

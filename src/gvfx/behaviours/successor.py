@@ -1,17 +1,13 @@
 """SuccessorRepresentation: act where the successor representation and the reward weights change most.
 
-McLeod et al. (2021) as the paper describes it (App. B.1): for every distinct target policy an indicator-vector
-successor representation psi(s, a) over states, for every GVF reward weights w(s, a); each step's intrinsic reward is
-the total absolute change of both, an Expected-Sarsa action value is learned from it, and the behaviour is Boltzmann
-(or greedy) in that action value.  All three share one learning rate.
+McLeod et al. (2021) as the paper describes it (App. B.1): for every distinct target policy a successor representation
+psi(s, a) over states, for every GVF reward weights w(s, a).  The intrinsic reward of a step is the total absolute change of
+both; the behaviour is Boltzmann (or greedy) in its Expected-Sarsa value.  All three share one learning rate.  The policy mean
+of psi is stored too, so that an update is one pass over a row.
 
-The policy mean of psi at each state is stored too, so an update is one pass over a row instead of one per action.
-
-`update="entries"` is the form in the authors' code: only the visited entry psi(s, a, s') is updated, towards
-1 + gamma * sum_a' pi(a'|s') * mean_f psi(s', a', f); `mean` then holds the row means [policy, row, action].
-
-`when="episode"`, also theirs, keeps the behaviour and the learning rate of the episode's first step until it ends.  Nothing
-else in the updates depends on the behaviour, so applying them as the steps come equals applying them in order at the end.
+The authors' code: with `update="entries"` only psi(s, a, s') is updated, towards 1 + gamma * sum_a' pi(a'|s') * mean_f psi(s',
+a', f), and `mean` holds the row means [policy, row, action]; with `when="episode"` an episode keeps its first step's behaviour
+and learning rate.
 """
 
 from __future__ import annotations
@@ -55,19 +51,16 @@ class SuccessorState(NamedTuple):
 class SuccessorRepresentation(Behaviour[SuccessorState]):
     """Boltzmann (or greedy) behaviour on the value of an intrinsic reward, the change of the representation.
 
-    rate:        learning rate of the representation, the reward weights and the intrinsic value: a schedule, or the
-                 minimum of a linear one from 1 over 500,000 steps.
-    choice:      "boltzmann" with `temperature`, "greedy" (equally good actions share the probability), or "first" (greedy,
-                 the first of equally good actions).
-    discount:    of the intrinsic value.
+    rate:     learning rate: a schedule, or the minimum of a linear one from 1 over 500,000 steps.
+    choice:   "boltzmann" with `temperature`, "greedy" (equally good actions share the probability), or "first" of them.
+    discount: of the intrinsic value.
 
-    The rest follows the authors' code where it differs from the text; networks read `choice` and `floor` only:
-    update:      "rows" (the whole successor vector) or "entries" (only the visited entry).
-    when:        "step": the behaviour and the rate are those of the step; "episode": those of the episode's start, and the
-                 first episode's behaviour is the mean of the target policies.
-    weights:     reward weights for "pairs" of state and action, or for "states".
-    per:         whether the change of a representation counts once for each distinct "policy" or for each "gvf".
-    floor:       probabilities below it are raised to it before they are scaled to sum to one; the intrinsic value follows them.
+    The rest is for the authors' code where it differs from the text; networks read `choice` and `floor` only:
+    update:   the whole "rows" of the successor vector, or the visited "entries".
+    when:     behaviour and rate change at every "step" or "episode"; the first episode's behaviour is then the targets' mean.
+    weights:  reward weights for "pairs" of state and action, or for "states".
+    per:      whether the change of a representation counts once for each distinct "policy" or for each "gvf".
+    floor:    smaller probabilities are raised to it before they are scaled to sum to one; the intrinsic value follows them.
     """
 
     rate: float | Schedule = 0.25
@@ -192,11 +185,11 @@ def _rule(gvfs: int, actions: int, *, entries: bool, episodes: bool, states: boo
         weight = pi[tr.row, tr.action, i]
         psi = state.psi[j, tr.x, tr.action]
         mean = state.mean[j, tr.x]
-        onward = state.mean[j, tr.next_x]
-        own = rate * (discount * onward[tr.x] - psi[tr.x])  # at the visited state, the indicator still missing
+        future = state.mean[j, tr.next_x]
+        own = rate * (discount * future[tr.x] - psi[tr.x])  # at the visited state, the indicator still missing
         change = abs(own + rate) - abs(own)
         for f in range(psi.shape[0]):
-            delta = rate * (discount * onward[f] - psi[f])
+            delta = rate * (discount * future[f] - psi[f])
             change += abs(delta)
             psi[f] += delta
             mean[f] += weight * delta
@@ -208,10 +201,10 @@ def _rule(gvfs: int, actions: int, *, entries: bool, episodes: bool, states: boo
     def move_entry(state, j, rate, tr, gamma, pi):
         """psi_j(s, a, s') towards 1 + gamma * the mean of psi_j(s'); returns the absolute change."""
         i = state.member[j]
-        onward = 0.0
+        future = 0.0
         for a in range(actions):
-            onward += pi[tr.next_row, a, i] * state.mean[j, tr.next_x, a]
-        delta = rate * (1.0 + tr.alive * gamma[tr.g, i] * onward - state.psi[j, tr.x, tr.action, tr.next_x])
+            future += pi[tr.next_row, a, i] * state.mean[j, tr.next_x, a]
+        delta = rate * (1.0 + tr.alive * gamma[tr.g, i] * future - state.psi[j, tr.x, tr.action, tr.next_x])
         state.psi[j, tr.x, tr.action, tr.next_x] += delta
         state.mean[j, tr.x, tr.action] += delta / state.psi.shape[3]
         return abs(delta)

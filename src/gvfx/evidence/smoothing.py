@@ -342,4 +342,4 @@ class _PerOutcome(Cumulant):
     sd: np.ndarray
 
     def tables(self, world: Any) -> OutcomeTables:
-        return OutcomeTables(self.mean, self.sd, np.zeros((1, 1, 1)))
+        return OutcomeTables(self.mean, self.sd)

@@ -33,10 +33,10 @@ CumulantLike = Cumulant | float | Function  # what is accepted wherever a cumula
 class GVF:
     """A predictive question: the expected discounted sum of `cumulant` when `policy` is followed from a state.
 
-    cumulant: a cumulant, a number, or a function of the transition (`gvfx.questions.signals`).
+    cumulant: a cumulant, a number, or a function of the transition.
     discount: a number in [0, 1], or a function of the transition.
     weight:   of this question's squared error in the MSE over all questions.
-    name:     of the question in results; `gvf1`, `gvf2`, ... by default.
+    name:     in results; `gvf1`, `gvf2`, ... by default.
     """
 
     policy: Policy
@@ -90,11 +90,10 @@ def _check_discount(value: Any, field: str) -> float:
 
 
 class Stacked(NamedTuple):
-    """Several questions over one MDP, as arrays with the GVFs contiguous (last axis); variables of this type are called `asked`.
+    """Several questions over one MDP, as arrays with the GVFs last; variables of this type are called `asked`.
 
-    `pi` and `gamma` have one row when they do not depend on the state; `*_stride` (0 or 1) multiplies a row index.
-    Few outcomes pay cumulants: `pays` [states, actions, successors] is a row of `mean`, `sd` and `carry` ([rows, gvf]),
-    or -1.  A cumulant is mean + sd * N(0, 1) + carry * (present level of the GVF's drift); levels start at `level` [gvf].
+    `*_stride` (0 or 1) multiplies a row index.  `pays` [states, actions, successors] is a row of `mean`, `sd` and `carry`
+    ([rows, gvf]) or -1, and a cumulant is mean + sd * N(0, 1) + carry * (level of the GVF's drift, which starts at `level`).
     """
 
     pi: np.ndarray  # [1 or states, actions, gvf]
@@ -130,11 +129,9 @@ class Stacked(NamedTuple):
 
 
 def calibrated_weights(values: np.ndarray, where: np.ndarray | Evaluation) -> np.ndarray:
-    """Weights w_i proportional to 1 / sum_s d(s) V_i(s)^2, with mean 1, [gvf].
+    """Weights w_i proportional to 1 / sum_s d(s) V_i(s)^2 (at the start: 1 / V_i(d)^2), with mean 1, [gvf]; 0 where V_i is 0.
 
-    With them the weighted mean squared error is the mean of the relative errors MSE_i / sum_s d(s) V_i(s)^2.  A question
-    whose values are all 0 gets weight 0.  values [gvf, state]; where [state] is the evaluation distribution d (of an error at the
-    start: 1 / V_i(d)^2).
+    values [gvf, state]; where: the evaluation distribution d [state].
     """
     square = as_evaluation(where).squares(values)
     weights = np.divide(1.0, square, out=np.zeros(len(square)), where=square > 0)
@@ -254,10 +251,8 @@ def _paying_rows(parts: Sequence[Any], shape: tuple[int, int, int]) -> tuple[np.
 
 
 # --- Which questions can be compared: those about the same signal with the same discount, under different policies --
-# Policies, cumulants and discounts are compared as they were given: arrays by their numbers, functions by the lines of code that
-# defined them and what they hold.  A question has one name, so policies and signals are called after what the names of their
-# questions share: the policy of "careful: goal" and "careful: fall" is "careful", and the signal of "careful: goal" and "eager:
-# goal" is "goal".
+# Arrays are compared by their numbers, functions by the code that defined them and what they hold.  Policies and signals are
+# called after what the names of their questions share: the policy of "careful: goal" and "careful: fall" is "careful".
 
 Key = TypeVar("Key", int, str)
 
@@ -308,10 +303,9 @@ class Comparable:
         at = None if signal is None else self._found(signal, "signal", signals, self.signals)
         out = []
         for contest in self.contests:
-            kept = [k for k, name in enumerate(contest.policies) if wanted is None or name in wanted]
+            kept = [(i, name) for i, name in zip(contest.members, contest.policies) if wanted is None or name in wanted]
             if at in (None, contest.signal) and len(kept) >= least:
-                members, names = zip(*((contest.members[k], contest.policies[k]) for k in kept), strict=True)
-                out.append(Contest(contest.signal, members, names))
+                out.append(Contest(contest.signal, *zip(*kept)))
         if not out:
             raise InputError(f"{field}: {list(policies or ())} leaves nothing to compare; give two of {', '.join(known)}.")
         return tuple(out)
@@ -400,7 +394,10 @@ def _called(
     own = _grouped(kept, number)
     words = {n: [WORD.findall(names[i]) for i in each] for n, each in own.items()}
     tried = [{n: alone[each[0]] for n, each in own.items()}, {n: names[each[0]] for n, each in own.items()}]
-    rest = {n: _without(words[n][0], without[each[0]]) for n, each in own.items() if len(each) == 1}
+    rest = {}
+    for n, (i, *others) in own.items():
+        if not others:
+            rest[n] = [word for word in words[n][0] if word not in without[i].split()] or words[n][0]
     single = {n: " ".join(each) for n, each in rest.items()}
     if len(single) < len(own):
         first = {n: " ".join(_shared(each)) for n, each in words.items()}
@@ -415,18 +412,13 @@ def _called(
     return tuple(called[number[i]] if i in compared else "" for i in range(len(names)))
 
 
-def _without(words: Sequence[str], left_out: str) -> list[str]:
-    """Words without some of them, unless nothing would be left."""
-    return [word for word in words if word not in left_out.split()] or [*words]
-
-
 def _shared(each: Sequence[list[str]]) -> list[str]:
     """The words with which all lists begin."""
     same = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*each, strict=False))
     return [words[0] for words in same]
 
 
-# --- Vector rewards: a question about the reward of an environment that returns several numbers becomes one about each of them
+# --- Vector rewards: a question about all of a reward becomes one about each of its components ----------------------
 # An environment says how many by `reward_space` (as in MO-Gymnasium) or `reward_dim`, and may name them by `reward_names`.
 
 SCALARISED = ("LinearReward",)  # wrappers of MO-Gymnasium that make one number of the vector
@@ -434,11 +426,7 @@ NAMES = ("reward_names", "objective_names")
 
 
 def reward_names(env: Any) -> tuple[str, ...] | None:
-    """A name for each component of an environment's reward, its number where the environment does not name it.
-
-    None if the environment does not say that its reward is a vector.  The outermost wrapper that says something counts, and one
-    may name what an inner one declares.
-    """
+    """A name (or number) for each component of an environment's reward; None unless it says that its reward is a vector."""
     declared: list[Any] = []  # what the layers so far declare, the outermost first
     for layer in around(env):
         if type(layer).__name__ in SCALARISED:
@@ -470,11 +458,7 @@ def _named(layers: Sequence[Any], size: int) -> tuple[str, ...]:
 
 
 def on_rewards(questions: Sequence[GVF], world: Any) -> list[GVF]:
-    """The questions about an environment, each about the whole of a vector reward replaced by one per component.
-
-    They are called after the question and the component, `name[0]`, or `reward[0]` if the only such question has no name.
-    Raises InputError for an index or weights that do not fit the reward.
-    """
+    """The questions about an environment, each about the whole of a vector reward replaced by one per component, `name[0]`."""
     return of_components(questions, reward_names(world) if is_environment(world) else None)
 
 
@@ -484,25 +468,24 @@ def of_components(questions: Sequence[GVF], names: Sequence[str] | None) -> list
     if not isinstance(questions, Iterable) or getattr(questions, "shape", None) == ():  # refused later, in words
         return questions  # type: ignore[return-value]
     questions = list(questions)
-    rewards = [q.cumulant if isinstance(q, GVF) and isinstance(q.cumulant, Reward) else None for q in questions]
-    if names is None or not any(reward is not None for reward in rewards):
+    rewards = {i: q.cumulant for i, q in enumerate(questions) if isinstance(q, GVF) and isinstance(q.cumulant, Reward)}
+    if names is None or not rewards:
         return questions
-    whole = [reward is not None and reward.index is None and reward.weights is None for reward in rewards]
+    whole = {i for i, reward in rewards.items() if reward.index is None and reward.weights is None}
     out: list[GVF] = []
-    for i, (q, reward, all_of_it) in enumerate(zip(questions, rewards, whole, strict=True)):
-        name = q.name or f"gvf{i + 1}" if isinstance(q, GVF) else ""
-        if reward is None:
-            out.append(replace(q, name=name) if isinstance(q, GVF) else q)  # keeps its number, if it has no name
-        elif not all_of_it:
-            _check(reward, len(names), name)
-            out.append(replace(q, name=name))
-        else:
-            called = q.name or ("reward" if sum(whole) == 1 else name)
+    for i, q in enumerate(questions):
+        name = getattr(q, "name", "") or f"gvf{i + 1}"
+        if i in whole:
+            called = q.name or ("reward" if len(whole) == 1 else name)
             out += [replace(q, cumulant=Reward(index=k), name=f"{called}[{own}]") for k, own in enumerate(names)]
+            continue
+        if i in rewards:
+            _check_reward(rewards[i], len(names), name)
+        out.append(replace(q, name=name) if isinstance(q, GVF) else q)  # keeps its number, if it has no name
     return out
 
 
-def _check(cumulant: Reward, size: int, name: str) -> None:
+def _check_reward(cumulant: Reward, size: int, name: str) -> None:
     """Refuse an index or weights that do not fit a reward of `size` numbers."""
     if cumulant.index is not None and not -size <= cumulant.index < size:
         raise InputError(
@@ -522,8 +505,8 @@ class Audit:
     """Audits of values at the start (docs/audits.md).
 
     share:  of the steps, at least 0 and below 1; None: the default.
-    ranges: by question, the least and the largest possible cumulant (with discount 1, return of an episode).  The intervals of
-            these questions hold with any number of rollouts, however rare what carries the value is; they are wider.
+    ranges: by question, the least and the largest possible cumulant (with discount 1, return of an episode).  Their intervals are
+            wider, and hold with any number of rollouts.
     """
 
     share: float | None = None

@@ -1,17 +1,14 @@
 """Target policies: pi(a|s) for every action of a state.
 
-A policy has ``table(states, actions) -> [1 or states, actions]`` (one row means "the same in every state") and
-``at(observations, actions) -> [batch, actions]`` for observations of any kind.  Plain arrays and functions are accepted
-wherever a policy is expected (`as_policy`); functions may use NumPy or JAX and take one observation or a batch of them.
-
-Policies of Box actions are in `gaussian`, Stable-Baselines3 models in `written`.
+Plain arrays and functions are accepted wherever a policy is expected (`as_policy`); functions may use NumPy or JAX and take one
+observation or a batch of them.  Policies of Box actions are in `gaussian`, Stable-Baselines3 models in `written`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, cast
@@ -37,8 +34,7 @@ def checked_rows(rows: Any, field: str, actions: int | None = None) -> np.ndarra
     each = "give one probability per action"
     if table.ndim not in (1, 2) or table.size == 0:
         raise InputError(f"{field}: expected shape [actions] or [states, actions], but got {table.shape}; {each}.")
-    if actions is not None and table.shape[-1] != actions:
-        given = table.shape[-1]
+    if actions not in (None, given := table.shape[-1]):
         raise InputError(f"{field}: expected {actions} probabilities per row, one per action, but got {given}; give one each.")
     totals = table.sum(axis=-1, keepdims=True)
     if table.min() >= 0 and np.abs(totals - 1).max() <= TOLERANCE:  # false for NaN
@@ -67,10 +63,7 @@ class Policy(ABC):
         raise InputError(f"{field}: {type(self).__name__} is for Discrete observations; give a function of the observation.")
 
     def prepared(self, observations: Observations, actions: int) -> Policy:
-        """A copy prepared for repeated calls of `at`: checked, JAX functions compiled, and whether it takes batches decided.
-
-        observations: some of those to come, with which functions are tried.
-        """
+        """A copy for repeated calls of `at`, tried with some observations: checked, JAX functions compiled."""
         return self
 
 
@@ -350,9 +343,7 @@ def uniform_policy() -> UniformPolicy:
     return UniformPolicy()
 
 
-# --- Target policies defined by a GVF's own action values: greedy or softmax, improved while the values are learned -
-# Such a policy is not known beforehand.  `gvfx.theory.equations` computes the one that a model or a table of action values
-# implies; runs with tables keep it up to date.
+# --- Target policies defined by a GVF's own action values (`gvfx.theory.equations` computes what a model implies) ---
 
 
 @dataclass(frozen=True)
@@ -377,10 +368,9 @@ class OwnPolicy(Policy):
         return self.table(0, actions, field)
 
     def choices(self, q: np.ndarray, tried: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
-        """Greedy or softmax probabilities over the tried actions [state, action]; a state where nothing was tried has zeros.
+        """Greedy or softmax probabilities over the tried actions; zeros where nothing was tried.  All are [state, action].
 
-        q, tried: [state, action].  Equally good actions get equal probabilities.
-        before:   earlier greedy choices [state, action], which are kept in states where they are still best.
+        before: earlier greedy choices, which are kept in states where they are still best.
         """
         best = np.where(tried, q, -np.inf).max(axis=1, keepdims=True)
         best = np.where(np.isfinite(best), best, 0.0)
@@ -419,12 +409,11 @@ def own_softmax(temperature: float) -> OwnPolicy:
     return OwnPolicy(temperature=float(temperature))
 
 
-# --- Whether policies are functions of the observation: they are asked again where they have answered, at the start and later
+# --- Whether policies are functions of the observation: they are asked again where they have answered ---------------
 # A function that is random, or remembers earlier calls, would be stored or averaged as if it were something else; discounts that
-# are functions of the transition likewise.  Answers are compared up to `ALIKE`, far above the noise of sums in another order and
-# too little to matter.
+# are functions of the transition likewise.
 
-ALIKE = 1e-3  # difference of two answers that are the same: of probabilities, or of actions in [-1, 1]
+SAME = 1e-3  # largest difference of two answers that are the same: of probabilities, or of actions in [-1, 1]
 ROUNDS = 16  # times that a policy is asked again at the start, if SECONDS allow it; once if not
 ASKED = 96  # observations after which a table has been asked for often enough
 SECONDS = 2e-3
@@ -455,7 +444,7 @@ def steady_table(policy: Policy, states: int, actions: int, field: str) -> np.nd
     rows = policy.table(states, actions, field)
     if is_function(policy) and len(rows) == states:
         some = _some(rows)
-        _repeat(_asked(policy, rows, field), some, rows[some], field)
+        _repeat(_rows_of(policy, rows, field), some, rows[some], field)
     return rows
 
 
@@ -464,7 +453,7 @@ def _some(rows: np.ndarray) -> np.ndarray:
     return np.unique(np.linspace(0, len(rows) - 1, min(len(rows), KEPT)).astype(int))
 
 
-def _asked(policy: Policy, table: np.ndarray, field: str) -> Ask:
+def _rows_of(policy: Policy, table: np.ndarray, field: str) -> Ask:
     """Asks for rows of a table [states, actions]."""
     count, actions = table.shape
 
@@ -479,66 +468,49 @@ def _asked(policy: Policy, table: np.ndarray, field: str) -> Ask:
     return ask
 
 
-class Repeats:
-    """Policies asked again at observations where they have answered, or discounts at transitions.
+class Steady:
+    """A policy, or a discount, that is asked again where it has answered: at its 1st, 2nd, 4th, 8th, ... call, and by `again`.
 
-    fields:   of the questions, for errors.
-    first:    as given, for the first time; a compiled function would no longer be random.
-    used:     as used since.
-    places:   of their answers among those given; None: they are in this order.
-    sentence: the message about one that answers differently.
+    used, first: called since, and at first, as the user gave it: a compiled function would no longer be random.
     """
 
-    def __init__(
-        self,
-        fields: Sequence[str],
-        first: Sequence[Ask],
-        used: Sequence[Ask],
-        places: Sequence[int] | None = None,
-        sentence: str = POLICY,
-    ) -> None:
-        self.fields, self.first, self.used, self.sentence = fields, first, used, sentence
-        self.places = range(len(fields)) if places is None else places
-        self.kept: list[tuple[Any, list[np.ndarray]]] = []  # observations [1, ...] and the policies' answers there
+    def __init__(self, field: str, used: Ask, first: Ask | None = None, sentence: str = POLICY) -> None:
+        self.field, self.used, self.first, self.sentence = field, used, first or used, sentence
+        self.kept: list[tuple[Any, np.ndarray]] = []  # observations [1, ...], and the answers there
         self.calls, self.next, self.turn = 0, 1, 0
 
     @classmethod
-    def of_tables(cls, tables: Mapping[Policy, np.ndarray], fields: Sequence[str]) -> Repeats:
-        """Of policies whose answers at all states [states, actions] are known."""
-        out = cls(fields, (), [_asked(policy, rows, field) for (policy, rows), field in zip(tables.items(), fields, strict=True)])
-        some = _some(next(iter(tables.values())))
-        out.kept = [(np.array([s]), [rows[[s]] for rows in tables.values()]) for s in some]
+    def of_table(cls, policy: Policy, rows: np.ndarray, field: str) -> Steady:
+        """A policy whose answers at all states [states, actions] are known."""
+        out = cls(field, _rows_of(policy, rows, field))
+        out.kept = [(np.array([s]), rows[[s]]) for s in _some(rows)]
         return out
 
-    def due(self) -> bool:
-        """Note that the policies were asked; whether it is time to ask again: at the 1st, 2nd, 4th, 8th, ... call."""
-        self.calls += 1
-        return self.calls == self.next
+    def __call__(self, observations: Any) -> np.ndarray:
+        answers = self.used(observations)
+        if len(observations):
+            self.look(observations, answers)
+        return answers
 
-    def look(self, observations: Any, given: Sequence[Any]) -> None:
-        """Ask again, also at the first of a batch of observations, where the policies answered as given [batch] each."""
-        self.next *= 2
-        observation, answers = own(observations[:1]), [np.array(given[k][:1]) for k in self.places]
-        for seen, before in self.kept:
-            self._compare(seen, before)
-        if len(self.kept) == KEPT:
+    def look(self, observations: Any, answers: np.ndarray) -> None:
+        """Note a call at a batch of observations; ask again if it is time."""
+        self.calls += 1
+        if self.calls < self.next:
             return
-        if self.kept:
-            self._compare(observation, answers)
-        else:
-            for field, ask, answer in zip(self.fields, self.first, answers, strict=True):
-                _repeat(ask, observation, answer, field, self.sentence)
-        self.kept.append((observation, answers))
+        self.next *= 2
+        observation, answer = own(observations[:1]), np.array(answers[:1])
+        for seen, before in self.kept:
+            _repeat(self.used, seen, before, self.field, self.sentence, 1)
+        if len(self.kept) < KEPT:
+            ask, rounds = (self.used, 1) if self.kept else (self.first, ROUNDS)
+            _repeat(ask, observation, answer, self.field, self.sentence, rounds)
+            self.kept.append((observation, answer))
 
     def again(self) -> None:
         """Ask again at one of the observations."""
         if self.kept:
             self.turn += 1
-            self._compare(*self.kept[self.turn % len(self.kept)])
-
-    def _compare(self, observation: Any, answers: Sequence[np.ndarray]) -> None:
-        for field, ask, answer in zip(self.fields, self.used, answers, strict=True):
-            _repeat(ask, observation, answer, field, self.sentence, 1)
+            _repeat(self.used, *self.kept[self.turn % len(self.kept)], self.field, self.sentence, 1)
 
 
 def _repeat(ask: Ask, observations: Any, answer: np.ndarray, field: str, sentence: str = POLICY, rounds: int = ROUNDS) -> None:
@@ -547,7 +519,7 @@ def _repeat(ask: Ask, observations: Any, answer: np.ndarray, field: str, sentenc
     for k in range(min(rounds, max(2, ASKED // (last + 1)))):
         order = list(range(last + 1)) if k % 2 or rounds == 1 else [*range(last, -1, -1), last]  # another order, and one more
         given = observations[order] if isinstance(observations, np.ndarray) else [observations[i] for i in order]
-        if not np.abs(ask(given) - answer[order]).max(initial=0.0) <= ALIKE:
+        if not np.abs(ask(given) - answer[order]).max(initial=0.0) <= SAME:
             raise FunctionFailed(f"{field}: {sentence}")
         if perf_counter() - begun > SECONDS:
             return

@@ -1,8 +1,6 @@
 """Questions about a Gymnasium environment: cumulants and discounts of its transitions, and the target policies' actions.
 
-`Reader` gives the cumulants [gvf] and discounts [gvf] of a transition (discounts are 0 on termination, unchanged on
-truncation).  `Targets` gives pi [batch, action, gvf] for Discrete actions, `Gaussians` the policies' middle actions and
-draws for Box actions; both evaluate every distinct policy once per batch.
+`Targets` (Discrete actions) and `Gaussians` (Box actions) evaluate every distinct policy once per batch.
 """
 
 from __future__ import annotations
@@ -23,12 +21,13 @@ from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.policies import (
     DISCOUNT,
+    Ask,
     CallablePolicy,
     DeterministicPolicy,
     MixturePolicy,
     OwnPolicy,
     Policy,
-    Repeats,
+    Steady,
     UniformPolicy,
     is_function,
     steady_table,
@@ -102,7 +101,7 @@ class Reader:
             for source, (read, components) in signals.items()
         ]
         self._ends = [(of_transition(f, wanted.field), wanted.place, wanted.field) for f, wanted in ends.items()]
-        self.repeats = self._repeats()
+        self.steady = [Steady(field, partial(_discount_at, read, field), sentence=DISCOUNT) for read, _, field in self._ends]
         self.reads_next = bool(self._ends) or any(isinstance(q.cumulant, Measure) for q in self.questions)
         self.reads_observations = self.reads_next or any(isinstance(source, int) for source in signals)  # the latter by a table
         self.reads_info = bool(self._ends) or any(isinstance(q.cumulant, Measured) for q in self.questions)
@@ -158,27 +157,21 @@ class Reader:
             if not 0 <= x <= 1:
                 raise SignalFailed(f"{field}: {x!r} lies outside [0, 1]; return a number between 0 and 1.")
             gamma[place] = x
-        if self.repeats is not None and self.repeats.due():
-            given = [np.atleast_1d(gamma[place]) for _, place, _ in self._ends]
-            self._watched(self.repeats.look, ((observation, action, reward, following, info),), given)
-
-    def _repeats(self) -> Repeats | None:
-        """What asks functions of discounts again; None if there are none."""
-        asks = [partial(_discount_at, read, field) for read, _, field in self._ends]
-        return Repeats([field for _, _, field in self._ends], asks, asks, sentence=DISCOUNT) if asks else None
+        for steady, (_, place, _) in zip(self.steady, self._ends):
+            self._watched(steady.look, ((observation, action, reward, following, info),), np.atleast_1d(gamma[place]))
 
     def _watched(self, ask: Callable[..., None], *given: Any) -> None:
-        """Say once of a discount that it answers differently; as chance alone it is averaged correctly."""
+        """Warn once of a discount that answers differently; as chance alone it is averaged correctly."""
         try:
             ask(*given)
         except FunctionFailed as error:
-            self.repeats = None
+            self.steady = []
             warnings.warn(printable(str(error)), stacklevel=2)
 
     def again(self) -> None:
-        """Say if discounts no longer answer as before."""
-        if self.repeats is not None:
-            self._watched(self.repeats.again)
+        """Warn if discounts no longer answer as before."""
+        for steady in self.steady:
+            self._watched(steady.again)
 
     def transition(
         self, observation: Any, action: Any, reward: float, following: Any, terminated: bool, info: dict[str, Any]
@@ -192,6 +185,8 @@ class Reader:
 class _Policies:
     """The distinct policies of questions, with the fields named in errors about them, and each question's own."""
 
+    asks: Sequence[Ask] = ()
+
     def __init__(self, questions: Sequence[GVF]) -> None:
         self.questions = expand(questions)
         self.names = question_names(self.questions)
@@ -201,12 +196,17 @@ class _Policies:
         order = list(self.distinct)
         self.member = np.array([order.index(q.policy) for q in self.questions])
 
+    def again(self) -> None:
+        """Refuse policies that no longer answer as before."""
+        for ask in self.asks:
+            if isinstance(ask, Steady):
+                ask.again()
+
 
 class Targets(_Policies):
     """The questions' policies for Discrete actions, pi [batch, action, gvf].
 
-    Equal policies are evaluated once per batch, and only once in all for Discrete observations (`states`, counted from
-    `first_state`).
+    For Discrete observations (`states`, counted from `first_state`) every policy is evaluated once in all.
     """
 
     def __init__(self, questions: Sequence[GVF], actions: int, states: int | None = None, first_state: int = 0) -> None:
@@ -216,8 +216,7 @@ class Targets(_Policies):
             if isinstance(policy, ContinuousPolicy):
                 policy.table(0, actions, field)  # raises InputError
         self.tables = None
-        self.prepared: list[tuple[Policy, str]] = []  # the distinct policies, compiled where they can be, with their fields
-        self.repeats: Repeats | None = None
+        self.asks: list[Ask] = []  # of the distinct policies, compiled where they can be
         if states is not None:
             self.tables = [
                 np.broadcast_to(steady_table(shifted(p, first_state), states, actions, field), (states, actions))
@@ -228,27 +227,14 @@ class Targets(_Policies):
         """The probabilities [batch, action] of every distinct policy."""
         if self.tables is not None:
             return [table[np.asarray(observations) - self.first] for table in self.tables]
-        if not self.prepared and len(observations):
-            self.prepared = [(policy.prepared(observations, self.actions), field) for policy, field in self.distinct.items()]
-            self.repeats = self._repeats()
-        out = [policy.at(observations, self.actions, field) for policy, field in self.prepared]
-        if self.repeats is not None and len(observations) and self.repeats.due():
-            self.repeats.look(observations, out)
-        return out
+        if not self.asks and len(observations):
+            self.asks = [self._ask(policy, field, observations) for policy, field in self.distinct.items()]
+        return [ask(observations) for ask in self.asks]
 
-    def _repeats(self) -> Repeats | None:
-        """What asks the functions among the policies again; None if there are none."""
-        asked = [
-            (field, partial(_at, given, self.actions, field), partial(_at, ready, self.actions, field), k)
-            for k, (given, (ready, field)) in enumerate(zip(self.distinct, self.prepared, strict=True))
-            if is_function(given)
-        ]
-        return Repeats(*zip(*asked, strict=True)) if asked else None
-
-    def again(self) -> None:
-        """Refuse policies that no longer answer as before."""
-        if self.repeats is not None:
-            self.repeats.again()
+    def _ask(self, policy: Policy, field: str, observations: Any) -> Ask:
+        """A policy's probabilities at a batch of observations; some to try it with."""
+        first, used = (partial(_at, each, self.actions, field) for each in (policy, policy.prepared(observations, self.actions)))
+        return Steady(field, used, first) if is_function(policy) else used
 
     def __call__(self, observations: Any) -> np.ndarray:
         """pi [batch, action, gvf] at a batch of observations."""
@@ -296,7 +282,7 @@ def policies_only(questions: Sequence[GVF], spec: DiscreteSpec) -> list[GVF]:
 
 
 class Gaussians(_Policies):
-    """The questions' policies for Box actions, scaled to [-1, 1]; equal policies are evaluated once per batch."""
+    """The questions' policies for Box actions, scaled to [-1, 1]."""
 
     def __init__(self, questions: Sequence[GVF], spec: BoxActionSpec) -> None:
         super().__init__(questions)
@@ -309,9 +295,7 @@ class Gaussians(_Policies):
                 )
         spreads = [policy.sigmas(spec.moves.shape, field) / spec.half for policy, field in self.distinct.items()]
         self.spreads = np.array(spreads, np.float32).reshape(len(self.distinct), -1)  # [policy, action]
-        self.fields = list(self.distinct.values())
-        self.prepared: list[ContinuousPolicy] = []
-        self.repeats: list[Repeats | None] = []  # of each policy
+        self.asks: list[Ask] = []  # of the distinct policies, compiled where they can be
 
     @property
     def sigmas(self) -> np.ndarray:
@@ -324,34 +308,23 @@ class Gaussians(_Policies):
 
     def one(self, k: int, observations: Any) -> np.ndarray:
         """The middle actions of the k-th distinct policy, [batch, action]."""
-        shape = self.spec.moves.shape
-        if not self.prepared:
+        if not self.asks:
             for policy, field in self.distinct.items():
-                policy.middles(observations[:1], shape, field)  # reports mistakes before anything is compiled
-            self.prepared = [policy.ready(observations, shape) for policy in self.distinct]
-            self.repeats = [self._repeats(k, policy) for k, policy in enumerate(self.distinct)]
-        out, repeats = self._clipped(self.prepared[k], k, observations), self.repeats[k]
-        if repeats is not None and len(observations) and repeats.due():
-            repeats.look(observations, [out])
-        return out
+                policy.middles(observations[:1], self.spec.moves.shape, field)  # reports mistakes before anything is compiled
+            self.asks = [self._ask(i, policy, observations) for i, policy in enumerate(self.distinct)]
+        return self.asks[k](observations)
 
-    def _clipped(self, policy: ContinuousPolicy, k: int, observations: Any) -> np.ndarray:
-        """The middle actions [batch, action] of a policy as learners see them."""
-        middles = self.spec.scaled(policy.middles(observations, self.spec.moves.shape, self.fields[k]))
-        return middles.clip(-1 - FAR * self.spreads[k], 1 + FAR * self.spreads[k])
+    def _ask(self, k: int, policy: ContinuousPolicy, observations: Any) -> Ask:
+        """The k-th policy's middle actions [batch, action] as learners see them; some observations to try it with."""
+        field, ready = self.distinct[policy], policy.ready(observations, self.spec.moves.shape)
 
-    def _repeats(self, k: int, given: ContinuousPolicy) -> Repeats | None:
-        """What asks the k-th policy again; None if its middle action is a constant."""
-        if not callable(getattr(given, "middle", self.distinct)):
-            return None
-        first, used = (partial(self._clipped, policy, k) for policy in (given, self.prepared[k]))
-        return Repeats([self.fields[k]], [first], [used])
+        def clipped(policy: ContinuousPolicy, observations: Any) -> np.ndarray:
+            middles = self.spec.scaled(policy.middles(observations, self.spec.moves.shape, field))
+            return middles.clip(-1 - FAR * self.spreads[k], 1 + FAR * self.spreads[k])
 
-    def again(self) -> None:
-        """Refuse policies that no longer answer as before."""
-        for repeats in self.repeats:
-            if repeats is not None:
-                repeats.again()
+        is_constant = not callable(getattr(policy, "middle", self.distinct))
+        used = partial(clipped, ready)
+        return used if is_constant else Steady(field, used, partial(clipped, policy))
 
     def __call__(self, observations: Any) -> np.ndarray:
         """Actions [batch, draw, gvf, action]: the same DRAWS quantiles of every policy's noise at each call."""

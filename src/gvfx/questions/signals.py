@@ -1,8 +1,7 @@
-"""Cumulants read from the transitions of an environment: its reward, an entry of `info`, a function of the transition.
+"""Cumulants: the signals whose discounted sums GVFs predict (paper, App. B.2), on an MDP and read from transitions.
 
-A function of the transition takes (observation, action, reward, next_observation, info) or
-(observation, action, next_observation).  Signals may be vectors; a question about a vector of `size` k becomes k
-questions, one per component (`gvfx.questions.gvf.expand`).
+A function of the transition takes (observation, action, reward, next_observation, info) or (observation, action,
+next_observation).  A question about a vector of `size` k becomes k questions (`gvfx.questions.gvf.expand`).
 """
 
 from __future__ import annotations
@@ -24,17 +23,15 @@ from gvfx.types import Function, Numbers, Row
 from gvfx.worlds.mdp import MDP, Place
 from gvfx.worlds.returns import PLAIN, own
 
-# --- Cumulants: the signals whose discounted sums GVFs predict (paper, App. B.2) ------------------------------------
-# On an MDP a cumulant is three tables over outcomes (state, action, successor): its mean, its standard deviation and
-# how much of a drifting level it carries:  c = mean + sd * N(0, 1) + carry * level_t.
+NONE = np.zeros((1, 1, 1))
 
 
 class OutcomeTables(NamedTuple):
-    """A cumulant on an MDP; each table broadcasts to [state, action, successor]."""
+    """A cumulant on an MDP, c = mean + sd * N(0, 1) + carry * level_t; each table broadcasts to [state, action, successor]."""
 
-    mean: np.ndarray
-    sd: np.ndarray
-    carry: np.ndarray
+    mean: np.ndarray = NONE
+    sd: np.ndarray = NONE
+    carry: np.ndarray = NONE
 
 
 class Cumulant(ABC):
@@ -72,8 +69,7 @@ class Constant(Cumulant):
         _check_number(self.value, "Constant.value")
 
     def tables(self, world: MDP) -> OutcomeTables:
-        where = _where(world, self.at)
-        return OutcomeTables(self.value * where, 0 * where, 0 * where)
+        return OutcomeTables(self.value * _where(world, self.at))
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class Distractor(Cumulant):
 
     def tables(self, world: MDP) -> OutcomeTables:
         where = _where(world, self.at)
-        return OutcomeTables(self.mean * where, self.sd * where, 0 * where)
+        return OutcomeTables(self.mean * where, self.sd * where)
 
 
 @dataclass(frozen=True)
@@ -114,8 +110,7 @@ class Drifter(Cumulant):
             raise InputError(f"Drifter.advance: {shown(self.advance)} is unknown; choose 'step' or 'visit'.")
 
     def tables(self, world: MDP) -> OutcomeTables:
-        where = _where(world, self.at)
-        return OutcomeTables(0 * where, 0 * where, where)
+        return OutcomeTables(carry=_where(world, self.at))
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,7 @@ class TableCumulant(Cumulant):
         sd = self._outcomes(world, self.sd, "TableCumulant.sd")
         if (sd < 0).any():
             raise InputError("TableCumulant.sd: a standard deviation is negative; give numbers of at least 0.")
-        return OutcomeTables(mean, sd, np.zeros((1, 1, 1)))
+        return OutcomeTables(mean, sd)
 
     @staticmethod
     def _outcomes(world: Any, values: Any, field: str) -> np.ndarray:
@@ -265,7 +260,7 @@ class Measured(Cumulant):
 
     def tables(self, world: MDP) -> OutcomeTables:
         """The signal at every outcome of an MDP; raises SignalFailed if it depends on more than the outcome."""
-        return OutcomeTables(over_outcomes(world, self.reader(), "cumulant", self.index), *np.zeros((2, 1, 1, 1)))
+        return OutcomeTables(over_outcomes(world, self.reader(), "cumulant", self.index))
 
 
 def over_outcomes(world: Any, read: TransitionFunction, field: str, index: int | None = None) -> np.ndarray:
@@ -325,13 +320,11 @@ def unusable(value: float, field: str, largest: float = LARGE) -> SignalFailed:
 
 @dataclass(frozen=True)
 class Reward(Measured):
-    """The environment's own reward.
+    """The environment's own reward; a question about a vector, as in MO-Gymnasium, becomes one per component.
 
-    If it is a vector, as in MO-Gymnasium, a question about it becomes one per component (`gvfx.questions.gvf`).
-
-    index:   the component of a vector to read.
+    index:   the component to read.
     weights: one per component; the reward is then their weighted sum.
-    size:    the length of a vector, if the environment does not declare it by `reward_space`.
+    size:    the length, if the environment does not declare it by `reward_space`.
     """
 
     index: int | None = None
@@ -372,7 +365,7 @@ class Reward(Measured):
             raise InputError("cumulant: this world has no reward; give MDP(reward=...) or another cumulant.")
         if self.index is not None or self.weights is not None:
             raise InputError("cumulant: the reward is one number, not a vector; leave out index and weights.")
-        return OutcomeTables(world.reward, *np.zeros((2, 1, 1, 1)))
+        return OutcomeTables(world.reward)
 
 
 def as_reward(reward: Any) -> Any:
@@ -382,9 +375,9 @@ def as_reward(reward: Any) -> Any:
 
 def _weighted(weights: np.ndarray, observation: Any, action: Any, reward: Any, following: Any, info: dict[str, Any]) -> float:
     """A weighted sum of the components of a reward."""
+    if not np.shape(reward):
+        raise SignalFailed("Reward.weights: the reward is one number, not a vector; leave them out.")
     if np.shape(reward) != weights.shape:
-        if not np.shape(reward):
-            raise SignalFailed("Reward.weights: the reward is one number, not a vector; leave them out.")
         raise SignalFailed(f"Reward.weights: {len(weights)} for a reward of shape {list(np.shape(reward))}; give one each.")
     return float(weights @ reward)
 

@@ -1,10 +1,7 @@
-r"""Where errors count: over all live states equally (the default), at the start, or over given states.
+r"""Where errors count: over all non-terminal states equally (the default), at the start, or over given states.
 
-`Where` is what was asked for, `Evaluation` the same as weights d over the states of one world.  There are two kinds of error:
-
-- over states: the weighted mean of the squared errors, $\sum_s d(s)\,(\hat V(s) - V(s))^2$;
-- at the start: the squared error of one number per question, the value at the start $V(d_0) = \sum_s d_0(s)\,V(s)$, with $d_0$
-  the distribution of first states.  Errors of different starts may cancel in it.  With one start state both are the same.
+Over states the error is $\sum_s d(s)\,(\hat V(s) - V(s))^2$; at the start it is the squared error of $V(d_0) = \sum_s
+d_0(s)\,V(s)$, with $d_0$ the distribution of first states, in which errors of different starts may cancel.
 """
 
 from __future__ import annotations
@@ -46,10 +43,7 @@ def as_evaluation(where: np.ndarray | Evaluation) -> Evaluation:
 
 @dataclass(frozen=True)
 class Where:
-    """Where errors count; `states` and their `weights`, which add up to 1, are those of the kind "states".
-
-    The kind "observations" is a list of continuous ones, which a backend keeps; `states` are their numbers.
-    """
+    """Where errors count: `states` with `weights`, which add up to 1; or numbers of `observations`, which a backend keeps."""
 
     kind: Literal["all", "start", "states", "observations"] = "all"
     states: tuple[int, ...] = ()
@@ -126,8 +120,8 @@ def as_where(given: WhereLike, world: MDP, first_state: int = 0) -> Where:
         for at, weight in given.items():
             out[_states(at, world, first_state)] += _weights(weight)
     else:
-        numbers = None if isinstance(given, str) else _array(given)
-        if numbers is not None and numbers.size and numbers.dtype.kind in "fb":
+        numbers = _array(given)
+        if numbers.size and numbers.dtype.kind in "fb":
             if numbers.shape != out.shape:
                 raise InputError(
                     f"where: weights of shape {list(numbers.shape)} do not fit {world.states} states; give one each."
@@ -144,12 +138,12 @@ def as_where(given: WhereLike, world: MDP, first_state: int = 0) -> Where:
     return Where("states", tuple(states.tolist()), tuple((out[states] / out.sum()).tolist()), first_state)
 
 
-def _array(given: Any) -> np.ndarray | None:
-    """Numbers as an array; None for places and cells of different shapes."""
+def _array(given: Any) -> np.ndarray:
+    """Numbers as an array; one of nothing for places and cells of different shapes."""
     try:
         return np.asarray(given)
     except ValueError:
-        return None
+        return np.empty(0, object)
 
 
 def _weights(given: Any) -> np.ndarray:
@@ -169,7 +163,7 @@ def _states(given: Any, world: MDP, first_state: int) -> np.ndarray:
             return np.asarray(world.where(given))
         numbers = _array(given)
         known = np.arange(first_state, first_state + world.states)
-        if numbers is not None and numbers.dtype.kind in "iu" and np.isin(numbers, known).all():
+        if numbers.dtype.kind in "iu" and np.isin(numbers, known).all():
             return np.atleast_1d(numbers).ravel() - first_state
     except InputError as error:
         if isinstance(given, str):

@@ -3,21 +3,14 @@
     discount = 0.95              # or several: [0.9, 0.99]
 
     [policies]
-    random = "uniform"           # every action has the same probability
-    right = {action = 2}         # always this action, counted from 0
-    eager = {probabilities = [0.05, 0.45, 0.45, 0.05]}
-    mine = {function = "my_module:policy"}  # probabilities by observation; gives = "action" if it returns the action
-    trained = {sb3 = "model.zip", algorithm = "PPO"}
-    pump = {gaussian = [0.5], sigma = 0.1}  # Box actions
+    random = "uniform"
+    mine = {function = "my_module:policy"}
 
     [signals]
     goal = "reward"
-    time = 1                     # a constant
-    chance = {info = "prob"}     # an entry of info; index, size and missing as in gvfx.Info
-    fall = {function = "my_module:fall"}  # of the transition; index and size as in gvfx.Measure
 
 Every policy is asked about every signal, `random: goal`, unless the file lists its `[[questions]]`, each with a policy, a signal
-and if needed a discount, a weight and a name.
+and if needed a discount, a weight and a name.  `gvfx init questions.toml` writes an example of everything.
 """
 
 from __future__ import annotations
@@ -215,11 +208,10 @@ def from_sb3(
             "model: its actions are not Discrete; use a model with Discrete actions, or for Box actions "
             "gvfx.gaussian_policy(lambda o: model.predict(o, deterministic=True)[0], sigma)."
         )
-    if hasattr(policy, "q_net") and (temperature is None) != deterministic:
-        raise InputError(
-            "temperature: DQN has action values, not probabilities; give temperature=1.0 (softmax) or deterministic=True."
-        )
-    if temperature is not None and not (temperature > 0 and hasattr(policy, "q_net")):
+    dqn = hasattr(policy, "q_net")
+    if dqn and (temperature is None) != deterministic:
+        raise InputError("temperature: DQN has action values, not probabilities; give 1.0 (softmax) or deterministic=True.")
+    if temperature is not None and not (temperature > 0 and dqn):
         raise InputError("temperature: give a number above 0, and only for DQN.")
     return StableBaselines(model, temperature, deterministic)
 
@@ -285,11 +277,9 @@ def questions_of(data: Mapping[str, Any], trust: bool = False) -> list[GVF]:
             raise InputError("questions: write each one as [[questions]] with a policy and a signal.")
         _check_number(sum(_size(signals.get(str(row.get("signal")))) for row in rows))
         return [_listed(row, f"questions[{i}]", policies, signals, common) for i, row in enumerate(rows)]
-    discounts = common if isinstance(common, list) else [common]
+    discounts = [_real(each, "discount") for each in (common if isinstance(common, list) else [common])]
     if not discounts:
         raise InputError("discount: the list is empty; give a number between 0 and 1.")
-    for discount in discounts:
-        _check_real(discount, "discount")
     _check_number(len(policies) * len(discounts) * sum(map(_size, signals.values())))
     return [
         GVF(policy, signal, discount, name=f"{who}: {what}" + (f", {discount}" if len(discounts) > 1 else ""))
@@ -321,11 +311,9 @@ def _listed(row: dict[str, Any], field: str, policies: dict[str, Policy], signal
     discount = row.get("discount", common)
     if isinstance(discount, list):
         raise InputError(f"{field}.discount: is a list; give each question its own number.")
-    _check_real(discount, f"{field}.discount")
-    weight = row.get("weight", 1.0)
-    _check_real(weight, f"{field}.weight")
+    weight = _real(row.get("weight", 1.0), f"{field}.weight")
     name = _text(row.get("name", f"{row['policy']}: {row['signal']}"), f"{field}.name")
-    return GVF(chosen["policy"], chosen["signal"], discount, weight=weight, name=name)
+    return GVF(chosen["policy"], chosen["signal"], _real(discount, f"{field}.discount"), weight=weight, name=name)
 
 
 def _policy(given: Any, field: str, trust: bool) -> Policy:
@@ -360,8 +348,7 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
     if given == "reward":
         return Reward()
     if isinstance(given, int | float) and not isinstance(given, bool):
-        _check_real(given, field)
-        return Constant(float(given))
+        return Constant(float(_real(given, field)))
     kind = _kind(given, field, "'reward', a number", SIGNALS)
     options = {k: v for k, v in given.items() if k != kind}
     try:
@@ -369,7 +356,7 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
             if whole(options[key], f"{field}.{key}") > MOST_QUESTIONS:
                 raise InputError(f"{field}.{key}: {options[key]} is too large; give at most {MOST_QUESTIONS:,}.")
         if "missing" in options:
-            _check_real(options["missing"], f"{field}.missing")
+            _real(options["missing"], f"{field}.missing")
         if kind == "info":
             return Info(_text(given[kind], f"{field}.info"), **options)
         _check_trust(trust, field, given[kind])
@@ -379,9 +366,10 @@ def _signal(given: Any, field: str, trust: bool) -> Cumulant:
         raise _under(field, error) from None
 
 
-def _check_real(given: Any, field: str) -> None:
+def _real(given: Any, field: str) -> Any:
     if not is_real(given):
         raise InputError(f"{field}: {given!r:.40} is not a finite number; give one.")
+    return given
 
 
 def _text(given: Any, field: str) -> str:

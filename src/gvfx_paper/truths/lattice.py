@@ -379,7 +379,7 @@ class Arrival(Cumulant):
 
     def tables(self, world: MDP) -> OutcomeTables:
         there = (world.next == self.state) & ~world.terminal[:, None, None]
-        return OutcomeTables(self.mean * there, self.sd * there, np.zeros(there.shape))
+        return OutcomeTables(self.mean * there, self.sd * there)
 
 
 def arrivals(world: ContinuousGrid, side: int) -> list[Arrival]:

@@ -32,7 +32,7 @@ from gvfx.evidence.counts import (
 from gvfx.evidence.uncertainty import standard_errors
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.questions.gvf import GVF, Stacked, expand, stack
-from gvfx.questions.policies import OwnPolicy, Repeats, is_function
+from gvfx.questions.policies import OwnPolicy, Steady, is_function
 from gvfx.questions.reader import Reader, Targets, policies_only
 from gvfx.questions.where import EVERYWHERE, START, as_where, is_start
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
@@ -191,7 +191,7 @@ class TableGym(GymRun):
         self.counted = learner.needs_evidence or bool(self.replans) or self.where == START or self.audit > 0
         self.asked, self.tables = self.sized(spec)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
-        self.repeats = self._repeats() if spec.fixed else None
+        self.steady = self._steady() if spec.fixed else []
         self.targets = Targets(questions, skeleton.actions, skeleton.states, spec.first_state) if self.audit else None
         self.names, self.weights = self.asked.names, self.asked.weights
         self.sizes = Sizes(len(self.names), skeleton.actions)
@@ -221,14 +221,11 @@ class TableGym(GymRun):
             asked = asked._replace(pi=np.full(shape, 1 / shape[1]), pi_stride=1)
         return Sized(asked, tables)
 
-    def _repeats(self) -> Repeats | None:
-        """What asks the functions among the policies again; None if there are none."""
-        asked = policies_only(self.questions, self.spec)
-        policies = {q.policy: i for i, q in enumerate(asked) if is_function(q.policy) and not isinstance(q.policy, OwnPolicy)}
-        if not policies:
-            return None
-        rows = {policy: self.asked.pi[: self.spec.skeleton.states, :, i] for policy, i in policies.items()}
-        return Repeats.of_tables(rows, [f"{asked[i].name}.policy" for i in policies.values()])
+    def _steady(self) -> list[Steady]:
+        """The functions among the policies, which are asked again now and then."""
+        asked, states = policies_only(self.questions, self.spec), self.spec.skeleton.states
+        own = {q.policy: i for i, q in enumerate(asked) if is_function(q.policy) and not isinstance(q.policy, OwnPolicy)}
+        return [Steady.of_table(p, self.asked.pi[:states, :, i], f"{asked[i].name}.policy") for p, i in own.items()]
 
     def begin(self, seed: int) -> SteppedTable:
         return SteppedTable(self, seed)
@@ -434,7 +431,7 @@ class SteppedTable(GymStream, TableStream):
 
     def check(self) -> None:
         super().check()
-        for asked in (self.reader, self.run.repeats, self.policies_of):
+        for asked in (self.reader, *self.run.steady, self.policies_of):
             if asked is not None:
                 asked.again()
 
