@@ -21,11 +21,7 @@ LONG, HEAD, TAIL = 300, 200, 60  # letters of a word: from which it is shortened
 
 
 def printable(text: object) -> str:
-    """A text on one line, without characters that a terminal obeys or that cannot be seen: those are written as \\x1b or \\u202e.
-
-    These are control characters, line breaks, marks that turn the direction of writing, spaces without width, and halves of
-    characters.  Everything else stays, so a text that was made printable does not change again.
-    """
+    """A text on one line; characters that a terminal obeys or that cannot be seen are written as \\x1b or \\u202e."""
     plain = str(text)
     if plain.isprintable():
         return plain
@@ -65,10 +61,7 @@ class RunError(GvfxError, RuntimeError):
 
 
 class Diverged(RunError):
-    """A run in which a number became infinite or NaN: which one, its value, the step, the seed and the GVF (if it is one's).
-
-    `checkpoint` is the step of the last good checkpoint, which is kept; None without one.
-    """
+    """A run in which a number became infinite or NaN; `checkpoint` is the step of the last good checkpoint, None without one."""
 
     checkpoint: int | None = None
 
@@ -93,10 +86,7 @@ class FunctionFailed(InputError, RunError):
 
 
 class EnvironmentFailed(RunError):
-    """An environment that raised, or returned something invalid, in the middle of a run.
-
-    Names the environment, the episode and the step.
-    """
+    """An environment that raised, or returned something invalid, in the middle of a run."""
 
     def __init__(self, environment: str, episode: int, step: int, what: str) -> None:
         super().__init__(f"{environment}: episode {episode}, step {step}: {what}")

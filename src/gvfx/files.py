@@ -79,10 +79,7 @@ class Irregular(OSError):
 
 @contextlib.contextmanager
 def opened(path: Path, most: int = LARGEST) -> Iterator[tuple[BinaryIO, int]]:
-    """A regular file of at most `most` bytes, open for reading, and its size.
-
-    Raises OSError: FileNotFoundError, Irregular for what is not a file of that size, or what the system says.
-    """
+    """A regular file of at most `most` bytes, open for reading, and its size; raises OSError, Irregular for anything else."""
     try:
         handle = os.open(path, os.O_RDONLY | BINARY | AT_ONCE)
     except OSError as error:
@@ -115,10 +112,9 @@ def read_text(path: Path, most: int = 100_000_000) -> str:
 
 
 def write_whole(path: Path, raw: bytes, sync: bool = True) -> None:
-    """Write a file atomically: to a temporary name, flushed to disk, then renamed.  Creates the folder if needed.
+    """Write a file atomically, under a temporary name that is then changed; its folder is made.
 
-    Where the path is a link, the file that it points to is written.  Devices and pipes are refused: they would be replaced.  A
-    file that is replaced passes on its owner and its permissions.
+    A link's target is written.  Devices and pipes are refused.  A file that is replaced passes on its owner and permissions.
     sync: whether to wait until file and folder are on disk, so that they survive a loss of power.
     """
     path, before = _place(path)
@@ -302,8 +298,7 @@ def check_writable(path: str | Path, field: str) -> Path:
 def sweep_up(folder: Path, name: str | None = None) -> None:
     """Remove temporary files that killed processes left in a folder, of one file or of all; others' files are left alone.
 
-    A temporary file belongs to nobody once its process has ended or, if that is one of another system, once it has not been
-    written for an hour; a process that was stopped that long writes it anew.
+    One counts as left once its process has ended or, if that is one of another system, after an hour without a change.
     """
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):

@@ -88,10 +88,7 @@ def check_ranges(part: Any) -> None:
 
 
 def check_fields(part: Any, what: str) -> None:
-    """Refuse a part of gvfx's own, such as a behaviour, if a field does not have its declared type (`unfit`).
-
-    what: "behaviour" or "learner", for example; behaviours that it wraps are checked as well.
-    """
+    """Refuse a part of gvfx's own (what: "behaviour", for example) if a field does not have its declared type (`unfit`)."""
     if not is_dataclass(part) or not type(part).__module__.startswith("gvfx."):
         return
     for field in fields(part):
@@ -121,10 +118,7 @@ def checked(function: Function) -> Function:
 
 
 def unfit(value: Any, declared: str) -> str:
-    """What to give instead of a value that does not fit a declared type such as "float | None"; empty if it fits.
-
-    Types that are not listed in `FITS` accept anything here.
-    """
+    """What to give instead of a value that does not fit a declared type such as "float | None"; empty if it fits."""
     tests = _tests(declared)
     if any(test is None or test[0](value) for test in tests):
         return ""

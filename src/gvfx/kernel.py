@@ -1,9 +1,7 @@
 """The interface between behaviours, learners and compiled loops: compiled functions, and the transition passed to them.
 
-A behaviour or learner is a frozen dataclass.  `rule(sizes)` returns its compiled functions, cached so that equal sizes
-compile once; `begin(...)` returns its mutable state, a named tuple of arrays that those functions change in place.  Sizes
-are closure constants: the compiler unrolls and inlines across the functions, so a loop composed from them runs like one
-written by hand (docs/architecture.md has the measurements).
+`rule(sizes)` of a behaviour or learner returns its compiled functions, one set for equal sizes; `begin(...)` its state, a named
+tuple of arrays that they change in place.  Sizes are closure constants, so that a composed loop runs like one written by hand.
 """
 
 from __future__ import annotations
@@ -27,9 +25,8 @@ def runs_on(name: str, supports: frozenset[str]) -> str:
 # Fast-math flags: sums may be reordered, so that they vectorise, but NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
-# `piece` compiles the functions that a loop calls, `whole` the loop.  Without numba's runtime (`_nrt`) they cannot allocate,
-# which saves reference counting; pieces are inlined, `supporting` functions (called seldom) are not, and wholes are kept on disk
-# between processes.
+# `piece` compiles the functions that a loop calls, `supporting` those called seldom, `whole` the loop, which is kept on disk.
+# Without numba's runtime (`_nrt`) they cannot allocate, which saves reference counting.
 piece = inlined(fastmath=FAST, forceinline=True, _nrt=False)
 supporting = inlined(fastmath=FAST, _nrt=False)
 whole = stored(fastmath=FAST, nogil=True, _nrt=False)
@@ -45,9 +42,9 @@ class Sizes(NamedTuple):
 class Transition(NamedTuple):
     """One transition as compiled functions see it; cumulants, discounts and policies are passed as separate arrays.
 
-    `row` indexes the policy table, `x` the learner's tables, `g` the discount table.  `alive` is 0 on termination and 1
-    otherwise, also on truncation: discounts[gvf] = alive * gamma[g, gvf].  `prob` is the behaviour's probability of the
-    action.  next_action and next_prob are set only for learners that need them.
+    `row` indexes the policy table, `x` the learner's tables, `g` the discount table.  `alive` is 0 on termination:
+    discounts[gvf] = alive * gamma[g, gvf].  `prob` is the behaviour's probability of the action.  next_action and next_prob are
+    set only for learners that need them.
     """
 
     row: int

@@ -1,8 +1,7 @@
 """Exclusive locks on files that end with the process that holds them, on POSIX and on Windows.
 
-The system's own locks are used where the file system has them.  Some network file systems have none: there the lock is a second
-file that only one process can make, `NAME.held`.  Its owner touches it every few seconds; it counts as abandoned if its process
-is known to be dead, or if it has not been touched for two minutes.
+Where a file system has no locks, as some networks', the lock is a second file, `NAME.held`.  Its owner touches it every few
+seconds; it counts as abandoned if its process is known to be dead, or if it has not been touched for two minutes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Named random streams from one seed.
 
-A stream is two 64-bit words (xoroshiro128+), derived from the seed and the stream's *name*, so that adding a stream or
-drawing in another order never changes the others.  The generator is compiled into every loop; the same functions also run
-as plain Python (``uniform.py_func``), with which the tests replay a compiled run draw by draw.
+A stream is two 64-bit words (xoroshiro128+), derived from the seed and the stream's *name*, so that adding a stream never changes
+the others.  The functions also run as plain Python (``uniform.py_func``).
 """
 
 from __future__ import annotations

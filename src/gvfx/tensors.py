@@ -68,11 +68,7 @@ def unpack(raw: bytes, name: str = "file") -> tuple[Arrays, dict[str, str]]:
 
 
 def read(path: Path, most: int = LARGEST) -> tuple[Arrays, dict[str, str]]:
-    """The arrays and the metadata of a file, read only if its size is the one that its header promises.
-
-    Raises CorruptFile if it is damaged, too large or no regular file; OSError if it cannot be read, FileNotFoundError if there
-    is none.
-    """
+    """The arrays and the metadata of a file, if its size is the one that its header promises; raises CorruptFile or OSError."""
     try:
         with opened(path, most) as (file, available):
             header, metadata, promised = _header_of(file, available)
@@ -84,10 +80,7 @@ def read(path: Path, most: int = LARGEST) -> tuple[Arrays, dict[str, str]]:
 
 
 def read_one(path: Path, name: str) -> tuple[np.ndarray, dict[str, str]]:
-    """One array and the metadata of a file that is known to be whole: without its checksum, which needs all of its bytes.
-
-    Raises CorruptFile and OSError as `read` does.
-    """
+    """One array and the metadata of a file that is known to be whole: without its checksum, which needs all of its bytes."""
     try:
         with opened(path) as (file, available):
             header, metadata, promised = _header_of(file, available)

@@ -5,13 +5,11 @@
 
 Each check builds a small world and fails with an AssertionError of one sentence:
 
-- the description is a frozen dataclass, hashable and equal to a copy, and comes back equal from a stored experiment;
+- the description is a frozen dataclass that comes back equal from a stored experiment;
 - what `supports` names really runs, and every other kind of run refuses it;
-- on tables the state is a named tuple of arrays and numbers, and the probabilities of every state are not negative and sum
-  to one; a run gives the same bytes again, also when it is stopped, its arrays are copied and it goes on; and the compiled
-  functions do what the same functions do in plain Python (which also finds indices outside an array);
-- on networks and with Box actions the rule gives the same inside and outside of `jax.jit`, and the rule for networks gives
-  the probabilities of the rule for tables; a small environment is run with it.
+- on tables the state is a named tuple of arrays and numbers; probabilities sum to one; a run gives the same bytes again, also
+  when its arrays are copied and it goes on; and compiled functions do what they do in plain Python;
+- on networks and with Box actions the rule gives the same inside and outside of `jax.jit`, and what the rule for tables gives.
 """
 
 from __future__ import annotations
@@ -128,10 +126,7 @@ def check_learner(
     kinds: Collection[str] | None = None,
     quick: bool = False,
 ) -> None:
-    """Check that a learner keeps the contracts; AssertionError says in one sentence which one it breaks.
-
-    The arguments are those of `check_behaviour`.
-    """
+    """Check that a learner keeps the contracts; the arguments are those of `check_behaviour`."""
     name = type(learner).__name__
     world, questions = (world, questions) if world is not None else _grid()
     explorer = Epsilon(GVFExplorer(), Fixed(0.3))

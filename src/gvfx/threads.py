@@ -1,9 +1,7 @@
-"""One thread for linear algebra, so that results do not depend on the number of cores.
+"""One thread for linear algebra, so that results do not depend on the number of cores: sums in another order give other digits.
 
-A BLAS library splits a product by the number of its threads, and sums in another order give other last digits.  Everything that
-computes a result runs in `one_thread`: runs, truths, plans, logs, intervals.  The copies of OpenBLAS that the wheels of NumPy and
-SciPy bring, and OpenBLAS, MKL or BLIS of the system where one is loaded, have a function that sets the number.  Accelerate (NumPy
-on macOS) has none: set VECLIB_MAXIMUM_THREADS=1 there before Python starts.
+OpenBLAS (of the wheels of NumPy and SciPy, or of the system), MKL and BLIS have a function that sets the number.  Accelerate
+(NumPy on macOS) has none: set VECLIB_MAXIMUM_THREADS=1 there before Python starts.
 """
 
 from __future__ import annotations
@@ -62,10 +60,7 @@ def _in_library(library: ctypes.CDLL, functions: list[tuple[str, str]]) -> list[
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra on one thread inside the block, in all threads of the process; the number before is restored after it.
-
-    Also a decorator: @one_thread().
-    """
+    """Linear algebra on one thread inside the block, in all threads of the process; also a decorator."""
     global _inside
     with _lock:
         if not _inside:

@@ -5,9 +5,9 @@ each with a share of the steps since the last plan:
 
 1. *New rows*.  A try of a pair that was tried j times leads to a row never met with a chance h(j), learned from all tries so far;
    sought are pairs with fewer than 2^k tries, for the k with the smallest (steps to the nearest + 1) / h.  Where a state is
-   known to be missing, h is at least the pair's share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).  The search ends when
-   the next discovery is expected later than `hope` times the steps t so far (`hope_known` times the geometric mean of t and the
-   time of the last discovery, where a state is known to be missing).  If it is expected later than in `slow` steps, every third
+   known to be missing, h is at least the pair's share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).  The search
+   ends when the next discovery is expected later than `hope` times the steps t so far (`hope_known` times the geometric mean of t
+   and the time of the last one, where a state is known to be missing).  If it is expected later than in `slow` steps, every third
    episode follows a target policy instead: a whole episode of one gets further than a mixture.
 2. *Untried pairs* that a target policy takes.
 3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), as tracking rules force them.

@@ -8,9 +8,8 @@
             gvfx check my_module:make
         '''
 
-Parameters before the star are arguments, those behind it are options.  A parameter whose type is a dataclass stands for its
-fields, so that options which several commands share, or which are passed on together, are declared once.  A type with a `Kind`
-says what is accepted: the text is read before the command begins, and each mistake is one sentence that names the option.
+Parameters before the star are arguments, those behind it are options.  A dataclass stands for its fields, so that options which
+several commands share are declared once.  A type with a `Kind` reads the text before the command begins.
 """
 
 from __future__ import annotations

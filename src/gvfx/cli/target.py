@@ -1,8 +1,7 @@
 """What a command is asked about: an environment and questions, named by text.
 
 `module:make` and `path/to/file.py:make` name a function that returns an environment and a list of questions, or an environment
-alone; the questions are then `questions` of the same module, a list or a function without arguments.  A name registered with
-Gymnasium, such as FrozenLake-v1, has its questions in a file (`gvfx.questions.written`).
+alone; the questions are then `questions` of the same module.  A name registered with Gymnasium has its questions in a file.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ def is_own(target: str) -> bool:
 
 
 def load(target: str, questions: str | Path | None = None, trust: bool = False) -> Loaded:
-    """An environment and its questions from `module:make`, `path/to/file.py:make` or the name of a Gymnasium environment.
-
-    questions: a file of questions, instead of those beside the function.
-    trust:     whether that file may name functions and saved models, which can run any code.
-    """
+    """An environment and its questions; those of a file, if given, which may name functions and saved models with `trust`."""
     read = None if questions is None else questions_in(questions, trust)
     if not split_target(target)[1]:
         return Loaded(target, _begun_with(registered(target, "target"), lambda: registered(target)), read or [])

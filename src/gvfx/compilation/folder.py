@@ -1,9 +1,7 @@
 """The folder in which compiled code is kept: private to its user, limited in size, and safe when processes race or are killed.
 
-An entry is a file named by its key.  It is written to a temporary name and renamed, so that a reader sees all of it or
-nothing; its first bytes are a checksum of its key and the rest, so that a damaged or renamed file is dropped instead of run.
-Nothing is read that another user could have written.  If the folder cannot be used, one line in the log says why, and compiled
-code stays in memory.
+An entry is a file named by its key, renamed into place, with a checksum of key and content.  Nothing is read that another user
+could have written.  If the folder cannot be used, one line in the log says why, and compiled code stays in memory.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Functions compiled by numba, kept on disk between processes.
 
-numba's own cache does not serve: it misses whenever a function has compiled functions in its closure, and it compares records
-by their class and not by their fields.  Here a function that is called from Python gets a cache whose key is the
-`Fingerprint` of all that its code depends on.  Functions that only compiled code calls are not stored; they are part of their
-callers.
-
-Symbols of compiled code are a function's qualified name and a number that starts at one in every process, so code of two
-processes could clash; every process therefore adds a random word to the names.
+numba's own cache misses whenever a closure holds compiled functions, and compares records by their class and not by their
+fields.  Here the key is the `Fingerprint` of all that the code depends on.  Functions that only compiled code calls are part of
+their callers.  Symbols carry a random word per process, because numba's counters begin at one in each.
 """
 
 from __future__ import annotations
@@ -310,10 +306,7 @@ def _versions() -> tuple[str, ...]:
 
 
 class _Pickler(NumbaPickler):
-    """Writes the named tuple classes of the arguments as their places among the arguments.
-
-    So a class is the same one after loading, even if it was defined in a script.
-    """
+    """Writes the named tuple classes of the arguments as their places among the arguments, so that classes stay the same."""
 
     def __init__(self, file: Any, records: list[type]) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)  # type: ignore[no-untyped-call]

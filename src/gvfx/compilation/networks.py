@@ -1,8 +1,7 @@
 """What XLA compiles, kept on disk between processes.
 
-JAX has a persistent cache and computes its keys (the program, its options, the versions); it writes its files in place, so a
-killed process would leave half a file that JAX never replaces.  Its entries are therefore kept in the folder for compiled
-code, where they are checksummed and renamed into place, under keys that also name the CPU.
+JAX computes the keys of its persistent cache, but writes files in place, so that a killed process leaves half a file.  Its
+entries are therefore kept in the folder for compiled code, under keys that also name the CPU.
 """
 
 from __future__ import annotations
@@ -69,10 +68,7 @@ FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 @cache
 def start_jax() -> None:
-    """Start JAX with one thread, unless it is already running or XLA_FLAGS is set; what it compiles is kept on disk.
-
-    Environment variables are restored.
-    """
+    """Start JAX with one thread, unless it is running already or XLA_FLAGS is set; what it compiles is kept on disk."""
     keep_networks()
     if "XLA_FLAGS" in os.environ:
         return

@@ -132,8 +132,7 @@ class Outcome(NamedTuple):
 def run_task(specification: str, seed: int, checkpoints: str | None = None, own_parts: tuple[str, ...] = ()) -> Outcome:
     """One run to its end, or until it diverges or a signal interrupts it.
 
-    checkpoints: a folder from which an unfinished run continues.
-    own_parts:   the experiment's own_parts; a worker imports only these classes and functions.
+    checkpoints: a folder from which an unfinished run continues;  own_parts: those of the experiment, the only ones imported.
     """
     return _run(specification, (seed,), checkpoints, own_parts)[0]
 
@@ -220,10 +219,7 @@ class Serial(Executor):
 
 @contextmanager
 def executor(workers: int, cluster: str | None = None) -> Iterator[tuple[Executor, int]]:
-    """An executor and the number of tasks to submit ahead: a Dask cluster, local processes, or this process.
-
-    After an error or a signal its processes end within `GRACE` seconds, in which runs write their checkpoints.
-    """
+    """An executor and the number of tasks to submit ahead: a Dask cluster, local processes (`GRACE` to end), or this process."""
     if cluster is not None:
         with connected(cluster) as (pool, size):
             yield pool, 2 * size

@@ -1,7 +1,6 @@
 """An experiment as pure data: hashable, with a JSON round trip, so that (hash, seed) identifies a result.
 
-Worlds are stored by their recipe (or their arrays); behaviours, learners, questions and schedules by class and fields: those
-of gvfx by class name, your own as "module:Class"; functions as "module:name" (`gvfx.experiments.specification`).
+Worlds are stored by their recipe or arrays; behaviours, learners, questions and schedules by class and fields.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ from gvfx.worlds.mdp import MDP, World
 
 # --- The caller's classes and functions in a stored experiment, written as "module:name" ----------------------------
 # Decoding a text imports nothing but modules of gvfx that define parts of experiments.  A name is looked up among the objects
-# that the caller passes, then in modules that are already imported; the standard library and names that a module merely imports
-# are excluded.  Worker processes receive, with the text, the names that the caller's own objects have, and import only those
-# (`imported`).  A script that is run goes by the name of its file, so that a class has one name, whether it is run or imported.
+# that the caller passes, then in modules that are already imported, if they define it.  Worker processes import the names that
+# the caller's own objects have, and no others.  A script goes by the name of its file, whether it is run or imported.
 
 
 PARTS = ("behaviours", "evidence", "learners", "questions", "schedules", "worlds")  # where gvfx defines parts of an experiment
@@ -212,8 +210,7 @@ class Experiment:
     def from_json(cls, text: str, classes: Iterable[Callable[..., Any]] = ()) -> Experiment:
         """The experiment stored in a text; text of another format is refused.
 
-        classes: your own classes and functions that the text may name.  A text causes no import but of gvfx's own behaviours,
-                 learners, questions and worlds: a class that is not listed must be in a module that is already imported.
+        classes: your own classes and functions that the text may name; one that is not listed must be imported already.
         """
         own = OwnParts(classes)
         try:
@@ -276,11 +273,7 @@ def encode(value: Any, field: str) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass as plain data.
-
-    A field added in a later version is left out at its default, or at the value `before` that older versions come closest to, so
-    that older experiments keep their hashes.
-    """
+    """The fields of a dataclass as plain data; one added `later` is left out at the value that older versions come closest to."""
     kept = [
         f
         for f in dataclasses.fields(value)

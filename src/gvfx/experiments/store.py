@@ -39,9 +39,8 @@ from gvfx.tensors import CorruptFile, misfit, read, read_one
 from gvfx.worlds.mdp import MDP
 
 # --- Which files of an experiment's folder were found whole, so that they need not be read again: `index.json` in that folder
-# A file is known by its size, its inode and the times of its last changes; one for which any of them differs is read again.  A
-# missing, damaged or foreign index knows nothing.  What no change of these shows, such as a bit that a disk has lost, is noticed
-# when the file is used, because its checksum is compared then, or with `gvfx reproduce --verify`.
+# A file is known by its size, its inode and the times of its last changes.  What these do not show, such as a bit that a disk has
+# lost, is noticed by the checksum when the file is used, or with `gvfx reproduce --verify`.
 
 
 NAME = "index.json"
@@ -188,8 +187,7 @@ class Store:
     def prepare(self, experiments: Iterable[Experiment], verify: bool = False) -> None:
         """Make the folders and write the experiments, so that a full or read-only disk is noticed before the first step.
 
-        A broken experiment.json, or another experiment's, is written anew: the folder's name is the hash of the right one.  What
-        killed processes left behind is removed.
+        A broken experiment.json, or another experiment's, is written anew.
         verify: read every stored file again, also those that were found whole before.
         """
         for experiment in {e.hash: e for e in experiments}.values():
@@ -219,10 +217,7 @@ class Store:
         self._write(path, wanted)
 
     def has(self, experiment: Experiment, seed: int) -> bool:
-        """Whether the run is finished: an undamaged result of it or the record of its divergence is stored.
-
-        A damaged file, or one of another run, is renamed, so that the run is made again; `warn` says so.
-        """
+        """Whether an undamaged result, or the record of a divergence, is stored; other files are renamed, and `warn` says so."""
         path, index = self.path(experiment, seed), self._index(experiment)
         readers: tuple[tuple[Path, Callable[[Experiment, int], object]], ...]
         readers = ((path, self.load), (_diverged(path), self.divergence))
@@ -355,7 +350,7 @@ class Store:
     def claim(self, experiment: Experiment, seed: int, steal: bool = False) -> Lock | None:
         """The right to run this seed, or None while another process has it; ends with `release` or with the process.
 
-        steal: have it also while another process has it, without taking it away: both may finish, with the same bytes.
+        steal: have it also while another process has it: both may finish, with the same bytes.
         """
         path = _claim(self.path(experiment, seed))
         try:

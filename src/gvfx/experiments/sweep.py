@@ -74,14 +74,14 @@ def run_all(
     """Make sure every seed of every (experiment, seeds) pair is in the store.
 
     executor: anything with the concurrent.futures.Executor interface (default: a Dask cluster, or `workers` processes).
-    ahead:  how many runs an executor or a cluster is given at once, each with one open file here: at least as many as it has
-            workers, or some have nothing to do (default: 8, and for a cluster twice the workers that it has at the beginning).
+    ahead:  how many runs an executor or a cluster is given at once: at least as many as it has workers (default: 8, and for a
+            cluster twice the workers that it has at the beginning).
     device: the device of runs on networks ("gpu", "tpu"), which runs all missing seeds of an experiment in one loop.
+    steal:  once nothing else is left, also make the runs that another process has begun; both store the same bytes.
+    verify: read every stored file again, also those that were found whole before.
+
     A worker that dies is replaced and its runs are repeated; two processes on one store share the work.  A run that diverges
-    is recorded in the store, and the others go on; it is made again only if its file seed-....diverged.json is deleted.
-    steal:  once nothing else is left, also make the runs that another process has begun: if it is stopped, they would never be
-            finished.  If both finish a run, they store the same bytes.
-    verify: read every stored file again, also those that were found whole before and have not changed since.
+    is recorded, and made again only if its file seed-....diverged.json is deleted.
     """
     each = _pairs(runs)
     whole(workers, "workers", least=1)
@@ -317,10 +317,7 @@ def elsewhere(store: Store, runs: Sequence[tuple[Experiment, int]]) -> str:
 
 
 def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[int]) -> Result:
-    """The stored result of an experiment; raises FileNotFoundError for a run that is missing.
-
-    Every number of a seed whose run diverged is NaN, so that no mean leaves it out silently; `Result.diverged` lists them.
-    """
+    """The stored result of an experiment, NaN for seeds that diverged; FileNotFoundError for a run that is missing."""
     listed = checked_seeds(seeds)
     good = finished_seeds(store, experiment, listed)
     loaded = {seed: store.load(experiment, seed) for seed in good}

@@ -38,9 +38,8 @@ State = TypeVar("State", bound=WithValues)
 class Learner(ABC, Generic[State]):
     """How to learn the values of all GVFs from the transitions of any behaviour.
 
-    A learner is a frozen dataclass.  `supports` names its kinds of learning.  A learner that supports "tables" returns its
-    compiled functions from `rule` and its state from `begin`: tables q and m, [row, action, gvf]; behaviours read m.
-    Learners for networks and for Box actions only hold options; the loops of `gvfx.running.streams` implement them.
+    A frozen dataclass.  One that supports "tables" returns its compiled functions from `rule` and its state from `begin`: tables
+    q and m, [row, action, gvf].  Those for networks only hold options; the loops of `gvfx.running.streams` implement them.
     """
 
     needs_next_action: ClassVar[bool] = False  # whether updates wait for the next action and its probability
@@ -89,8 +88,5 @@ class Learner(ABC, Generic[State]):
         return predicted_values(model.world, model.asked, state.q)
 
     def standard_errors(self, state: State, model: Empirical) -> np.ndarray | None:
-        """Its own standard errors of the predictions [gvf, state], infinite where nothing is known; None without any.
-
-        With `bounds_errors` stopping rules and comparisons rest on them.
-        """
+        """Its own standard errors [gvf, state], infinite where nothing is known; needed for `bounds_errors`; None without any."""
         return None

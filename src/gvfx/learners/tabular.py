@@ -143,10 +143,8 @@ class CertaintyEquivalence(Learner[NoValues]):
     """Values of all GVFs by linear solves in the model estimated from counts; asymptotically efficient (docs/limit.md).
 
     forgetting: for drifting cumulants, the smallest weight of a new value in the running mean of its outcome: 0 is the plain
-                mean, 1 the last value seen, "auto" uses for each GVF the rate that has predicted its cumulants best.  The
-                transition model never forgets.
-    initial_m:  the variance M of pairs without data, for behaviours that read M; elsewhere M is that of the model (Eq. 6),
-                recomputed each time the data grow by `growth`.
+                mean, 1 the last value, "auto" uses for each GVF the rate that has predicted its cumulants best.
+    initial_m:  the variance M of pairs without data; elsewhere M is the model's (Eq. 6), each time the data grow by `growth`.
     """
 
     forgetting: float | Literal["auto"] = 0.0

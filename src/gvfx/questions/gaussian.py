@@ -83,8 +83,7 @@ class GaussianPolicy(ContinuousPolicy):
 def gaussian_policy(middle: Function | Numbers, sigma: Numbers, batched: bool | None = None) -> GaussianPolicy:
     """Box actions: clip(middle(observation) + N(0, sigma^2), low, high), in the environment's units.
 
-    middle:  the mean action before clipping: a function of the observation in NumPy or JAX, or one action for all
-             observations.
+    middle:  a function of the observation in NumPy or JAX, or one action for all observations.
     sigma:   standard deviation of the noise: one number above 0, or one per dimension.
     batched: whether the function takes a batch of observations; None: decided by a trial call.
     """

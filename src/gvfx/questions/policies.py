@@ -353,7 +353,7 @@ class OwnPolicy(Policy):
     epsilon:     probability of a random action instead of a greedy one.
     temperature: if above 0, the softmax of Q / temperature instead of the greedy actions.
 
-    An action never tried in a state keeps its initial probability 1 / actions; the tried ones share the rest.
+    An action never tried in a state keeps its probability 1 / actions.
     """
 
     epsilon: float = 0.0

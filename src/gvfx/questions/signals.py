@@ -178,10 +178,7 @@ def function_raised(field: str, error: Exception) -> str:
 
 
 def of_transition(function: Function, field: str) -> TransitionFunction:
-    """A function of three or five arguments as one of (observation, action, reward, next_observation, info).
-
-    It gets copies: what it does to them does not reach the functions after it.
-    """
+    """A function of three or five arguments as one of (observation, action, reward, next_observation, info); it gets copies."""
     if not callable(function):
         raise InputError(f"{field}: {function!r:.40} cannot be called; give a function of the transition.")
     try:

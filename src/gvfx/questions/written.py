@@ -54,10 +54,7 @@ FORMS = "write module:function or path/to/file.py:function"
 
 
 def split_target(target: str, field: str = "target") -> tuple[str, str]:
-    """The module or file and the function that a text names; the function is empty if it names none.
-
-    The function of a file alone is `make`, and so is that of a module alone, if its file is in this folder.
-    """
+    """The module or file and the function that a text names: `make` for a file, or a module in this folder, alone; else empty."""
     place, colon, name = target.rpartition(":")
     if colon and place and name.isidentifier():
         return place, name

@@ -1,7 +1,6 @@
 """The interactive report: one HTML file that needs no network, no server and no other file.
 
-`write_page` puts style, scripts and data into one document. The data are JSON inside the page; the scripts in `assets`
-draw them and set every string as text, so a name can hold any character.
+The data are JSON inside the page; the scripts in `assets` set every string as text, so a name can hold any character.
 """
 
 from __future__ import annotations

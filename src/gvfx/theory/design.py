@@ -54,25 +54,24 @@ from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 
 # --- Designs from the literature on the same arrays, for comparison -------------------------------------------------
-# **Characteristic time** (Russo & Pacchiano 2025, "Adaptive Exploration for Multi-Reward Multi-Policy Evaluation"; MR-NaS).
-# For deterministic policies they minimise over visits $\omega$ the largest
-# $\gamma^2\max_{s'}\rho_i(s,s')^2/\omega(s,\pi_i(s))$, where $\rho_i(s,s') = V_i(s') - \mathbb E_{P(s,\pi_i(s))}V_i$ is the
-# value deviation.  *Our reading* for stochastic policies: a pair's deviation is weighed by $\pi_i(a|s)^2$, as in Eq. D1,
+# **Characteristic time** (MR-NaS, Russo & Pacchiano 2025): for deterministic policies, minimise over visits $\omega$ the largest
+# $\gamma^2\max_{s'}\rho_i(s,s')^2/\omega(s,\pi_i(s))$ with the value deviation $\rho_i(s,s') = V_i(s') - \mathbb
+# E_{P(s,\pi_i(s))}V_i$.  *Our reading* for stochastic policies weighs a pair's deviation by $\pi_i(a|s)^2$, as in Eq. D1,
 #
 # $$\min_\omega\max_{i,s,a}\ \gamma^2\pi_i(a|s)^2\max_{s'}\big(V_i(s') - \mathbb E_{P(s,a)}V_i\big)^2 / \omega(s,a),$$
 #
-# which is a linear program.  $s'$ ranges over the states that can be reached, and termination counts as value 0.
+# a linear program.  $s'$ ranges over the states that can be reached, and termination counts as value 0.
 #
 # **Second moment** (Liu, Chen & Zhang, "Efficient Multi-Policy Evaluation for Reinforcement Learning"):
-# $\mu(a|s)\propto\sqrt{\sum_i \pi_i(a|s)^2 u_i(s,a)}$ with $u_i = \mathbb E_{\pi_i}[G_i^2\mid s,a]$, the second moment of the
-# return.  They have undiscounted finite horizons and one start state; *our reading* keeps the discount and the weights.
+# $\mu(a|s)\propto\sqrt{\sum_i \pi_i(a|s)^2 u_i(s,a)}$ with $u_i = \mathbb E_{\pi_i}[G_i^2\mid s,a]$; *our reading* keeps the
+# discount and the weights, which they do not have.
 
 
 @one_thread()
 def characteristic_time(model: Model, pi: np.ndarray, gamma: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The characteristic-time design, mu [state, action]; values [gvf, state], the rest as in `importance`.
 
-    Uniform in states where the design requires no visits.  It treats the cumulants as known and ignores their noise.
+    It ignores the cumulants' noise, and is uniform in states where it requires no visits.
     """
     going = np.flatnonzero(model.going)
     need = np.zeros(model.next.shape[:2])
@@ -130,10 +129,9 @@ def second_moment_of(world: MDP, questions: Sequence[GVF]) -> np.ndarray:
 
 
 # --- Forecasts before a run: a behaviour's error constant, the distribution of one run's error, the steps that an error needs
-# The error of one run is a weighted chi-square: with $T$ steps $\hat V_i - V_i = F_i\sum_a\pi_i\,\epsilon_i$, where
-# $\epsilon_i(s,a)$ is Gaussian with variance $\sigma_i^2/n$, independent over pairs but not over GVFs, which share the
-# transitions.  Its distribution is sampled: the noise of each pair is that of a multinomial over its successors plus that of
-# the cumulants, with one linear solve per GVF and draw.  The draws are scaled to the exact mean (Eq. D2).
+# The error of one run is a weighted chi-square: $\hat V_i - V_i = F_i\sum_a\pi_i\,\epsilon_i$, where $\epsilon_i(s,a)$ is
+# Gaussian with variance $\sigma_i^2/n$, independent over pairs but not over GVFs, which share the transitions.  It is sampled,
+# with one linear solve per GVF and draw, and scaled to the exact mean (Eq. D2).
 
 CHUNK = 4_000_000  # random numbers drawn at a time
 LOOK_GROWTH = 1.15  # growth of the data between two looks of a stopping rule
@@ -155,8 +153,7 @@ def constants(
 ) -> np.ndarray:
     """The limit of MSE times steps of each question under a stationary behaviour [1 or states, actions], [gvf].
 
-    Infinite if the behaviour never tries an action that the question's policy takes.  where: where errors count, as in
-    `gvfx.evaluate`.
+    Infinite if the behaviour never tries an action that the question's policy takes; `where` as in `gvfx.evaluate`.
     """
     asked, model = exact.asked_of(world, questions), Model.of(world)
     noise, visits = exact.transition_noise(world, questions, levels), occupancy(model, behaviour)
@@ -196,8 +193,7 @@ def error_draws(
 ) -> np.ndarray:
     """Draws of the MSE of one run with these visits, [draw, gvf]; infinite for GVFs that need pairs without visits.
 
-    values [gvf, state] determine the noise that GVFs share; the rest of `noise` is treated as independent between GVFs.
-    The other arguments are those of `importances` and `variances`.
+    values [gvf, state] determine the noise that GVFs share; the other arguments are those of `importances` and `variances`.
     """
     rng = np.random.default_rng(seed)
     out = np.empty((draws, noise.shape[2]))
@@ -240,10 +236,7 @@ class Forecast:
         return steps_needed(self.constant * self._ratio(share), error)
 
     def bounded(self, error: float, confidence: float = 0.95) -> float:
-        """Steps until the rule `error_below(error)` stops a run whose noise is known: an upper bound on its error is below it.
-
-        The bound is the quantile of a gamma distribution with the errors' mean and variance.
-        """
+        """Steps until `error_below(error)` stops a run whose noise is known; its bound is a quantile of a gamma distribution."""
         spread = float(np.var(self.ratios))
         needed = steps_needed(self.constant, error)
         if spread == 0 or math.isinf(needed):

@@ -1,7 +1,6 @@
-"""The paper's numbered equations, one pure function each.
+"""The paper's numbered equations, one pure function each: elementwise over plain floats in compiled loops, NumPy and JAX arrays.
 
-Every function is elementwise over transitions, so the same code serves plain floats inside a compiled loop, NumPy arrays
-(GVFs along the last axis) and JAX arrays.  Sums over actions are left to the caller.
+Sums over actions are left to the caller.
 """
 
 from __future__ import annotations
@@ -55,13 +54,9 @@ def squared_error(truth, estimate):
     return (truth - estimate) * (truth - estimate)  # Eq. 1 (eq:mse)
 
 
-# --- Theorem 4.1's behaviour in every form that a back end needs: mu(a|s) ~ sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)) (Eq. 3)
-# - `explorer_probabilities`: over whole arrays, in NumPy (exact solutions) and in JAX (networks);
-# - `compiled_explorer`: at one state, for compiled loops, which may not allocate arrays;
-# - `log_explorer_score`: in log space and not normalised, for the Gaussian densities of Box actions (JAX).
-#
-# The first two share the elementwise square `gvfx.theory.equations.explorer_square`; a test holds all of them equal to a
-# plain loop.
+# --- Theorem 4.1's behaviour, mu(a|s) ~ sqrt(sum_i w_i pi_i(a|s)^2 M_i(s, a)) (Eq. 3), in every form that a back end needs ---
+# Over whole arrays in NumPy and JAX; at one state for compiled loops, which may not allocate; and in log space, not normalised,
+# for the Gaussian densities of Box actions.  A test holds them equal to a plain loop.
 
 
 def explorer_probabilities(squares: Any, xp: Any = np) -> Any:
@@ -73,10 +68,7 @@ def explorer_probabilities(squares: Any, xp: Any = np) -> Any:
 
 @cache
 def compiled_explorer(gvfs: int, actions: int, smallest_m: float = 0.0) -> Callable[..., None]:
-    """choose(weights, pi, m, mu): writes mu [action] from weights [gvf] and pi, m [action, gvf]; uniform where all are 0.
-
-    smallest_m: a smaller m counts as this one.
-    """
+    """choose(weights, pi, m, mu): writes mu [action] from weights [gvf] and pi, m [action, gvf]; uniform where all are 0."""
 
     @piece
     def choose(weights, pi, m, mu):
@@ -100,11 +92,9 @@ def log_explorer_score(weights: Any, log_pi: Any, m: Any) -> Any:
     return 0.5 * jax.nn.logsumexp(log_squares, axis=-1)  # Eq. 3 (eq:behavior_update)
 
 
-# --- Policies by a GVF's own action values (`gvfx.questions.policies`), computed by policy iteration ---------------------
-# Greedy: evaluate the policy and take the best actions, until none is better.  A choice changes only for a better one, so the
-# iteration ends, and with a discount of 1 it stays with policies whose sums are finite.  Softmax: the same with
-# pi = softmax(Q / temperature) until pi no longer changes, with shorter steps in Q if full ones do not converge.  A fixed
-# point exists, but there may be several; the one reached from the uniform policy is used everywhere, also for the truth.
+# --- Policies by a GVF's own action values (`gvfx.questions.policies`), by policy iteration -------------------------
+# A greedy choice changes only for a better one, so the iteration ends.  Softmax policies take shorter steps in Q if full ones do
+# not converge; of several fixed points, the one reached from the uniform policy is used everywhere, also for the truth.
 
 ROUNDS = 1000
 
@@ -114,7 +104,7 @@ def converged_policies(
 ) -> tuple[np.ndarray, list[int]]:
     """pi [state, action, gvf] with every OwnPolicy replaced by its fixed point, and the GVFs that did not converge.
 
-    action_values: a function that returns Q [state, action] of GVF i under a policy [state, action].
+    action_values: of a GVF's index and a policy [state, action], Q [state, action].
     tried:         [state, action] bool, the actions with known values.
     within:        largest change of a probability in the last round.
     """

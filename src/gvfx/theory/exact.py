@@ -90,9 +90,9 @@ def behaviour_rows(behaviour: Any, world: Any, field: str = "behaviour") -> np.n
 
 
 def ending(kernel: sp.sparray) -> np.ndarray:
-    """The states from which the sum of future cumulants ends, [state] bool, for a non-negative kernel with row sums of at most 1.
+    """The states from which the sum of future cumulants ends, [state] bool: those that can reach a row with a sum below 1.
 
-    They are the states that can reach a row with a sum below 1.  If all of them do, I - kernel is invertible.
+    For a non-negative kernel with row sums of at most 1; if it is all of them, I - kernel is invertible.
     """
     below_one = np.asarray(kernel.sum(axis=1)).ravel() < 1 - 1e-12
     into = sp.csr_array(kernel.T, copy=True)
@@ -320,10 +320,9 @@ def state_variance(
 @one_thread()
 @checked
 def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | None = None) -> np.ndarray:
-    """Behaviour proportional to the root of sum_i w_i pi_i^2 M_i (Eq. 3), [state, action].
+    """Behaviour proportional to the root of sum_i w_i pi_i^2 M_i (Eq. 3), [state, action]; uniform where every M is 0.
 
     With Eq. 6's M (the default), which does not depend on the behaviour, this is GVFExplorer's fixed point.
-    In states where every M is 0 the rule is 0/0, and the behaviour is uniform.
     """
     asked = asked_of(world, questions)
     if m is not None and np.shape(m) != (world.states, world.actions, len(asked.names)):
@@ -346,10 +345,9 @@ class Iterates:
 @one_thread()
 @checked
 def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, start: np.ndarray | None = None) -> Iterates:
-    """Theorem 4.1's update with the exact M of Eq. 4, from the mixture policy by default.
+    """Theorem 4.1's update with the exact M of Eq. 4, from the mixture policy by default; ends early if M ceases to exist.
 
-    Theorem 4.2 says that the totals never rise.  That holds for one GVF and fails for two (docs/theory.md).  The sequence
-    stops early if M ceases to exist; the last total is then infinite.
+    Theorem 4.2 says that the totals never rise.  That holds for one GVF and fails for two (docs/theory.md).
     """
     asked, updates = asked_of(world, questions), whole(updates, "updates", least=0, most=1_000_000)
     mixture = np.broadcast_to(asked.pi.mean(axis=2), (world.states, world.actions))

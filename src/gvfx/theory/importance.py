@@ -25,12 +25,7 @@ ENDLESS = 1e-6  # restart probability per step that stands for "no horizon"
 
 
 class Model(NamedTuple):
-    """Finite dynamics, known or estimated, as arrays (`MDP` without its checks, which an estimate may not pass).
-
-    next, prob: [states, actions, successors]; rows of prob may sum to less than 1 where data are missing.
-    start:      [states] distribution of first states;  terminal: [states] bool.
-    horizon:    steps after which an episode is truncated; None: never.
-    """
+    """Finite dynamics, known or estimated: an `MDP` without its checks; rows of prob may sum to less than 1."""
 
     next: np.ndarray
     prob: np.ndarray
@@ -68,10 +63,7 @@ class Model(NamedTuple):
 
 @one_thread()
 def occupancy(model: Model, behaviour: np.ndarray) -> np.ndarray:
-    """Expected visits per step x(s, a) of a stationary behaviour [states, actions]; they sum to 1.
-
-    Episodes start from `start` and are truncated at the horizon: x(s, .) is proportional to sum_{t < horizon} P(s_t = s).
-    """
+    """Expected visits per step x(s, a) of a stationary behaviour [states, actions], truncated at the horizon; they sum to 1."""
     mu = behaviour_rows(behaviour, model)
     alive = ~model.terminal
     moved = sp.csr_array(weighted_transitions(model, mu, (alive[model.next] & alive[:, None, None]).astype(float)).T)
@@ -101,18 +93,14 @@ def _summed(indptr, indices, data, start, horizon):
 def highest_average(model: Model, reward: np.ndarray, reached: float | None = None) -> float:
     """The highest average reward <reward, x> of any behaviour, even one that depends on the time step; needs a horizon.
 
-    It is a ratio of two sums over an episode, reward and length.  Guess it, plan by backward induction with reward minus
-    guess, and take the plan's own ratio as the next guess (Dinkelbach).  The result is an upper bound, tight to 1e-9 per step
-    of an episode.  reached: an average that some behaviour reaches, a first guess that saves inductions.
+    Guess it, plan by backward induction with reward minus guess, and take the plan's own average as the next guess (Dinkelbach).
+    An upper bound, tight to 1e-9 per step of an episode.  reached: an average that some behaviour reaches, the first guess.
     """
     return _highest(model, reward, reached, np.empty((0, model.states), np.int16))
 
 
 def best_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray | None]:
-    """`highest_average`, and the visits per step [state, action] of the plan that reaches it, which sum to 1.
-
-    If the horizon times the number of states exceeds `PLAN_SIZE`, the plan is not kept, and its visits are None.
-    """
+    """`highest_average`, and the visits per step [state, action] of the plan that reaches it; None above `PLAN_SIZE`."""
     assert model.horizon is not None
     if model.horizon * model.states > PLAN_SIZE:
         return highest_average(model, reward, reached), None
@@ -209,11 +197,10 @@ def importances(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Pairs of a GVF's index and its importance, sum_s0 d(s0) F(s0, s)^2 pi(a|s)^2 sigma^2(s, a), [state, action].
 
-    pi [1 or states, actions, gvf], gamma [1 or states * actions * successors, gvf]: as in `gvf.Stacked`
-    noise [state, action, gvf]: sigma^2, as `exact.transition_noise` gives it
-    where [states]: the distribution d of evaluation states; for the error of a mean over them, sum_s0 d F^2 is (sum_s0 d F)^2
-    signs: from `exact.DENSE_BELOW` states on, sum_s0 d F^2 is estimated by the mean of (F^T (sqrt(d) z))^2 over this
-           number of random sign vectors z
+    pi, gamma: as in `Stacked`;  noise: sigma^2 [state, action, gvf].
+    where: the evaluation distribution d [states]; for the error of a mean over them, sum_s0 d F^2 is (sum_s0 d F)^2.
+    signs: from `exact.DENSE_BELOW` states on, sum_s0 d F^2 is estimated by the mean of (F^T (sqrt(d) z))^2 over so many random
+           sign vectors z.
     """
     d = as_evaluation(where)
     for members in groups(pi, gamma):
@@ -252,10 +239,7 @@ def importance(
 def importance_of(
     world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None, signs: int = SIGNS, where: WhereLike = None
 ) -> np.ndarray:
-    """G(s, a) [state, action] of a known world; `levels` [gvf] are those of drifting cumulants (default: their start).
-
-    where: where errors count, as in `gvfx.evaluate`; by default all live states equally.
-    """
+    """G(s, a) [state, action] of a known world; `levels` [gvf] of drifting cumulants, `where` as in `gvfx.evaluate`."""
     asked = exact.asked_of(world, questions)
     noise = exact.transition_noise(world, questions, levels)
     return importance(Model.of(world), asked.pi, asked.gamma, noise, asked.weights, as_where(where, world).on(world), signs)
@@ -267,7 +251,7 @@ def variances(
 ) -> np.ndarray:
     """Variance of every answer, sum_s F(s0, s)^2 sum_a pi^2 sigma^2 / n, [gvf, state]; infinite where data are missing.
 
-    counts [state, action]: visits n.  The other arguments are those of `importances`.
+    counts [state, action]: visits n.
     """
     return variances_and_doubts(model, pi, gamma, noise, None, counts, signs)[0]
 
@@ -282,9 +266,9 @@ def variances_and_doubts(
     counts: np.ndarray,
     signs: int = SIGNS,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`variances`, and the variance of each of them if the noise of a pair is an estimate with variance `doubt`, [gvf, state].
+    """`variances`, and their own variances if the noise of a pair is an estimate with variance `doubt` [state, action, gvf].
 
-    doubt [state, action, gvf]; the second is 0 without it, and from `exact.DENSE_BELOW` states on.
+    The second is 0 without doubt, and from `exact.DENSE_BELOW` states on.
     """
     out, rough = np.empty((noise.shape[2], model.states)), np.zeros((noise.shape[2], model.states))
     for members in groups(pi, gamma):

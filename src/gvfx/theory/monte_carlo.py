@@ -1,8 +1,7 @@
 """True values by Monte Carlo: the mean return of episodes under each target policy, for environments that can be reset.
 
-A return is summed until the episode terminates, until the rest is negligible, or for `horizon` steps.  The rest is bounded
-by (product of the discounts so far) * max|c| / (1 - max discount), with the largest values that were seen, and reported
-beside the value (`residuals`).  A TimeLimit is disabled meanwhile, because truncation is not part of the question.
+What is cut off from a return is bounded by (product of the discounts so far) * max|c| / (1 - max discount) and reported
+(`residuals`).  A TimeLimit is disabled meanwhile, because truncation is not part of the question.
 """
 
 from __future__ import annotations
@@ -83,13 +82,11 @@ def truth_of(
 ) -> MonteCarlo:
     """The questions' true values at some points, by Monte Carlo, up to a precision.
 
-    points:       None: the start distribution.  A number: that many states met on random walks.  They are reached again by
-                  replaying the walk from its seed, after which `env.np_random` gets a new seed (an environment with another
-                  source of randomness needs `reset_to`).  Otherwise the points themselves, with `reset_to`.
+    points:       None: the start distribution.  A number: that many states met on random walks, reached again by replaying the
+                  walk from its seed, after which `env.np_random` gets a new seed.  Otherwise the points, with `reset_to`.
     reset_to:     a function reset_to(env, point) that puts the environment into a point and returns the observation.
     precision:    stop at this standard error.
-    relative:     stop at this standard error divided by the value, once a rare goal has been reached often enough (25 episodes
-                  with a return other than 0).  One of the two is enough.
+    relative:     stop at this standard error divided by the value, after 25 returns other than 0; or at `precision`.
     max_episodes: largest number of episodes per point and policy.
     horizon:      steps after which an episode is cut.
     """
@@ -255,11 +252,7 @@ class _Rolls:
         return np.where(self.left * self.top > 0, bound, 0.0)
 
     def precise(self, precision: float | None, relative: float | None) -> np.ndarray:
-        """Whether each question's standard error is small enough.
-
-        Equal returns are trusted after MANY episodes only, returns that are mostly 0 after RARE others; a value that has only
-        ever been 0 has no relative precision.
-        """
+        """Whether each question's standard error is small enough: of returns that are equal or mostly 0, only after many."""
         error = self.error
         enough = np.zeros(len(error), bool)
         if precision is not None:

@@ -59,8 +59,7 @@ def dual_stages(
 ) -> Iterator[Dual]:
     """Maximise D4 for one floor g after the other, each from where the last ended; need and ratio (G and nu) are [state, action].
 
-    A stage (a value of the floor g) ends when the predicted gain of a Newton step, relative to the objective, is below
-    `tolerance`.
+    tolerance: the predicted gain of a Newton step, relative to the objective, below which a stage ends.
     """
     going = np.flatnonzero(model.going)
     flow = flow_matrix(model, going, restart)
@@ -162,15 +161,13 @@ def _add_squares(indptr, indices, data, weights, out):
 # --- A tighter bound: the dual problem in which a behaviour may choose the state in which an episode is truncated ---
 # A behaviour with a horizon of $H$ steps makes visits with
 # $\sum_a x(s,a) - \sum_{s',a'} x(s',a')P(s|s',a') = \tau d_0(s) - e(s)$, where $e(s) \ge 0$ are truncations per step, at most
-# $1/H$ in all, because a truncated episode had $H$ steps.  This set contains the visits of every behaviour, those that depend on
-# the time step included.  With a multiplier $\kappa$ for the truncations,
+# $1/H$ in all.  This set contains the visits of every behaviour.  With a multiplier $\kappa$ for the truncations,
 #
 # $$\max_{\lambda, \kappa, v}\ \sum_{s,a}\phi(c(s,a)) - \lambda - \kappa/H, \qquad c = \lambda + v - Pv,\quad v + \kappa \ge
-# 0,\quad
-# \sum_s d_0(s)v(s) = 0. \quad (D6)$$
+# 0,\quad \sum_s d_0(s)v(s) = 0. \quad (D6)$$
 #
-# A restart probability makes it cheap to be truncated anywhere.  Here prices cannot be exploited by ending an episode where $v$
-# is low, so their certificate (D5) is often better.  The behaviour is usually worse: it counts on choosing where to end.
+# These prices cannot be exploited by ending an episode where $v$ is low, so their certificate (D5) is often better than that of
+# a restart probability.  The behaviour is usually worse: it counts on choosing where to end.
 
 FLOORS = (1e-2, 1e-4, 1e-6)  # in units of the mean of G, and of the mean number of truncations
 
@@ -220,8 +217,7 @@ def solve_with_endings(model: Model, need: np.ndarray) -> Dual:
 
 
 # --- Worlds without a horizon: the best plan for given rewards, by policy iteration, and derivatives of visits ------
-# Episodes restart with probability `ENDLESS` per step, so a plan that depends on the time step is no better than a stationary
-# one.
+# Episodes restart with probability `ENDLESS` per step, so that a stationary plan is the best.
 
 ROUNDS = 100  # of policy iteration, and of guesses
 
@@ -229,8 +225,7 @@ ROUNDS = 100  # of policy iteration, and of guesses
 def best_endless_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray]:
     """An upper bound of the average reward <reward, x> of any behaviour, and the visits [state, action] of the best plan.
 
-    As in `highest_average`: guess the average, plan with reward minus guess, take the plan's average as the next guess.
-    reached: an average that some behaviour reaches.  The bound is infinite if no guess is confirmed.
+    Guesses as in `highest_average`; infinite if none is confirmed.
     """
     transitions, going = model.transitions(), ~model.terminal
     guess, choice = reached, reward.argmax(axis=1)
@@ -335,10 +330,7 @@ SMALLEST = 1e-12  # probabilities below it are raised to it: the logits of a pro
 
 
 def polished(model: Model, need: np.ndarray, behaviour: np.ndarray) -> np.ndarray:
-    """A behaviour [state, action] whose sum G / x is at most that of the given one, and at best a local minimum; need is G.
-
-    The number of steps is limited by `WORK`: a result need not be a minimum.
-    """
+    """A behaviour [state, action] whose sum G / x is at most that of the given one, and at best a local minimum; need is G."""
     transitions, going = model.transitions(), model.going
     arrays = transitions.indptr, transitions.indices, transitions.data
     if (model.horizon or 1) * model.states > MEMORY or not np.isfinite(total_error(model, need, behaviour)):
@@ -455,13 +447,12 @@ def optimal(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = No
 def best_design(model: Model, need: np.ndarray) -> Design:
     """The stationary behaviour that minimises sum G / x, and a lower bound over all behaviours; need [state, action] is G.
 
-    The constant and the bound use the exact horizon.  The search replaces it by a restart probability, of which three values
-    are tried; the best behaviour and the best bound of all stages are kept.  If they are more than `CONVERGED` apart, the
-    bound is tightened (`tighten`, `use_the_time_step`); from a gap of `POLISHED` on the behaviour is improved by `polished`.
+    The search replaces the horizon by a restart probability, of which three values are tried; constant and bound use the exact
+    one.  If they are more than `CONVERGED` apart, the bound is tightened (`tighten`, `use_the_time_step`); from a gap of
+    `POLISHED` on the behaviour is improved by `polished`.
 
     In states that no behaviour reaches, and everywhere if G is 0, the behaviour is uniform.  A pair with G > 0 that no behaviour
-    reaches before the horizon makes constant and bound infinite; the behaviour is then the best one for the other pairs.  Among
-    behaviours that are equally good, such as in reached states from which no G > 0 can be visited, any may be returned.
+    reaches before the horizon makes constant and bound infinite; the behaviour is then the best one for the other pairs.
     """
     need = _checked_need(model, need)
     possible = np.where(reached_in_time(model)[:, None], need, 0.0)
@@ -540,10 +531,9 @@ class _Best:
 def remaining_design(model: Model, need: np.ndarray, counts: np.ndarray | None = None, steps: float = 1.0) -> np.ndarray:
     """The behaviour for the coming `steps` after `counts` visits of each pair [state, action]: mu [state, action].
 
-    Minimises sum G / (n + m x) over the visits x that the model allows (Eq. D3); `need` is G, from `importance`.
-    The search replaces the horizon by a restart probability.  If the uniform behaviour is better with the exact horizon, as
-    can happen when important pairs are further away than the horizon, it is returned.  States that cannot be reached have
-    a uniform row.  A model of 400 states takes under 0.1 s, one of 40,000 some 20 s.
+    Minimises sum G / (n + m x) over the visits x that the model allows (Eq. D3); `need` is G, from `importance`.  Uniform where
+    the search's restart probability, in the place of the horizon, leads to something worse.  400 states take under 0.1 s, 40,000
+    some 20 s.
     """
     need = _checked_need(model, need)
     ratio = np.zeros(need.shape) if counts is None else np.asarray(counts, float) / steps

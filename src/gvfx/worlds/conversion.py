@@ -28,8 +28,7 @@ def is_toy_text(env: Any) -> bool:
 def from_gymnasium(env: Environment) -> MDP:
     """FrozenLake, Taxi, CliffWalking and others with `P` and `initial_state_distrib`, as an MDP with their reward.
 
-    A TimeLimit becomes the horizon.  States whose every arrival ends the episode are terminal; the other reachable states
-    are `live`.
+    A TimeLimit becomes the horizon; states whose every arrival ends the episode are terminal.
     """
     inner: Any = getattr(env, "unwrapped", env)
     for name in ("P", "initial_state_distrib"):

@@ -28,10 +28,9 @@ def gridworld(
     size:     cells per side, (height, width), or a text map: '#' wall, '.' or ' ' free, any letter a goal of that name.
     goals:    name -> (row, column), row 0 on top.
     walls:    (row, column) cells that cannot be entered.
-    slip:     probability that the move is replaced by one of the *other* feasible moves, chosen uniformly.
-              A chosen move that is blocked leaves the state unchanged.
+    slip:     probability that another feasible move is made; a blocked move leaves the state unchanged.
     horizon:  steps after which an episode is truncated; None: never.
-    grouping: number of vertically neighbouring cells that share one table row: with 2, 20x20 states become 10x20 rows.
+    grouping: number of vertically neighbouring cells that share one table row.
     """
     if not isinstance(goals, Mapping | None):
         raise InputError(f"goals: {shown(goals)} does not name its goals; give a dict such as {{'left': (0, 0)}}.")

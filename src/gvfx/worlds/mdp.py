@@ -38,13 +38,13 @@ class MDP:
 
     next, prob: [states, actions, K] successor indices and their probabilities (padding has probability 0).
     start:      [states] distribution of the first state of an episode.
-    terminal:   [states] bool; arriving there terminates the episode (no bootstrapping).
-    horizon:    steps after which an episode is truncated (values still bootstrap); None: never.
+    terminal:   [states] bool; arriving there terminates the episode.
+    horizon:    steps after which an episode is truncated; None: never.
     live:       [states] bool; the states over which errors are averaged (default: all but terminal ones).
     features:   [states] the table row of each state (state aggregation); None: every state has its own row.
     places:     names for groups of states, so that cumulants can say at="goal".
     reward:     [states, actions, K] the world's own reward, if it has one.
-    layout:     the map of a grid world, for figures and places given as cells.
+    layout:     the map of a grid world.
     recipe:     how to build this world again, as data: (function name, arguments).
     """
 
@@ -233,19 +233,13 @@ def pair_matrix(prob: np.ndarray, following: np.ndarray) -> sp.csr_array:
 
 
 def reached_from(model: Any, steps: int | None = None) -> np.ndarray:
-    """The states that can be reached from the start distribution of an MDP or a `gvfx.theory.importance.Model`, [states] bool.
-
-    steps: within so many; None: ever.
-    """
+    """The states that can be reached, within `steps` if given, from the start of an MDP or a `Model`, [states] bool."""
     acting = ~model.terminal[:, None, None]
     return reachable(model.start > 0, lambda states: model.next[states][(model.prob[states] > 0) & acting[states]], steps)
 
 
 def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray], steps: int | None = None) -> np.ndarray:
-    """The states that can be reached, within `steps` if given, from those in `start`, both [states] bool; start included.
-
-    successors: a function from state numbers [k] to the numbers of all states one step away from any of them.
-    """
+    """The states that can be reached from those in `start`, both [states] bool; successors: of some states, by number."""
     reached = start.copy()
     frontier, done = np.flatnonzero(reached), 0
     while frontier.size and (steps is None or done < steps):
@@ -259,10 +253,7 @@ def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray],
 
 
 class CompiledWorld(ABC):
-    """A world that brings its own loop, true values or default method: derive a frozen dataclass from it.
-
-    Finite worlds are MDPs (`gvfx.MDP.from_matrix`, `gvfx.gridworld`); environments of Gymnasium are stepped as they are.
-    """
+    """A world that brings its own loop, true values or default method: derive a frozen dataclass from it."""
 
     takes_logs: ClassVar[bool] = False  # whether a run may start from a log
     planned_on_cells: ClassVar[bool] = False  # whether `gvfx.plan` can forecast from a pilot, on cells of the observations

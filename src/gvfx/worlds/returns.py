@@ -94,10 +94,8 @@ def why_step(error: BaseException) -> str:
 
 
 # --- When a vector environment begins new episodes: as it declares, and as its endings show -------------------------
-# Gymnasium's modes: in NEXT_STEP the step after an end only resets; in SAME_STEP the step that ends an episode returns the
-# first
-# observation of the next one, and the last in info["final_obs"]; in DISABLED nothing happens until `reset` is called with a
-# mask.
+# Gymnasium's modes: in NEXT_STEP the step after an end only resets; in SAME_STEP the step that ends an episode returns the first
+# observation of the next one, and the last in info["final_obs"]; in DISABLED nothing happens until `reset` with a mask.
 
 
 FIELD = 'metadata["autoreset_mode"]'
@@ -168,10 +166,7 @@ class Autoreset:
 
 
 def other_final(info: Any, k: int | None, given: Any) -> str:
-    """The entry of info with a last observation that is not the one given; empty if there is none.
-
-    k: the lane; None for a plain environment.
-    """
+    """The entry of info with another last observation than the given one, or ""; k: the lane, None in a plain environment."""
     if k is not None and isinstance(info, list | tuple) and k < len(info):  # one dict per lane
         info, k = info[k], None
     if not isinstance(info, Mapping):

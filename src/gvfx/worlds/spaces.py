@@ -1,7 +1,6 @@
 """Spaces of observations and actions: which can be numbered, what learners can read of them, and single ones and batches.
 
-A *leaf* is a Discrete, MultiDiscrete, MultiBinary or Box space; Tuple and Dict combine them.  An element of a space whose
-leaves hold whole numbers has a *key*, the tuple of all its numbers in the order of the space.
+An element of a space whose leaves hold whole numbers has a *key*, the tuple of all its numbers in the order of the space.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ def parts_of(space: Any) -> list[tuple[Any, Any]]:
 
 
 def readable(space: Any) -> tuple[Any, tuple[str, ...]]:
-    """The space without the entries that hold no numbers (text, missions, graphs, sequences), and their names.
-
-    Raises InputError if nothing remains, or if an image is too large.
-    """
+    """The space without the entries that hold no numbers (text, missions, graphs, sequences), and their names."""
     left_out: list[str] = []
     kept = _kept(space, "", left_out)
     if kept is None:
@@ -230,8 +226,7 @@ def fits(space: Any, observation: Any) -> bool:
 def batched(space: Any, given: Any) -> tuple[list[Any], bool]:
     """What a user gave as one observation or a batch, as a list of observations, and whether it was a single one.
 
-    A batch is a list of observations, or what a vector environment returns: arrays with one more axis.  The pair that
-    `env.reset()` returns counts as its observation.  Raises InputError for anything else.
+    A batch is a list, or arrays with one more axis.  The pair that `env.reset()` returns counts as its observation.
     """
     if fits(space, given):
         return [given], True

@@ -1,15 +1,7 @@
 """Specs: what a Gymnasium environment looks like to a learner, and the translation between the two.
 
-Learners see states as numbers from 0 or vectors of floats, Discrete actions as numbers from 0, and Box actions as vectors in
-[-1, 1].  Small MultiDiscrete and MultiBinary actions are numbered in order (`gvfx.worlds.spaces.elements_of`).  There are four
-specs, and `spec_of(env)` returns the right one:
-
-- `DiscreteSpec`: Discrete observations and actions, for tables;
-- `CountedSpec` (`gvfx.worlds.spec`): other observations of a few whole numbers, for tables;
-- `BoxSpec`: Discrete actions and any observations that can be flattened, for networks;
-- `BoxActionSpec`: Box actions, for actor-critics.
-
-An environment may be plain or a vector environment, whose copies are called lanes.
+Learners see states as numbers from 0 or vectors of floats, actions as numbers from 0 or vectors in [-1, 1].  The copies of a
+vector environment are called lanes.
 """
 
 from __future__ import annotations
@@ -66,11 +58,11 @@ def spaces_of(env: Any) -> tuple[Any, Any]:
 
 def numbered_actions(env: Any) -> tuple[int, int, tuple[Any, ...]]:
     """The number of actions; the first Discrete action and none, or 0 and all actions of another small space, in order."""
-    _, moves = spaces_of(env)
-    if type(moves).__name__ == "Discrete":
+    moves = spaces_of(env)[1]
+    kind = type(moves).__name__
+    if kind == "Discrete":
         return int(moves.n), int(moves.start), ()
     count = count_of(moves)
-    kind = type(moves).__name__
     if count is None:
         raise InputError(f"action_space: {kind} is neither Discrete nor Box; provide one of them with a wrapper.")
     if not 0 < count <= MOST_ACTIONS:
@@ -96,16 +88,12 @@ def stacked_actions(space: Any, actions: list[Any]) -> Any:
 
 
 class _Spec:
-    """What all specs share.
-
-    Discrete actions are counted from 0 by learners and from `first_action` by the environment; other actions that are numbered
-    are `listed`.
-    """
+    """What all specs share."""
 
     env: Any
     space: Any  # the observation space of one lane, as far as it is read
-    first_action: int
-    listed: tuple[Any, ...]
+    first_action: int  # the environment's number of the learner's action 0
+    listed: tuple[Any, ...]  # other actions that are numbered
     left_out: tuple[str, ...] = ()  # entries of an observation that hold no numbers
     fixed: ClassVar[bool] = False  # whether the states are known from the beginning
 
@@ -133,13 +121,11 @@ class _Spec:
         """The argument of a vector environment's `step` for one action per lane, [lane, ...]."""
         if not self.listed:
             return actions + self.first_action
-        space = self.env.single_action_space
-        return stacked_actions(space, [self.listed[a] for a in actions.tolist()])
+        return stacked_actions(self.env.single_action_space, [self.listed[a] for a in actions.tolist()])
 
     def split(self, observations: Any) -> list[Any]:
         """The observations of a vector environment as a list of copies, one per lane, in the form of a single observation."""
-        batch = self.env.observation_space
-        return [copy.deepcopy(observation) for observation in iterate(batch, observations)]
+        return [copy.deepcopy(observation) for observation in iterate(self.env.observation_space, observations)]
 
     def together(self, observations: Sequence[Any]) -> Any:
         """A list of single observations as the batch that policies take: one array if they are arrays, else a list."""
@@ -238,10 +224,7 @@ class BoxSpec(_Spec):
         self.origin.restore(arrays)
 
     def seen(self, observation: Any) -> np.ndarray:
-        """The observation as learners see it, relative to the first one that was seen if that is far from 0, float32 [size].
-
-        Raises BadObservation if it is not in the space.
-        """
+        """The observation as learners see it, relative to the first one if that is far from 0, float32 [size]."""
         return _finite(self.origin.seen(self.flat(observation)))
 
     def flat(self, observation: Any) -> np.ndarray:
@@ -265,11 +248,7 @@ class BoxSpec(_Spec):
         return out
 
     def batch(self, observations: Any) -> tuple[Any, np.ndarray, bool]:
-        """A user's observations, one or several, as (batch for policies, absolute vectors [batch, size], whether it was a single
-        one).
-
-        Raises InputError if one of them does not lie in the space.
-        """
+        """A user's observations, one or several: a batch for policies, absolute vectors [batch, size], and whether it was one."""
         rows, alone = batched(self.space, observations)
         batch = [np.asarray(o) if self.box else o for o in rows]
         try:
@@ -414,10 +393,8 @@ def random_action(space: Any, rng: np.random.Generator) -> Any:
     return random_element(space, rng)
 
 
-# --- Numbering of observations: an observation of a few whole numbers gets the next free number when it is first met
-# The numbers mean nothing outside a run: checkpoints hold the observations in the order of their numbers, and results name
-# states
-# by the observations themselves.
+# --- Numbering of observations: one of a few whole numbers gets the next free number when it is first met -----------
+# The numbers mean nothing outside a run; results name states by the observations themselves.
 
 
 MOST_STATES = 20_000  # different observations that are answered from tables

@@ -107,9 +107,8 @@ class ActorUpdates:
 
 # --- The mixture actor: a gate over the target policies and a small residual on each, drawn to Theorem 4.1's behaviour
 # mu(a|s) = sum_k g_k(s) N(a; m_k(s) + r_k(s), sigma_k^2) with the target policies' middle actions m_k.  The loss is
-# KL(mu || mu*) with mu* ~ sqrt(sum_i w_i pi_i^2 M_i) (Eq. 3): a soft actor-critic whose value of an action is log mu*(a|s),
-# known up to a constant from the variance critics, at temperature 1.  The expectation over the gate is exact; the actions of
-# each component are reparametrised samples.
+# KL(mu || mu*) with mu* ~ sqrt(sum_i w_i pi_i^2 M_i) (Eq. 3), a soft actor-critic at temperature 1 whose value of an action is
+# log mu*(a|s).  The expectation over the gate is exact; the actions of each component are reparametrised samples.
 
 
 class MixtureUpdates:

@@ -27,10 +27,7 @@ from gvfx.theory.equations import m_target, q_target
 
 
 def log_clipped(middles: Any, sigmas: Any, actions: Any) -> Any:
-    """log pi(a|s) [...] of actions [..., a]: a density inside (-1, 1), and the probability of the bound itself at -1 and 1.
-
-    Ratios of two of them are the ratios of the policies' probabilities, at the bounds too.
-    """
+    """log pi(a|s) [...] of actions [..., a]: a density inside (-1, 1), and the probability of the bound itself at -1 and 1."""
     xp, log_ndtr = (np, scipy.special.log_ndtr) if isinstance(actions, np.ndarray) else (jnp, jax.scipy.special.log_ndtr)
     inside = -0.5 * ((actions - middles) / sigmas) ** 2 - xp.log(sigmas) - 0.5 * math.log(2 * math.pi)
     if xp is np and (abs(actions) < 1).all():  # faster

@@ -1,11 +1,7 @@
 """The updates of Deep on a batch of replay rows: Q, M and, for SuccessorRepresentation, its own networks (Algorithm 1).
 
-Both loops on networks call these: the scanned one (`running.streams.scanned_loop`) and the one that steps a Gymnasium
-environment (`running.streams.network_gym`).  A loop passes `parts`, which extracts a transition's parts from a row.
-
-With `Deep(heads=k)` the Q network has k further heads per GVF, each learning from its own bootstrap sample: every
-transition counts twice or not at all for a head (`Batch.shares`).  The first head of a GVF learns from all transitions and
-makes the predictions.
+A loop passes `parts`, which extracts a transition's parts from a row.  With `Deep(heads=k)` the Q network has k further heads per
+GVF, for which every transition counts twice or not at all (`Batch.shares`); the first one makes the predictions.
 """
 
 from __future__ import annotations
@@ -24,13 +20,11 @@ from gvfx.learners.networks.learners import Deep
 from gvfx.theory.equations import m_target, q_target
 
 # --- The replay buffer as data and pure functions: transitions in one matrix, priorities in a second array ----------
-# A transition is a row of a float32 matrix [capacity, columns].  XLA copies the whole matrix on every update unless the
-# loop body writes it once and gathers from it once, so callers collect a block of steps, `write` it in one slice, and
-# take all their batches with one `rows[indices]`.
+# XLA copies the whole matrix [capacity, columns] on every update unless the loop body writes it once and gathers from it once,
+# so callers `write` a block of steps in one slice, and take all their batches with one `rows[indices]`.
 #
-# Prioritised sampling (Schaul et al. 2015) draws index i with probability p_i^alpha / sum p^alpha.  Priorities are kept
-# to the power alpha, in a cube of side about capacity^(1/3); its sums over the last axis and the last two are recomputed
-# at every draw, so rounding errors do not accumulate, and a draw searches three short rows.
+# Prioritised sampling (Schaul et al. 2015) draws index i with probability p_i^alpha / sum p^alpha.  Priorities are kept to the
+# power alpha in a cube, whose sums are recomputed at every draw, so that a draw searches three short rows.
 
 SMALLEST = 1e-6  # added to every priority
 
@@ -170,10 +164,9 @@ class DeepLearning(NamedTuple):
 
 
 def relative_loss(error: jax.Array, m: jax.Array) -> jax.Array:
-    """A loss whose gradient by log M is 1 - target / M, with target = M + error.
+    """A loss whose gradient by log M is 1 - target / M, with target = M + error: that of the Itakura-Saito divergence.
 
-    It is that of the Itakura-Saito divergence, target / M - log(target / M) - 1, which like the squared error is lowest where M
-    is the mean of the targets, but weighs errors relative to M.  A single target counts as at most LARGEST_RATIO times M.
+    It weighs errors relative to M.  A single target counts as at most LARGEST_RATIO times M.
     """
     ratio = jnp.minimum(error / m + 1, LARGEST_RATIO)
     return (1 - jax.lax.stop_gradient(ratio)) * jnp.log(m)

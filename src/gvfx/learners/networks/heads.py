@@ -21,8 +21,7 @@ def _wave(turns: jax.Array) -> jax.Array:
 class Heads(eqx.Module):
     """ReLU trunk and linear heads; calling it on an observation gives an array of the heads' shape, e.g. [actions, gvfs].
 
-    waves: number of fixed random waves of the observation (two phases each, N(0, WAVES_PER_UNIT^2) cycles per unit) added to
-    the inputs: with them a small trunk can fit values that change within a small part of the space.
+    waves: fixed random waves of the observation (two phases each, N(0, WAVES_PER_UNIT^2) cycles per unit) added to the inputs.
     """
 
     weights: list[jax.Array]

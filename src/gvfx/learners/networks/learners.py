@@ -76,28 +76,22 @@ class TwinCritics(Learner):
     """Twin critics with Retrace or one-step targets, implemented by `critics_lockstep` and `critics_gym`.
 
     hidden:            widths of the shared trunk.
-    worlds, updates:   a vector step is one control step in each of `worlds` worlds and then `updates` updates of Q; in a
-                       Gymnasium environment it is `worlds` transitions from any lanes.
+    worlds, updates:   a vector step is one control step in each of `worlds` worlds (in a Gymnasium environment `worlds`
+                       transitions from any lanes) and then `updates` updates of Q.
     m_every:           M is updated with every m_every-th update of Q, if the behaviour needs it.
     batch, capacity, learning_starts: options of the replay buffer, in transitions.
     rate_q, rate_m:    Adam's learning rates; they decrease linearly over the run to the fraction `final_rate`.
-    target_every, tau: every target_every updates (l of Algorithm 2) the target networks move by the fraction tau towards
-                       the networks; tau = 1 copies them.
+    target_every, tau: every target_every updates (l of Algorithm 2) the target networks move by the fraction tau.
     aggregate:         how the twins are combined in targets, in the TD error and as the prediction: "min" or "mean".
-    entropy_in_target: whether the targets of Q and M contain -alpha log mu(a|s'), a ~ mu, as printed (only behaviours
-                       with an actor have a mu and an alpha).
-    bounded:           targets are clipped to the range that the cumulants seen so far allow: Q to [least, most] /
-                       (1 - gamma), M to the largest variance of numbers in that range.  The true values lie within it;
-                       critics that extrapolate to actions never taken cannot diverge.
+    entropy_in_target: whether the targets of Q and M contain -alpha log mu(a|s'), as printed (behaviours with an actor only).
+    bounded:           targets are clipped to the range that the cumulants seen so far allow, which holds the true values.
     trace:             lambda of the multi-step Retrace targets (Munos et al. 2016).  They are stored with the transitions and
-                       computed again for all of them every `refresh_every` vector steps, or whenever there are 2 % more,
-                       whichever is later.  0: one-step targets, computed anew for every batch, as printed.
-    scaled:            inputs and outputs of the networks are scaled by the first transitions, and Q begins at their mean
-                       cumulant / (1 - gamma).  (In a Gymnasium environment inputs and outputs are always scaled.)
+                       computed again every `refresh_every` vector steps, or when there are 2 % more, whichever is later.  0:
+                       one-step targets, computed anew for every batch, as printed.
+    scaled:            inputs and outputs of the networks are scaled by the first transitions (in a Gymnasium environment always).
     averaged:          answers come from the target networks, the average of the networks over about 1 / tau updates.
     layer_norm:        layer normalisation in the critics' hidden layers.
-    lookahead:         answers take this many steps with a learned model of the dynamics before they ask Q (Walker and
-                       Cheetah only).
+    lookahead:         answers take this many steps with a learned model of the dynamics before they ask Q (gvfx_paper's worlds).
     """
 
     hidden: tuple[int, ...] = (64, 64)

@@ -1,13 +1,11 @@
 """Multi-step targets of all stored transitions at once: Retrace (Munos et al. 2016), for Q and for M.
 
-With delta_t = c_t + gamma Q(s_{t+1}, a') - Q(s_t, a_t), a' ~ pi_i, and t_k = lambda min(1, pi_i(a_k|s_k) / mu(a_k|s_k)),
+With t_k = lambda min(1, pi_i(a_k|s_k) / mu(a_k|s_k)) and a' ~ pi_i,
 
     y_t = c_t + gamma (Q(s_{t+1}, a') + t_{t+1} (y_{t+1} - Q(s_{t+1}, a_{t+1})))
 
-goes backwards through every episode.  M has the same recursion with delta^2 in place of c and gamma^2 in place of gamma.  The
-traces of a followed target policy are near lambda, so that its own returns count; another policy's end at once, and Q goes on.
-
-The targets are stored and used until they are computed again, so an update costs no evaluation of the target networks.
+goes backwards through every episode; M has delta^2 in place of c and gamma^2 in place of gamma.  A followed target policy has
+traces near lambda, so that its own returns count.  The targets are stored, so an update evaluates no target network.
 """
 
 from __future__ import annotations
