@@ -27,8 +27,9 @@ from benchmarks.common import fqe
 from benchmarks.common.box_worlds import CARTPOLE
 from benchmarks.continuous import box_cases
 from benchmarks.study import FOLDER, Found, Part, Row, Study, table
-from gvfx.report.page import SAFE, STEPS, steps_label
+from gvfx.report.page import STEPS
 from gvfx_paper.report.figures import figure, save, styled
+from gvfx_paper.report.style import SAFE, steps_label
 
 DISCOUNT, CUT = 0.95, 1e-3  # rollouts end when what follows counts less than CUT
 RANDOM = 0.3  # share of random actions in the log

@@ -8,10 +8,10 @@ import gvfx
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import run_all
-from gvfx.report.page import colour
 from gvfx_paper.items import Item, Source, build
 from gvfx_paper.items.exhibits import ABLATIONS
 from gvfx_paper.items.output import markdown, write_exhibits
+from gvfx_paper.report.style import colour
 
 WORLD = gvfx.gridworld(8, {"left": (0, 0)})
 QUESTION = gvfx.GVF(gvfx.constant_policy([0.4, 0.1, 0.4, 0.1]), gvfx.Distractor(100, 5, at="left"), 0.95)

@@ -272,7 +272,7 @@ def _questions(result: Result, origin: Provenance) -> DataTable:
     v = result.values.mean(axis=0)
     known = not np.isnan(result.details.truth).any()
     between, spread = bars_of(result)
-    columns = ["question", "mean", "smallest", "largest", *(["mean half width"] if between is not None else [])]
+    columns = ["question", "mean", "smallest", "largest", *(["mean half-width"] if between is not None else [])]
     columns += ["mean spread"] if spread is not None else []
     columns += ["MSE"] if known else []
     rows = []

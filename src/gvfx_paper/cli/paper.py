@@ -159,9 +159,9 @@ def demo(
 
 def _picture(console: Terminal, out: Path, seeds: int, workers: int) -> None:
     """Run gvfx's default method, and show it beside the stored errors of other methods: a table and a figure."""
-    from gvfx.report.page import steps_label
     from gvfx_paper.items import headline
     from gvfx_paper.report.figures import draw, save
+    from gvfx_paper.report.style import steps_label
 
     name = "gvfx"
     last = headline.NOW[-1]

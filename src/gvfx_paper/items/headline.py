@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gvfx.files import write_whole
-from gvfx.report.page import SAFE, UNKNOWN, Curves, Series, steps_label
+from gvfx.report.page import UNKNOWN, Curves, Series
 from gvfx_paper.items.exhibits import LIMIT, Build, Exhibit, Items
 from gvfx_paper.items.measures import outside_goals
 from gvfx_paper.report import statistics
 from gvfx_paper.report.statistics import short
+from gvfx_paper.report.style import SAFE, steps_label
 from gvfx_paper.settings.continuous import OURS, DeepCurve
 from gvfx_paper.settings.limit_continuous import SIDE, LinearCurve, grid_rollouts, limits
 from gvfx_paper.settings.runs import run_experiment

@@ -9,12 +9,13 @@ import scipy
 import scipy.special
 
 from gvfx.learners.half_samples import FREEDOM
-from gvfx.report.page import Series, colour, steps_label
+from gvfx.report.page import Series
 from gvfx.running.result import Result
 from gvfx_paper.items.curves import ABLATION_SEEDS, SEEDS, main_curves
 from gvfx_paper.items.exhibits import LIMIT, Build, Exhibit, Items
 from gvfx_paper.items.measures import drifter_error, outside_goals
 from gvfx_paper.report import statistics
+from gvfx_paper.report.style import colour, steps_label
 from gvfx_paper.settings import limit
 from gvfx_paper.settings import limit_continuous as grid
 from gvfx_paper.settings.limit import CE, SARSA, STATIONARY, TIMES, LimitCurve, optimum
