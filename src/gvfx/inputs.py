@@ -127,7 +127,6 @@ def unfit(value: Any, declared: str) -> str:
 
 @functools.cache
 def _tests(declared: str) -> list[tuple[Callable[[Any], bool], str] | None]:
-    """`_test` of each alternative of a declared type."""
     return [_test(part.strip()) for part in re.split(r"\|(?![^\[]*\])", declared)]
 
 
@@ -195,7 +194,6 @@ def as_array(value: Any, field: str, dtype: type) -> np.ndarray:
 
 
 def as_path(value: Any, field: str) -> Path:
-    """The path that a text or path names."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise InputError(f"{field}: {shown(value)} is not a path; give a text such as 'answers.gvfx'.")
     return Path(value)

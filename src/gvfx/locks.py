@@ -39,8 +39,6 @@ GRACE = 120.0  # seconds without one after which it is abandoned
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a lock."""
-
     host: str
     process: int
     since: float  # seconds since the epoch

@@ -255,7 +255,6 @@ def guided(search):
 
 @piece
 def meet(search, x):
-    """Note that a row was met."""
     at = search.at[0]
     if search.place[x] == 0:
         search.met[at.rows] = x
@@ -266,7 +265,6 @@ def meet(search, x):
 
 @piece
 def tries_in(search, x):
-    """How often an action was tried in row x."""
     total = 0
     for a in range(search.n.shape[1]):
         total += search.n[x, a]

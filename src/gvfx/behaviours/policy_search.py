@@ -95,7 +95,6 @@ class BehaviourPolicySearch(Behaviour[PolicySearchState]):
 def _rule(gvfs: int, actions: int, ratio: bool) -> BehaviourRule:
     @piece
     def chosen(theta, mu):
-        """mu_theta at one state."""
         best = theta[0]
         for a in range(1, actions):
             best = max(best, theta[a])

@@ -342,8 +342,6 @@ NOTHING = 1e-30  # a mean square value up to this is not a scale
 
 
 class Scales(NamedTuple):
-    """The scales of all GVFs."""
-
     square: Any  # [gvf] mean square values
     steps: Any  # [1] number of steps in them
     factor: Any  # [gvf] M is multiplied by this
@@ -420,7 +418,6 @@ def rescale(behaviour: Behaviour, state: Any, model: Empirical) -> None:
 
 
 def no_scales(gvfs: int, xp: Any) -> Scales:
-    """The scales before the first step; xp: numpy or jax.numpy."""
     return Scales(xp.zeros(gvfs), xp.zeros(1), xp.ones(gvfs))
 
 

@@ -83,7 +83,6 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point of `gvfx`."""
     prepare_streams()
     install_handlers()
     warnings.showwarning = _one_line

@@ -410,5 +410,4 @@ def list_all() -> None:
 
 
 def first_line(thing: Any) -> str:
-    """What a class or function says about itself."""
     return str((thing.__doc__ or "").strip().splitlines()[0])

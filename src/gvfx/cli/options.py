@@ -155,7 +155,6 @@ def count_given(text: str | int, option: str, least: int = 1, most: int = MOST) 
 
 
 def count(least: int = 1, most: int = MOST) -> Kind:
-    """A whole number from `least` to `most`."""
     return Kind(lambda text, option: count_given(text, option, least, most), "N")
 
 
@@ -167,8 +166,6 @@ def _number(text: str, option: str) -> float:
 
 
 def number(at_most: float = math.inf) -> Kind:
-    """A finite number above 0."""
-
     def read(text: str, option: str) -> float:
         value = _number(text, option)
         if not (math.isfinite(value) and 0 < value <= at_most):
@@ -187,8 +184,6 @@ def _share(text: str, option: str) -> float:
 
 
 def path(check: Callable[[Path, str], None]) -> Read:
-    """Text read as a path that passes a check."""
-
     def read(text: str, option: str) -> Path:
         check(Path(text), option)
         return Path(text)
@@ -253,8 +248,6 @@ def read_tracker(text: str, option: str) -> Any:
 
 
 def _made(field: str) -> Read:
-    """An object of a public class by its name."""
-
     def read(text: str, option: str) -> Any:
         from gvfx.behaviours.base import Behaviour
         from gvfx.learners.base import Learner
@@ -268,7 +261,6 @@ def _made(field: str) -> Read:
 
 
 def starting(names: Iterable[str], begun: str) -> list[str]:
-    """The names that begin as given."""
     return [name for name in names if name.startswith(begun)]
 
 
@@ -278,12 +270,10 @@ def _public(package: str) -> Iterator[str]:
 
 
 def behaviours(incomplete: str) -> list[str]:
-    """Behaviours by class name and by the paper's short name."""
     return starting([*_public("gvfx.behaviours"), *SHORT_NAMES.values()], incomplete)
 
 
 def learners(incomplete: str) -> list[str]:
-    """Learners by class name."""
     return starting(_public("gvfx.learners"), incomplete)
 
 
@@ -348,7 +338,6 @@ class Target:
     trust: Trust = False
 
     def load(self) -> Any:
-        """Both, as `gvfx.cli.target` loads them."""
         from gvfx.cli.target import load
 
         return load(self.target, self.questions, self.trust)

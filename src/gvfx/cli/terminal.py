@@ -71,12 +71,10 @@ class Terminal(Console):
     """A console that shows lines as they are."""
 
     def say(self, *lines: str) -> None:
-        """Print lines."""
         for line in lines:
             self.print(printable(line), highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def say_titled(self, title: str, line: str) -> None:
-        """Print a line that begins with a title in bold."""
         self.print(Text.assemble((printable(title), "bold"), printable(line)), highlight=False, soft_wrap=True)
 
 

@@ -116,8 +116,6 @@ log = logging.getLogger("gvfx")
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the folder."""
-
     path: Path
     size: int
     used: float  # time of the last use, seconds since the epoch
@@ -167,7 +165,6 @@ class Folder:
             _say(f"compiled code is not kept: cannot write to {self.path} ({error.strerror}).")
 
     def drop(self, key: str, kind: str) -> None:
-        """Remove an entry that turned out to be unusable."""
         with suppress(OSError):
             self._file(key, kind).unlink(missing_ok=True)
 
@@ -244,7 +241,6 @@ def _opened(path: Path) -> Folder | None:
 
 @cache
 def _say(line: str) -> None:
-    """Log a line, once per process."""
     log.warning("gvfx: %s", line)
 
 

@@ -98,14 +98,12 @@ class OwnParts:
         self.given = {name_of(part, "classes"): part for part in listed(given, "classes", "classes and functions")}
 
     def dataclass(self, full: str) -> Any:
-        """A frozen dataclass by its name "module:Class"."""
         found = self._find(full)
         if not is_frozen(found):
             raise InputError(f"experiment: {full} is not a frozen dataclass.")
         return found
 
     def function(self, full: str) -> Callable[..., Any]:
-        """A function by its name "module:name"."""
         found = self._find(full)
         if not callable(found) or isinstance(found, type):
             raise InputError(f"experiment: {full} is not a function.")
@@ -126,7 +124,6 @@ class OwnParts:
 
 
 def is_frozen(kind: Any) -> bool:
-    """Whether this is a frozen dataclass."""
     params: Any = getattr(kind, "__dataclass_params__", None)
     return isinstance(kind, type) and params is not None and params.frozen
 

@@ -64,7 +64,6 @@ class Index:
         self._whole, self._changed = self._read(), False
 
     def knows(self, name: str, status: os.stat_result) -> bool:
-        """Whether a file was found whole and looks as it did then."""
         return self._whole.get(name) == seen(status)
 
     def add(self, name: str, status: os.stat_result) -> None:
@@ -74,13 +73,11 @@ class Index:
             self._whole[name], self._changed = seen(status), True
 
     def forget(self, name: str) -> None:
-        """Have a file read again."""
         if self._whole.pop(name, None) is not None:
             self._changed = True
             self.save(frozenset({name}))
 
     def clear(self) -> None:
-        """Have all files read again."""
         self._whole, self._changed = {}, True
 
     def save(self, without: Set[str] = frozenset()) -> None:
@@ -139,7 +136,6 @@ class Divergence:
         return f"the {self.what}{f' of {self.gvf!r}' if self.gvf else ''} became {self.value}"
 
     def to_bytes(self) -> bytes:
-        """JSON with a checksum."""
         fields = {name: value for name, value in asdict(self).items() if name != "made_of" or value}
         return (json.dumps({**fields, "sha256": _checksum(fields)}, indent=1) + "\n").encode()
 
@@ -241,7 +237,6 @@ class Store:
         return False
 
     def save_indices(self) -> None:
-        """Keep which files were found whole."""
         for index in self._indices.values():
             index.save()
 
@@ -268,7 +263,6 @@ class Store:
         return [seed for seed in seeds if names.isdisjoint((_name(seed), _name(seed, DIVERGED)))]
 
     def diverged(self, experiment: Experiment, seeds: Iterable[int]) -> list[int]:
-        """The seeds among these whose runs diverged."""
         names = {*_listed(self.folder / experiment.hash)}
         lost = [seed for seed in seeds if _name(seed, DIVERGED) in names and _name(seed) not in names]
         return [seed for seed in lost if self.divergence(experiment, seed) is not None]
@@ -359,7 +353,6 @@ class Store:
             raise self._sentence(error) from None
 
     def claimed_by(self, experiment: Experiment, seed: int) -> Owner | None:
-        """Who runs this seed now, if that is known."""
         return owner(_claim(self.path(experiment, seed)))
 
     def _index(self, experiment: Experiment) -> Index:

@@ -128,7 +128,6 @@ def run_all(
 
 
 def _pairs(runs: Iterable[tuple[Experiment, int | Iterable[int]]]) -> list[tuple[Experiment, tuple[int, ...]]]:
-    """The experiments with their seeds, checked."""
     out = []
     for k, pair in enumerate(listed(runs, "runs", "(experiment, seeds) pairs")):
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Experiment)):
@@ -236,7 +235,6 @@ class _Work:
 
     @property
     def kept(self) -> str:
-        """How to go on."""
         return f"finished runs are stored in {self.store.folder}, and the same command continues from there."
 
     def _finish(self, future: Future) -> None:

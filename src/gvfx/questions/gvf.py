@@ -341,7 +341,6 @@ def comparable(questions: Sequence[GVF], alone: bool = False) -> Comparable:
 
 
 def _grouped(members: Iterable[int], keys: Sequence[Key]) -> dict[Key, list[int]]:
-    """The members by their keys."""
     out: dict[Key, list[int]] = {}
     for i in members:
         out.setdefault(keys[i], []).append(i)
@@ -486,7 +485,6 @@ def of_components(questions: Sequence[GVF], names: Sequence[str] | None) -> list
 
 
 def _check_reward(cumulant: Reward, size: int, name: str) -> None:
-    """Refuse an index or weights that do not fit a reward of `size` numbers."""
     if cumulant.index is not None and not -size <= cumulant.index < size:
         raise InputError(
             f"{name}.cumulant: Reward(index={cumulant.index}) is not one of its {size} components; give 0 to {size - 1}."

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import scipy.linalg
@@ -123,10 +123,15 @@ def _irreducible_radius(matrix: sp.csr_array) -> float:
 
 
 VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance"]
+Form = TypeVar("Form", bound=Callable[..., Any])
 
 
-@one_thread()
-@checked
+def closed_form(function: Form) -> Form:
+    """A function for users: its arguments are checked, and linear algebra has one thread."""
+    return one_thread()(checked(function))
+
+
+@closed_form
 def values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True values V [gvf, state]; `levels` [gvf] are the levels of drifting cumulants (default: their start)."""
     asked = asked_of(world, questions)
@@ -172,8 +177,7 @@ def value_parts(world: MDP, asked: Stacked) -> tuple[np.ndarray, np.ndarray]:
     return base, unit
 
 
-@one_thread()
-@checked
+@closed_form
 def action_values(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """True action values Q [state, action, gvf]."""
     return _action_values(world, asked_of(world, questions), values(world, questions, levels), levels)
@@ -189,8 +193,7 @@ def _action_values(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndarray
     return q
 
 
-@one_thread()
-@checked
+@closed_form
 def transition_noise(world: MDP, questions: Sequence[GVF], levels: np.ndarray | None = None) -> np.ndarray:
     """Noise of one transition, sigma^2(s, a) = Var(c + gamma V(s') | s, a) = E[delta^2], [state, action, gvf]."""
     asked = asked_of(world, questions)
@@ -210,8 +213,7 @@ def _transition_noise(world: MDP, asked: Stacked, v: np.ndarray, levels: np.ndar
     return out
 
 
-@one_thread()
-@checked
+@closed_form
 def successor_representation(world: MDP, question: GVF) -> np.ndarray:
     """Expected discounted visits F = (I - gamma P_pi)^-1, [state, state]; columns of terminal states are 0."""
     asked = asked_of(world, [question])
@@ -236,8 +238,7 @@ class Existence:
         return self.spectral_radius < 1
 
 
-@one_thread()
-@checked
+@closed_form
 def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> list[Existence]:
     """Lemma 5.1's condition and the exact criterion for every question under behaviour mu [1 or states, actions]."""
     asked = asked_of(world, questions)
@@ -249,8 +250,7 @@ def existence(world: MDP, questions: Sequence[GVF], behaviour: np.ndarray) -> li
     return out
 
 
-@one_thread()
-@checked
+@closed_form
 def variance(
     world: MDP,
     questions: Sequence[GVF],
@@ -290,8 +290,7 @@ def variance(
     return out
 
 
-@one_thread()
-@checked
+@closed_form
 def state_variance(
     world: MDP,
     questions: Sequence[GVF],
@@ -317,8 +316,7 @@ def state_variance(
     return out
 
 
-@one_thread()
-@checked
+@closed_form
 def explorer_behaviour(world: MDP, questions: Sequence[GVF], m: np.ndarray | None = None) -> np.ndarray:
     """Behaviour proportional to the root of sum_i w_i pi_i^2 M_i (Eq. 3), [state, action]; uniform where every M is 0.
 
@@ -342,8 +340,7 @@ class Iterates:
     existence: list[list[Existence]]
 
 
-@one_thread()
-@checked
+@closed_form
 def policy_iteration(world: MDP, questions: Sequence[GVF], updates: int = 10, start: np.ndarray | None = None) -> Iterates:
     """Theorem 4.1's update with the exact M of Eq. 4, from the mixture policy by default; ends early if M ceases to exist.
 

@@ -61,7 +61,6 @@ class MonteCarlo:
         return f"MonteCarlo({len(self.names)} questions at {len(self.points)} points, standard errors up to {worst:.3g})"
 
     def to_json(self) -> Described:
-        """Everything as plain data."""
         points = [label_of(p) for p in self.points]
         arrays = ("values", "standard_errors", "residuals", "episodes", "precise")
         return {"names": list(self.names), "points": points, **{name: getattr(self, name).tolist() for name in arrays}}
@@ -187,7 +186,6 @@ class _Rolls:
         self.paid = np.zeros(len(self.members), int)  # episodes with a return other than 0
 
     def more(self, episodes: int, at_most: int) -> None:
-        """Run further episodes."""
         for _ in range(min(episodes, at_most - self.count)):
             total, weight = self._episode()
             self.count += 1

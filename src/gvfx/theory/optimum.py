@@ -344,7 +344,6 @@ def polished(model: Model, need: np.ndarray, behaviour: np.ndarray) -> np.ndarra
         return mu
 
     def slope(logits: np.ndarray) -> tuple[float, np.ndarray]:
-        """log sum G / x and its gradient."""
         mu = behaviour_of(logits)
         x = occupancy(model, mu)
         error = per_visit(need, x)

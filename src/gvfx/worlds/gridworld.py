@@ -101,7 +101,6 @@ def four_rooms(goals: Mapping[str, tuple[int, int]] | None = None, slip: float =
 
 
 def _cell(given: Any, field: str, form: str = "(row, column)") -> tuple[int, int]:
-    """Two whole numbers."""
     pair = list(given) if isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim) else []
     if len(pair) != 2:
         raise InputError(f"{field}: {shown(given)} is not a pair {form}; give two whole numbers.")

@@ -211,7 +211,6 @@ class FirstCopy:
 
     @property
     def unwrapped(self) -> Any:
-        """The vector environment inside."""
         return self.env.unwrapped
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -258,7 +257,6 @@ class FirstCopy:
 
 
 def _own(info: dict[str, Any]) -> dict[str, Any]:
-    """The info of the first copy."""
     return {
         key: values[0]
         for key, values in info.items()

@@ -167,7 +167,6 @@ class DiscreteSpec(_Spec):
         return s
 
     def split(self, observations: Any) -> list[int]:
-        """The observations of a vector environment as a list with one entry per lane, as the environment counts them."""
         states = np.asarray(observations)
         if states.shape != (self.lanes,) or states.dtype.kind not in "iu":
             raise BadObservation(f"the observations have shape {list(states.shape)}, not one whole number per environment.")
@@ -211,7 +210,6 @@ class BoxSpec(_Spec):
 
     @cached_property
     def box(self) -> bool:
-        """Whether observations are plain arrays."""
         return type(self.space).__name__ == "Box"
 
     def anew(self) -> Self:
@@ -267,7 +265,6 @@ class BoxSpec(_Spec):
 
 
 def _finite(vectors: np.ndarray) -> np.ndarray:
-    """The vectors, if all of their numbers are finite."""
     if np.count_nonzero(np.isfinite(vectors)) < vectors.size:
         raise BadObservation("the observation holds nan or infinity; return finite numbers.")
     return vectors
@@ -330,11 +327,9 @@ class BoxActionSpec(BoxSpec):
         return (self.moves.high.astype(float) - self.moves.low) / 2
 
     def to_env(self, action: Any) -> np.ndarray:
-        """The argument of `env.step` for a learner's action [action] in [-1, 1]."""
         return self.to_env_batch(action[None])[0]
 
     def to_env_batch(self, actions: np.ndarray) -> np.ndarray:
-        """The argument of a vector environment's `step` for learners' actions [lane, action] in [-1, 1]."""
         own = self.middle + self.half * actions.reshape(len(actions), *self.moves.shape)
         return own.clip(self.moves.low, self.moves.high).astype(self.moves.dtype)
 
@@ -444,11 +439,9 @@ class Numbering:
         return number
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything as named arrays, for a checkpoint."""
         return {"numbering:keys": np.array(self.keys, np.int64), "numbering:looked": np.array(self.looked)}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `arrays` returned."""
         self.keys = [tuple(key) for key in arrays["numbering:keys"].tolist()]
         self.number = {key: n for n, key in enumerate(self.keys)}
         self.looked = int(arrays["numbering:looked"])

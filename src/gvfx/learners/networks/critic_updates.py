@@ -120,7 +120,6 @@ def both(critics: Twins, observation: jax.Array, action: jax.Array) -> jax.Array
 
 
 def aggregated(answers: jax.Array, how: Aggregate) -> jax.Array:
-    """The twins' outputs [twin, ...], aggregated."""
     return answers.min(axis=0) if how == "min" else answers.mean(axis=0)
 
 
@@ -281,7 +280,6 @@ class CriticUpdates:
         return targets.clip(*self.range(critics)) if self.described.bounded else targets
 
     def cumulants(self, rows: jax.Array) -> jax.Array:
-        """The cumulants of each GVF, [batch, gvf]."""
         return rows[:, self.columns.cumulants][:, list(self.asked.signals)]
 
     def discounts(self, rows: jax.Array) -> jax.Array:
