@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.errors import said_by
+from gvfx.errors import error_text
 from gvfx.inputs import as_array, checked, is_real, listed, shown, unfit, whole
 
 
@@ -90,9 +90,9 @@ def test_errors_are_said_in_one_line():
         def __str__(self):
             raise RuntimeError
 
-    assert said_by(ValueError("a\n  b")) == "ValueError: a b"
-    assert said_by(Silent()) == "Silent"
-    assert len(said_by(ValueError("x" * 10_000))) < 400
+    assert error_text(ValueError("a\n  b")) == "ValueError: a b"
+    assert error_text(Silent()) == "Silent"
+    assert len(error_text(ValueError("x" * 10_000))) < 400
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class Content:
         return self._hash.hexdigest()
 
     def text(self, *parts: object) -> None:
-        """Add strings; their lengths are added too, so that no two sequences look alike."""
+        """Add strings; their lengths are added too, so that no two sequences look the same."""
         for part in parts:
             raw = str(part).encode(errors="surrogatepass")
             self._hash.update(b"%d:" % len(raw) + raw)

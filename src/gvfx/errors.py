@@ -121,7 +121,7 @@ class UnknownName(InputError, KeyError):
         super().__init__(f"{kind}: {name!r:.80} is unknown; {hint}")
 
 
-def said_by(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The type of an error and what it says, in one line of moderate length."""
     try:
         text = " ".join(str(error).split())

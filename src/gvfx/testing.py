@@ -181,8 +181,8 @@ def _named(name: str, what: str, expected: type[Exception] | tuple[()] = ()) -> 
     except expected:
         return
     except Exception as error:
-        said = (str(error).strip().splitlines() or [""])[0]
-        raise AssertionError(f"{name}: {what} fails with {type(error).__name__}: {said}") from error
+        line = (str(error).strip().splitlines() or [""])[0]
+        raise AssertionError(f"{name}: {what} fails with {type(error).__name__}: {line}") from error
 
 
 # --- tables --------------------------------------------------------------------------------------------------------

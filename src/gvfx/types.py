@@ -15,7 +15,7 @@ Observations = Sequence[object] | np.ndarray  # a batch; the first axis counts o
 Described = dict[str, object]  # data as it is written to JSON files
 
 
-class Array(Protocol):
+class HasShape(Protocol):
     """An array of NumPy or JAX."""
 
     @property
@@ -24,7 +24,7 @@ class Array(Protocol):
     def __len__(self) -> int: ...
 
 
-AnyArray = TypeVar("AnyArray", bound=Array)  # what is given in one of the two libraries comes back in the same
+AnyArray = TypeVar("AnyArray", bound=HasShape)  # what is given in one of the two libraries comes back in the same
 
 
 class Environment(Protocol):

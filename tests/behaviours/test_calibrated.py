@@ -10,7 +10,7 @@ from helpers.runs import compiled_run
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.behaviours.wrappers import Calibrated, Scales, calibrated, factors, no_scales, noted, watching
+from gvfx.behaviours.wrappers import Calibrated, SquareScales, calibrated, factors, no_scales, noted, watching
 from gvfx.compilation.loops import from_python
 from gvfx.kernel import Sizes, Transition
 from gvfx.questions.gvf import stack
@@ -70,7 +70,7 @@ def test_only_what_reads_the_variance_is_wrapped():
     assert calibrated(gvfx.OptimalDesign()) == gvfx.OptimalDesign() and calibrated(gvfx.Uniform()) == gvfx.Uniform()
     explorer = gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()))
     assert calibrated(explorer) == Calibrated(explorer) and Calibrated(explorer).needs_variance
-    assert isinstance(Calibrated(explorer).begin(stack(two_questions(), small_world()), small_world()).scales, Scales)
+    assert isinstance(Calibrated(explorer).begin(stack(two_questions(), small_world()), small_world()).scales, SquareScales)
 
 
 # --- units -------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def test_a_rule_that_was_met_says_when_and_with_which_bound(tmp_path):
     assert r.reached.all() and r.details.bounds[0] < 0.05
     words = f"until: met in this run after {r.stopped[0]:,} steps: the error is below {r.details.bounds[0]:.3g} (target 0.05)"
     assert words in r.summary() and "±: half the width of the 95 % interval" in r.summary()
-    assert "states reached, the last one" in r.summary() and "chance of the unseen" in r.summary()
+    assert "states reached, the last one" in r.summary() and "missing mass ahead" in r.summary()
     back = gvfx.load(path)
     assert back.summary() == r.summary() and back.reached.all() and np.array_equal(back.details.unseen, r.details.unseen)
 

@@ -204,7 +204,7 @@ def test_box_actions_have_start_values():
 
 
 def test_where_it_is_not_supported():
-    with pytest.raises(gvfx.InputError, match="^where: networks learn everywhere alike; give 'start'"):
+    with pytest.raises(gvfx.InputError, match="^where: networks learn everywhere in the same way; give 'start'"):
         gvfx.evaluate(Vectors(), HALF, learner=gvfx.Deep(), steps=10, where=[[0.0, 1.0]])
     with pytest.raises(gvfx.InputError, match="^where: .* on the continuous grid; give 'start'"):
         gvfx.evaluate(CONTINUOUS.world, CONTINUOUS.questions, learner=gvfx.LinearCertaintyEquivalence(), steps=10, where=[1])

@@ -36,11 +36,17 @@ class FloorState(NamedTuple):
     floor: float
 
 
+State = tuple[object, ...]  # of a wrapper, a named tuple
+
+
 def _if_a_part(need: str) -> Any:
-    return property(lambda self: any(getattr(part, need) for part in self._parts().values()))
+    def needed(self: Wrapper) -> bool:
+        return any(getattr(part, need) for part in self._parts().values())
+
+    return property(needed)
 
 
-class Wrapper(Behaviour[Any]):
+class Wrapper(Behaviour[State]):
     """A behaviour that changes the probabilities of others and delegates everything else to them.
 
     It supports the kinds in `wraps` that all of them support.
@@ -64,18 +70,19 @@ class Wrapper(Behaviour[Any]):
     def stops(self, steps: int, world: MDP) -> Sequence[int]:
         return sorted({stop for part in self._parts().values() for stop in part.stops(steps, world)})
 
-    def refresh(self, state: Any, model: Empirical) -> None:
+    def refresh(self, state: State, model: Empirical) -> None:
         for name, part in self._parts().items():
             part.refresh(getattr(state, name), model)
 
-    def retarget(self, state: Any, model: Empirical) -> None:
+    def retarget(self, state: State, model: Empirical) -> None:
         for name, part in self._parts().items():
             part.retarget(getattr(state, name), model)
 
-    def shown(self, state: Any) -> Any:
-        return state._replace(**{name: part.shown(getattr(state, name)) for name, part in self._parts().items()})
+    def shown(self, state: State) -> State:
+        inner = {name: part.shown(getattr(state, name)) for name, part in self._parts().items()}
+        return state._replace(**inner)  # type: ignore[attr-defined]
 
-    def on_cells(self) -> Behaviour[Any]:
+    def on_cells(self) -> Behaviour[State]:
         changed: dict[str, Any] = {self.holds[name]: part.on_cells() for name, part in self._parts().items()}
         return replace(self, **changed)  # type: ignore[type-var]
 
@@ -341,7 +348,7 @@ def _blend(first: BehaviourRule, second: BehaviourRule, actions: int) -> Behavio
 NOTHING = 1e-30  # a mean square value up to this is not a scale
 
 
-class Scales(NamedTuple):
+class SquareScales(NamedTuple):
     square: Any  # [gvf] mean square values
     steps: Any  # [1] number of steps in them
     factor: Any  # [gvf] M is multiplied by this
@@ -349,7 +356,7 @@ class Scales(NamedTuple):
 
 class CalibratedState(NamedTuple):
     inner: Any
-    scales: Scales
+    scales: SquareScales
     q: np.ndarray  # [row, action, gvf] the learner's own array, read after each of its updates; no rows: nothing is tracked
     m: np.ndarray  # [action, gvf] M in units of the scales, at one state
 
@@ -414,18 +421,18 @@ def rescale(behaviour: Behaviour, state: Any, model: Empirical) -> None:
     """Set the scales of a calibrated behaviour to those of the estimated model: for learners that keep no table q."""
     if isinstance(behaviour, Calibrated):
         square = model.evaluation.squares(model.values)
-        _set(state.scales, Scales(square, state.scales.steps, factors(square, np)))
+        _set(state.scales, SquareScales(square, state.scales.steps, factors(square, np)))
 
 
-def no_scales(gvfs: int, xp: Any) -> Scales:
-    return Scales(xp.zeros(gvfs), xp.zeros(1), xp.ones(gvfs))
+def no_scales(gvfs: int, xp: Any) -> SquareScales:
+    return SquareScales(xp.zeros(gvfs), xp.zeros(1), xp.ones(gvfs))
 
 
-def noted(scales: Scales, squares: Any, steps: int, rate: float, xp: Any) -> Scales:
+def noted(scales: SquareScales, squares: Any, steps: int, rate: float, xp: Any) -> SquareScales:
     """The scales after `steps` further steps with mean square values `squares` [gvf]."""
     total = scales.steps + steps
     square = scales.square + xp.maximum(steps / total, min(steps * rate, 1.0)) * (squares - scales.square)
-    return Scales(square, total, factors(square, xp))
+    return SquareScales(square, total, factors(square, xp))
 
 
 def factors(square: Any, xp: Any) -> Any:
@@ -435,7 +442,7 @@ def factors(square: Any, xp: Any) -> Any:
     return xp.where(known.any(), 1 / xp.where(known, square, smallest), 1.0)
 
 
-def _set(scales: Scales, new: Scales) -> None:
+def _set(scales: SquareScales, new: SquareScales) -> None:
     for array, values in zip(scales, new, strict=True):
         array[:] = values
 

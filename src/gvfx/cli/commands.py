@@ -89,7 +89,7 @@ def truth(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunOptions:
     """What `gvfx.evaluate` takes, under the same names.
 
     seeds: Number of independent runs.
@@ -121,7 +121,7 @@ class Run:
     progress: bool | None = None
 
 
-def evaluate(target: Target, run: Run, out: Outputs) -> None:
+def evaluate(target: Target, run: RunOptions, out: Outputs) -> None:
     """Answer the questions about your environment from one stream of experience, with intervals.
 
     Exit codes: 0, also if --until was not met within the steps; 1 if the run failed; 2 if the input is invalid; 130 after Ctrl-C.
@@ -300,7 +300,7 @@ def report(
         page = out or Path("report.html")
         check_output(page, "--out")
         own = Target(str(folder), questions=questions, trust=trust)
-        evaluate(own, Run(steps=steps, seeds=seeds or 1), Outputs(report=page))
+        evaluate(own, RunOptions(steps=steps, seeds=seeds or 1), Outputs(report=page))
     elif folder.is_file():
         from gvfx.report.result_page import write_answers
         from gvfx.running.saved import load

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GROUP = "gvfx.commands"
 
 
-class Named(NamedTuple):
+class NamedSetting(NamedTuple):
     """A world and questions that a package knows by a name."""
 
     name: str
@@ -38,7 +38,7 @@ class Extension:
     commands: tuple[Callable[..., None], ...]  # as `gvfx.cli.options` reads them
     show: Callable[[Terminal], None] | None = None  # its part of `gvfx list`
     names: Callable[[], Iterable[str]] = tuple  # settings that `gvfx plan` accepts by name
-    find: Callable[[str], Named] | None = None  # one of them; an unknown name raises an error that lists the closest
+    find: Callable[[str], NamedSetting] | None = None  # one of them; an unknown name raises an error that lists the closest
     page: Callable[[Path, Path | None, int | None], None] | None = None  # `gvfx report FOLDER`, with a page's name and seeds
 
 

@@ -27,7 +27,7 @@ limit of a Poisson mean of which no event was met.
 **Model and episodes together.**  The model answers the same question, often with less chance, but with an error that its
 half-samples may not show.  Its half-width is theirs, in quadrature with twice what the difference of the two leaves beyond the
 chance of the episodes, and at least `SUPPORT` times that of the episodes.  Weights are inverse squares of the half-widths, and
-the half-width of the mean is the weighted mean of both, as if the two erred alike.
+the half-width of the mean is the weighted mean of both, as if the two erred together.
 
 **Does the observation determine what follows?**  If it does and the answers are right, the errors $\delta_t$ along an episode are
 uncorrelated.  Errors of the answers make them agree: with $H_t = \sum_k \gamma^k \delta_{t+k}$ and $D_t = \sum_k \gamma^{2k}

@@ -248,7 +248,7 @@ class _Work:
             raise
         if not made.finished:
             self._stop_if_interrupted()
-            raise BrokenExecutor("a worker was told to end")
+            raise BrokenExecutor("a signal ended a worker")
         self._keep(experiment, seed, made)
         del self.under_way[future]
         claim.release()

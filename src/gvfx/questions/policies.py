@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from gvfx.errors import FunctionFailed, GvfxError, InputError, said_by
+from gvfx.errors import FunctionFailed, GvfxError, InputError, error_text
 from gvfx.inputs import checked, is_finite, is_real, listed, shown
 from gvfx.types import Function, Observations, Row, Rows
 from gvfx.worlds.mdp import TOLERANCE
@@ -212,7 +212,7 @@ def answers(
     except GvfxError:
         raise
     except Exception as error:
-        raise FunctionFailed(f"{field}: the function raised {said_by(error)}; make it accept every observation.") from error
+        raise FunctionFailed(f"{field}: the function raised {error_text(error)}; make it accept every observation.") from error
 
 
 def _answers(function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]) -> Any:

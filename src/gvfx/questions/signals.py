@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from gvfx.errors import InputError, said_by
+from gvfx.errors import InputError, error_text
 from gvfx.inputs import LARGE, check_fields, check_signal, is_finite, shown, whole
 from gvfx.types import Function, Numbers, Row
 from gvfx.worlds.mdp import MDP, Place
@@ -174,7 +174,7 @@ class SignalFailed(InputError):
 
 def function_raised(field: str, error: Exception) -> str:
     """The sentence about a function of the transition that raised an error."""
-    return f"{field}: the function raised {said_by(error)}; make it accept every transition."
+    return f"{field}: the function raised {error_text(error)}; make it accept every transition."
 
 
 def of_transition(function: Function, field: str) -> TransitionFunction:

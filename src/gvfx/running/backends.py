@@ -199,7 +199,7 @@ def _by_name(given: str, base: type[Any], run: Run) -> str:
 
 
 NO_AUDIT = "audit: {} cannot be audited; {}."
-NO_WHERE = "where: networks learn everywhere alike; give 'start' in a Gymnasium environment, or leave it out."
+NO_WHERE = "where: networks learn everywhere in the same way; give 'start' in a Gymnasium environment, or leave it out."
 
 
 def method_for(run: Run, questions: Sequence[GVF], given: Method, options: Options, audited: bool = False) -> Method:

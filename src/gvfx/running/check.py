@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gvfx.errors import InputError, install, printable, said_by
+from gvfx.errors import InputError, error_text, install, printable
 from gvfx.features.scaling import indistinct
 from gvfx.inputs import is_real, shown, whole
 from gvfx.questions.gvf import GVF, expand, on_rewards, question_names
@@ -69,7 +69,7 @@ class _Findings(list[Finding]):
             own, _, sentence = str(error).partition(": ")
             self.error(own, sentence)
         else:
-            kind, _, text = said_by(error).partition(": ")
+            kind, _, text = error_text(error).partition(": ")
             self.error(field, f"raised {kind} ({text}); {fix}.")
 
     def _add(self, finding: Finding) -> None:
@@ -213,7 +213,7 @@ def _step(env: Any, action: Any, t: int, found: _Findings) -> tuple | None:
     try:
         answer = env.step(action)
     except Exception as error:
-        if "values to unpack" in said_by(error):  # a wrapper got the four values of old Gym
+        if "values to unpack" in error_text(error):  # a wrapper got the four values of old Gym
             found.error("step", f"returns 4 values; {wanted}")
         else:
             found.raised(error, "step", f"it was step {t}, action {action}; make every action possible")
@@ -251,7 +251,7 @@ def _fits(env: Any, observation: Any, when: str, found: _Findings) -> bool:
         inside = bool(space.contains(observation))
     except Exception as error:
         found.error(
-            "observation", f"{observation!r:.60} ({when}) cannot be compared with {space} ({said_by(error)}); return one."
+            "observation", f"{observation!r:.60} ({when}) cannot be compared with {space} ({error_text(error)}); return one."
         )
         return False
     if array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -118,7 +118,7 @@ class Comparison:
                 *(f"  {r}" for r in self.ranking if r.signal == signal),
             ]
             lines += [f"  {d}" for d in self.differences if d.signal == signal]
-        return "\n".join([*map(printable, lines), f"±: half the interval; {self.intervals}"])
+        return "\n".join([*map(printable, lines), f"±: half-width; {self.intervals}"])
 
 
 def probability(p: float) -> str:

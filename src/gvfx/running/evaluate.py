@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.errors import GvfxError, InputError, RunError, Unsaved, printable, said_by
+from gvfx.errors import GvfxError, InputError, RunError, Unsaved, error_text, printable
 from gvfx.evidence.decisions import Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.base import Learner
@@ -242,7 +242,7 @@ class _Run:
         kept = None
         if self.done:
             parts = shortened([self.done[seed] for seed in self.options.seeds if seed in self.done])
-            how = str(error) if isinstance(error, GvfxError | Interrupted) else said_by(error)
+            how = str(error) if isinstance(error, GvfxError | Interrupted) else error_text(error)
             kept = self.result(parts, **{"run" if isinstance(error, KeyboardInterrupt) else "failed": how})
         if kept is not None or isinstance(error, RunError | Interrupted):
             error.result = kept  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from gvfx.errors import EnvironmentFailed, GvfxError, InputError, TookTooLong, printable, said_by
+from gvfx.errors import EnvironmentFailed, GvfxError, InputError, TookTooLong, error_text, printable
 from gvfx.inputs import is_real
 from gvfx.questions.reader import Reader
 from gvfx.questions.signals import SignalFailed, as_reward
@@ -192,7 +192,7 @@ class _Stepper:
         except GvfxError:
             raise
         except Exception as error:
-            raise self.failed(f"{where}the observation {observation!r:.60} cannot be read ({said_by(error)}).") from error
+            raise self.failed(f"{where}the observation {observation!r:.60} cannot be read ({error_text(error)}).") from error
 
     def failed(self, what: str) -> EnvironmentFailed:
         return EnvironmentFailed(self.spec.name, self.episode, self.age, what)
@@ -201,7 +201,7 @@ class _Stepper:
         """The failure of a question's cumulant or discount."""
         if not isinstance(info, Mapping):
             return self.failed(f"{where}info is {info!r:.40}; return a dict.")
-        return self.failed(f"{where}{error if isinstance(error, SignalFailed) else f'a signal raised {said_by(error)}'}")
+        return self.failed(f"{where}{error if isinstance(error, SignalFailed) else f'a signal raised {error_text(error)}'}")
 
 
 class SingleStepper(_Stepper):
@@ -392,7 +392,7 @@ class VectorStepper(_Stepper):
         except BadObservation as error:
             raise self.failed(str(error)) from None
         except Exception as error:
-            raise self.failed(f"the observations {observations!r:.60} do not fit their space ({said_by(error)}).") from error
+            raise self.failed(f"the observations {observations!r:.60} do not fit their space ({error_text(error)}).") from error
         if len(out) != self.spec.lanes:
             raise self.failed(f"there are {len(out)} observations; return one for each of {self.spec.lanes} environments.")
         return out

@@ -233,7 +233,7 @@ def summary_of(result: Result) -> str:
             line += f", ± {wide[sure].mean():.2g}" if sure.any() else ""
             line += f" (unsure in {(~sure).sum()} states)" if not sure.all() else ""
         if chance is not None:
-            line += f", chance of the unseen {chance[i]:.2g}"
+            line += f", missing mass ahead {chance[i]:.2g}"
         line += f", spread {spread[i] @ share:.2g}" if spread is not None else ""
         line += f", WARNING: {untried[name]:.0%} of its choices were never tried" if name in untried else ""
         line += f", {missed[name]}" if name in missed else ""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.errors import EnvironmentFailed, GvfxError, InputError, said_by
+from gvfx.errors import EnvironmentFailed, GvfxError, InputError, error_text
 from gvfx.inputs import is_real, listed, shown, whole
 from gvfx.questions.gvf import GVF, expand, on_rewards
 from gvfx.questions.reader import Gaussians, Reader, Targets
@@ -211,7 +211,7 @@ class _Rolls:
             except (BadObservation, LookupError, TypeError, ValueError) as error:
                 if isinstance(error, InputError):
                     raise
-                raise self._failed(t, f"the observation {observation!r:.60} cannot be read ({said_by(error)}).") from error
+                raise self._failed(t, f"the observation {observation!r:.60} cannot be read ({error_text(error)}).") from error
             try:
                 following, reward, terminated, truncated, info = env.step(action)
             except Exception as error:

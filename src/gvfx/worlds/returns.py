@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorObservationWrapper, VectorRewardWrapper
 from gymnasium.vector.utils import iterate
 
-from gvfx.errors import InputError, TookTooLong, said_by
+from gvfx.errors import InputError, TookTooLong, error_text
 from gvfx.worlds.spaces import same_observation
 from gvfx.worlds.spec import layers, stacked_actions
 
@@ -83,14 +83,14 @@ def why_reset(error: BaseException) -> str:
         return "reset(seed=...) did not return (observation, info), as Gymnasium requires; wrap or update an old Gym environment."
     if isinstance(error, TookTooLong):
         return f"reset {error}."
-    return f"reset raised {said_by(error)}; if it needs options, give it a wrapper that gives its options."
+    return f"reset raised {error_text(error)}; if it needs options, give it a wrapper that gives its options."
 
 
 def why_step(error: BaseException) -> str:
     """The description of an error in a step."""
     if isinstance(error, ValueError | TypeError) and "unpack" in str(error):
         return "step did not return (observation, reward, terminated, truncated, info); wrap or update an old Gym environment."
-    return f"step {error}." if isinstance(error, TookTooLong) else f"step raised {said_by(error)}"
+    return f"step {error}." if isinstance(error, TookTooLong) else f"step raised {error_text(error)}"
 
 
 # --- When a vector environment begins new episodes: as it declares, and as its endings show -------------------------

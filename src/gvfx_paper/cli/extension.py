@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gvfx.cli.extensions import Extension, Named
+from gvfx.cli.extensions import Extension, NamedSetting
 from gvfx.cli.terminal import Terminal
 from gvfx_paper.cli.paper import demo, reproduce, run, sweep, train_targets
 
@@ -21,11 +21,11 @@ def _names() -> list[str]:
     return list(SETTINGS)
 
 
-def _find(name: str) -> Named:
+def _find(name: str) -> NamedSetting:
     from gvfx_paper.settings.runs import find_setting
 
     chosen = find_setting(name)
-    return Named(chosen.name, chosen.title, chosen.world, chosen.questions)
+    return NamedSetting(chosen.name, chosen.title, chosen.world, chosen.questions)
 
 
 def _page(folder: Path, out: Path | None, seeds: int | None) -> None:

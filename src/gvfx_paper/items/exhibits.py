@@ -72,15 +72,15 @@ class Source:
 
     def diverged(self, curves: Iterable[AnyCurve], own_seeds: int) -> str:
         """The seeds that diverged, by curve, in words; empty if none did."""
-        said = []
+        sentences = []
         for curve in dict.fromkeys(curves):
             seeds = seeds_of(curve, self.seeds, own_seeds)
             lost = sorted({*seeds} - {*finished_seeds(self.store, curve.experiment, seeds)})
             if lost:
                 preset = getattr(curve, "preset", "paper")
                 whose = f"{curve.method} on {curve.setting}" + (f", {preset}" if preset != "paper" else "")
-                said.append(f"{len(lost)} of {len(seeds)} of {whose} (seed {', '.join(map(str, lost))})")
-        return "; ".join(said)
+                sentences.append(f"{len(lost)} of {len(seeds)} of {whose} (seed {', '.join(map(str, lost))})")
+        return "; ".join(sentences)
 
     def provenance(self, name: str, curves: Iterable[AnyCurve], own_seeds: int) -> Provenance:
         """How the item of this name was made from these curves."""
@@ -216,8 +216,8 @@ class Build:
         self, key: str, title: str, x: np.ndarray, series: Sequence[Series], y_label: str = AVERAGE, note: str = "", **axes: Any
     ) -> Curves:
         """Curves of which none hides another: of lines that coincide, the later ones are dashed, and the note says so."""
-        series, said = uncovered(series)
-        note = " ".join(filter(None, (note, said)))
+        series, sentences = uncovered(series)
+        note = " ".join(filter(None, (note, sentences)))
         return Curves(key, title, self.item.label, x, series, y_label, self.provenance, note, **axes)
 
     def table(
@@ -271,15 +271,15 @@ def visited(world: MDP, visits: np.ndarray) -> np.ndarray:
 def uncovered(series: Sequence[Series]) -> tuple[list[Series], str]:
     """The lines, those that lie exactly on an earlier one dashed, and a sentence that names them; empty if none does."""
     out: list[Series] = []
-    said = []
+    sentences = []
     for line in series:
         means = np.asarray(line.mean, dtype=float)
         drawn = [s for s in out if np.array_equal(means, np.asarray(s.mean, dtype=float), equal_nan=True)]
         below = drawn[0] if drawn and np.isfinite(means).any() else None
         if below is not None:
-            said.append(f"{line.name} lies exactly on {below.name}")
+            sentences.append(f"{line.name} lies exactly on {below.name}")
         out.append(line if below is None else replace(line, dashed=True))
-    return out, f"{'; '.join(said)} (dashed)." if said else ""
+    return out, f"{'; '.join(sentences)} (dashed)." if sentences else ""
 
 
 @one_thread()

@@ -194,14 +194,14 @@ def _lost_when_tuned(standings: Sequence[Standing]) -> list[str]:
 
 def _networks(source: Source) -> tuple[list[str], list[str]]:
     """The continuous grid with networks: who is ahead with each replay, and which printed numbers are far off."""
-    seeds, said, off = ITEMS["table3"].seeds, [], []
+    seeds, sentences, off = ITEMS["table3"].seeds, [], []
     for replay, words in (("uniform", "replay"), ("prioritised", "PER")):
         curves = [DeepCurve(m, replay) for m in grid.METHODS]
         if source.has(curves, seeds):
             errors = final_errors(source, curves, seeds)
-            said.append(f"continuous grid, {words}: at the published rates {ranking(errors).clause}.")
+            sentences.append(f"continuous grid, {words}: at the published rates {ranking(errors).clause}.")
             off += _far_off(f"continuous grid, {words}", errors, grid.PUBLISHED[replay])
-    return said, off
+    return sentences, off
 
 
 def _close_numbers(source: Source, item: Item, preset: str) -> list[str]:

@@ -58,9 +58,9 @@ def stills(b: Build) -> list[Exhibit]:
                 continue
             first, last = float(result.error[0, 0]), float(result.error[0, -1])
             shown[label] = found = episode(setting.world, as_learned(curve.experiment, result))
-            told = f"{label}: MSE {statistics.short(first)} at the first measurement and {statistics.short(last)} at the end"
+            ends = f"{label}: MSE {statistics.short(first)} at the first measurement and {statistics.short(last)} at the end"
             followed = ", ".join(found.followed)
-            notes.append(told + (f"; its actions at the stills are near those of {followed}." if all(found.followed) else "."))
+            notes.append(ends + (f"; its actions at the stills are near those of {followed}." if all(found.followed) else "."))
         rows = [(who, found.stills) for who, found in shown.items()]
         columns = [f"step {t}" for t in SHOWN]
         title = f"{name.capitalize()}: what the behaviours do"

@@ -178,23 +178,23 @@ def _begin(agent: Any, state: LockstepState, observations: jax.Array) -> Lockste
     return state._replace(keys=keep, acting=acting, actions=actions)
 
 
-def _store(agent: Any, state: LockstepState, rows: jax.Array, onward: jax.Array, over: jax.Array) -> tuple[LockstepState, None]:
+def _store(agent: Any, state: LockstepState, rows: jax.Array, present: jax.Array, over: jax.Array) -> tuple[LockstepState, None]:
     """Store the transitions without learning."""
     keep, (chance, _) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows, state.acting))
     learning = agent.see(state.learning, rows)
-    acting, actions = agent.act(learning, state.acting, False, chance, onward, over)
+    acting, actions = agent.act(learning, state.acting, False, chance, present, over)
     return state._replace(keys=keep, learning=learning, acting=acting, replay=replay, actions=actions), None
 
 
 def _store_and_learn(
-    agent: Any, state: LockstepState, rows: jax.Array, onward: jax.Array, over: jax.Array
+    agent: Any, state: LockstepState, rows: jax.Array, present: jax.Array, over: jax.Array
 ) -> tuple[LockstepState, Any]:
     """Store the transitions, then make all updates."""
     keep, (chance, many) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows, state.acting))
     learning, losses = learn_from(agent, agent.see(state.learning, rows), replay, many, state.aims)
-    acting, actions = agent.act(learning, state.acting, True, chance, onward, over)
+    acting, actions = agent.act(learning, state.acting, True, chance, present, over)
     return state._replace(keys=keep, learning=learning, acting=acting, replay=replay, actions=actions), losses
 
 

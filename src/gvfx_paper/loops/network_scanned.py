@@ -159,8 +159,8 @@ class Engine:
         row = jnp.concatenate([observation, following, cumulants, jnp.stack([alive, action.astype(jnp.float32)])])
         over = terminated | truncated
         acting = jax.tree.map(lambda new, old: jnp.where(over, new, old), self.rule.episode_end(acting), acting)
-        onward = jnp.where(over, continuous_grid.start(self.world, starting), following)
-        return (t + 1, onward, jnp.where(over, 0, age), acting, episodes + over), (row, self._cell(observation), action)
+        present = jnp.where(over, continuous_grid.start(self.world, starting), following)
+        return (t + 1, present, jnp.where(over, 0, age), acting, episodes + over), (row, self._cell(observation), action)
 
     def _cell(self, observation: jax.Array) -> jax.Array:
         column, row = (jnp.clip((observation[k] * self.cells).astype(jnp.int32), 0, self.cells - 1) for k in (0, 1))

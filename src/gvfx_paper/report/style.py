@@ -19,7 +19,7 @@ COLOURS = {  # one hue per method, readable side by side and in grey
     "RobustSampling": "#9775fa",
     "Explorer+Uniform": "#5f3dc4",
 }
-SAFE = ("#d55e00", "#cc79a7", "#6c757d", "#0072b2", "#212529")  # told apart with every kind of colour vision, in this order
+SAFE = ("#d55e00", "#cc79a7", "#6c757d", "#0072b2", "#212529")  # distinguished with every kind of colour vision, in this order
 MAP = "inferno"
 GOAL = "#51cf66"
 START = "#fa5252"  # where a trajectory starts

@@ -56,16 +56,16 @@ def _moments(
     tables = question.cumulant.tables(world)
     paid, sd = (np.broadcast_to(part, world.next.shape) for part in (tables.mean, tables.sd))
     going = np.where(world.terminal[world.next] | world.terminal[:, None, None], 0.0, 1.0)
-    onward, weighted = (weighted_transitions(world, policy, going * part) for part in (np.ones(paid.shape), paid))
+    kernel, weighted = (weighted_transitions(world, policy, going * part) for part in (np.ones(paid.shape), paid))
     first, second = ((policy * (world.prob * part).sum(axis=2)).sum(axis=1) for part in (paid, paid**2 + sd**2))
     acting = ~world.terminal
     first, second = first * acting, second * acting
     taken, mean, square = np.zeros((3, world.states))
     found = []
     for n in range(1, max(lengths) + 1):
-        square = second + 2 * gamma * (weighted @ mean) + gamma**2 * (onward @ square)
-        mean = first + gamma * (onward @ mean)
-        taken = acting + onward @ taken
+        square = second + 2 * gamma * (weighted @ mean) + gamma**2 * (kernel @ square)
+        mean = first + gamma * (kernel @ mean)
+        taken = acting + kernel @ taken
         if n in lengths:
             found.append((taken, mean, square))
     return found
