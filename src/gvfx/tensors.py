@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -146,33 +146,23 @@ def _digest(header: Mapping[str, object], metadata: Mapping[str, str], data: byt
     return found if wanted is None or wanted == found else None
 
 
-def fit(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, str], name: str, optional: Iterable[str] = ()) -> dict[str, int]:
+def fit(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, str], name: str, optional: Container[str] = ()) -> dict[str, int]:
     """The sizes of the axes of arrays that must be there and fit each other; raises CorruptFile, which names the file.
 
     wanted: of each array the type of its numbers and its axes, "float seed t gvf": axes of one name have one size, and "2" has 2.
     """
     sizes: dict[str, int] = {}
-    optional = frozenset(optional)
+    kinds = {"float": "f", "int": "iu", "bool": "b"}  # or a type's own name
     for key, described in wanted.items():
         kind, *axes = described.split()
         if key not in arrays:
             if key in optional:
                 continue
             raise misfit(name, f"{key} is missing")
-        array = arrays[key]
-        if not _is_kind(array.dtype, kind):
-            raise misfit(name, f"{key} is of type {array.dtype}")
-        _match(key, array.shape, axes, sizes, name)
+        dtype, shape = arrays[key].dtype, arrays[key].shape
+        if not (dtype.kind in kinds[kind] if kind in kinds else dtype.name == kind):
+            raise misfit(name, f"{key} is of type {dtype}")
+        known = [int(axis) if axis.isdigit() else sizes.setdefault(axis, n) for axis, n in zip(axes, shape)]
+        if len(shape) != len(axes) or known != list(shape):
+            raise misfit(name, f"{key} has shape {shape}")
     return sizes
-
-
-def _match(key: str, shape: Sequence[int], axes: Sequence[str], sizes: dict[str, int], name: str) -> None:
-    known = [int(axis) if axis.isdigit() else sizes.setdefault(axis, n) for axis, n in zip(axes, shape)]
-    if len(shape) != len(axes) or known != list(shape):
-        raise misfit(name, f"{key} has shape {tuple(shape)}")
-
-
-def _is_kind(dtype: np.dtype[Any], kind: str) -> bool:
-    """kind: float (either precision), int, bool, or a dtype's own name."""
-    kinds = {"float": "f", "int": "iu", "bool": "b"}
-    return dtype.kind in kinds[kind] if kind in kinds else dtype.name == kind

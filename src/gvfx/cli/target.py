@@ -55,9 +55,8 @@ def load(target: str, questions: str | Path | None = None, trust: bool = False) 
     made = called(make, target)
     alone = is_world(made)
     if not alone and not (isinstance(made, tuple | list) and len(made) == 2 and is_world(made[0])):
-        raise InputError(
-            f"target: {target} returned {_described(made)}; return an environment, or an environment and a list of questions."
-        )
+        what = f"{len(made)} values" if isinstance(made, tuple | list) else type(made).__name__
+        raise InputError(f"target: {target} returned {what}; return an environment, or an environment and a list of questions.")
     if read is None:
         given = getattr(module, "questions", []) if alone else made[1]
         read = expand(called(given, f"the function `questions` beside {target}") if callable(given) else given)
@@ -68,7 +67,3 @@ def _begun_with(first: Any, make: Callable[[], Any]) -> Callable[[], Any]:
     """A function that returns what was made already, and after that makes others."""
     kept = [first]
     return lambda: kept.pop() if kept else make()
-
-
-def _described(made: Any) -> str:
-    return f"{len(made)} values" if isinstance(made, tuple | list) else type(made).__name__

@@ -247,7 +247,8 @@ class _Stored(_Watched):
         if found is None or place is None:
             return
         key, known = found
-        if not all(watched.up_to_date() for watched in map(_watched, known.dispatchers)):
+        caches = (each._cache if isinstance(each._cache, _Watched) else _Watched(each) for each in known.dispatchers)
+        if not all(watched.up_to_date() for watched in caches):
             return
         raw = io.BytesIO()
         try:
@@ -285,10 +286,6 @@ def _provide(needed: tuple[str, ...], target_context: Any) -> None:
     rtsys.initialize(target_context)
     if any(llvm.address_of_symbol(name) is None for name in needed):
         target_context.refresh()
-
-
-def _watched(dispatcher: Any) -> Any:
-    return dispatcher._cache if isinstance(dispatcher._cache, _Watched) else _Watched(dispatcher)
 
 
 def _content(dispatcher: Any) -> str:

@@ -233,7 +233,8 @@ class Targets(_Policies):
 
     def _ask(self, policy: Policy, field: str, observations: Any) -> Ask:
         """A policy's probabilities at a batch of observations; some to try it with."""
-        first, used = (partial(_at, each, self.actions, field) for each in (policy, policy.prepared(observations, self.actions)))
+        ready = policy.prepared(observations, self.actions)
+        first, used = (partial(each.at, actions=self.actions, field=field) for each in (policy, ready))
         return Steady(field, used, first) if is_function(policy) else used
 
     def __call__(self, observations: Any) -> np.ndarray:
@@ -243,10 +244,6 @@ class Targets(_Policies):
 
 def _discount_at(read: TransitionFunction, field: str, transitions: Any) -> np.ndarray:
     return np.array([number(read(*each), None, field) for each in transitions])
-
-
-def _at(policy: Policy, actions: int, field: str, observations: Any) -> np.ndarray:
-    return policy.at(observations, actions, field)
 
 
 def shifted(policy: Policy, first: int) -> Policy:

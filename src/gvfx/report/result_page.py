@@ -144,9 +144,12 @@ def page_of(result: Result, source: Path) -> Page:
         sections.append(Section("start", "Values at the start", START_NOTE, (*plot, _starts(result, origin))))
     if comparison is not None:
         sections.insert(0, compare_section(comparison, origin))
+    count = len(result.names)
+    means = f"Means are over the {'observations met' if result.details.points is not None else 'states'}, weighted by visits."
+    rest = f" Shown are the first {TABLES} of {count:,} questions; the file has the others." * (count > TABLES)
     sections += [
-        Section("questions", "Questions", _asked(result), (_questions(result, origin),)),
-        Section("predictions", "Predictions", _note(result) + _left_out(result), _predictions(result, origin)),
+        Section("questions", "Questions", means, (_questions(result, origin),)),
+        Section("predictions", "Predictions", _note(result) + rest, _predictions(result, origin)),
     ]
     curves = _over_time(result, origin)
     if curves is not None:
@@ -157,7 +160,7 @@ def page_of(result: Result, source: Path) -> Page:
     untried = [f"{name}: {share:.0%} of its choices were never tried." for name, share in untried_shares(result.details).items()]
     missed: Any = about.get("not_resolved", {})
     headline, *more = [*_decided(result), *_answers(result, comparison), _error(result)]
-    count, steps = len(result.names), result.details.snapshots[-1].step
+    steps = result.details.snapshots[-1].step
     summary = Summary(
         f"{count} question{'s' * (count > 1)} about {where}, answered from {steps:,} steps of experience.",
         headline,
@@ -243,23 +246,12 @@ def _truth(truth: float, low: float, high: float) -> str:
     return _number(truth) + (" (outside)" if truth < low or truth > high else "")
 
 
-def _asked(result: Result) -> str:
-    kind = "observations met" if result.details.points is not None else "states"
-    return f"Means are over the {kind}, weighted by visits."
-
-
 def _note(result: Result) -> str:
     if result.details.error_bars == "spread":
         return "Spread is the standard deviation of the networks' bootstrapped heads. It is not an interval."
     if not result.details.has_intervals:
         return "This learner gives no intervals."
     return f"{ERROR_BARS[result.details.error_bars]}; {UNBOUNDED} where an answer depends on something that was never tried."
-
-
-def _left_out(result: Result) -> str:
-    """How many questions have no table of their own, in a sentence."""
-    count = len(result.names)
-    return f" Shown are the first {TABLES} of {count:,} questions; the file has the others." if count > TABLES else ""
 
 
 def _number(x: float) -> str:

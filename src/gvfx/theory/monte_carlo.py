@@ -268,18 +268,13 @@ class _Start(NamedTuple):
     begin: Callable[[Any, np.random.Generator], tuple[Any, Any]]
 
 
-def _at_the_start(env: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    observation, _ = env.reset(seed=_seed(rng))
-    return env, observation
-
-
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
 def _starts(env: Any, points: int | Sequence[object] | None, reset_to: Function | None, rng: np.random.Generator) -> list[_Start]:
     if points is None:
-        return [_Start("start", _at_the_start)]
+        return [_Start("start", lambda env, rng: (env, env.reset(seed=_seed(rng))[0]))]
     if isinstance(points, int):
         return _recorded(env, whole(points, "points", least=1, most=100_000), rng)
     if reset_to is None:
