@@ -87,7 +87,7 @@ def _no_locks(handle):
 def test_without_locks_another_host_counts_as_dead_after_a_time_without_heartbeat(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "_lock", _no_locks)
     path, held = tmp_path / "a.claim", tmp_path / "a.claim.held"
-    held.write_text(json.dumps({"host": "elsewhere", "process": 1, "since": 0.0, "started": "1", "namespace": "x"}))
+    held.write_text(json.dumps({"host": "elsewhere", "process": 1, "since": 0.0, "mark": "00000000-1-1"}))
     assert lock(path) is None
     os.utime(held, (time.time() - locks.GRACE - 5,) * 2)
     mine = lock(path)

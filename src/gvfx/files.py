@@ -20,6 +20,8 @@ from typing import BinaryIO
 from gvfx.errors import GvfxError, InputError, StoreError, unwritten
 from gvfx.inputs import as_path
 
+MARK = re.compile(r"([0-9a-f]{8})-(\d+)-(\d+)")
+
 # --- Processes by number and start: whether one that left something behind has ended, known within one system that has /proc
 
 
@@ -50,8 +52,8 @@ def own_mark() -> str:
 
 def has_ended(mark: str) -> bool:
     """Whether the process of a mark is known to have ended; one of another system never is."""
-    system, process, since = mark.split("-")
-    return bool(namespace()) and system == _system() and started(int(process)) != since
+    found = MARK.fullmatch(mark)
+    return found is not None and bool(namespace()) and found[1] == _system() and started(int(found[2])) != found[3]
 
 
 @cache

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 
-from gvfx.files import beside, namespace, read_whole, started
+from gvfx.files import beside, has_ended, own_mark, read_whole
 
 fcntl: ModuleType | None
 msvcrt: ModuleType | None
@@ -42,8 +42,7 @@ class Owner:
     host: str
     process: int
     since: float  # seconds since the epoch
-    started: str = ""  # when the process started, as its system says it; empty if it does not
-    namespace: str = ""  # in which the number of the process is meant: the start of the system and, in a container, its own
+    mark: str = ""  # of the process (`gvfx.files.own_mark`); empty where that cannot be known
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host} since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.since))}"
@@ -186,7 +185,9 @@ def _remove_abandoned(path: Path) -> bool:
     """Remove the file of a lock whose owner is dead; whether another attempt to make it is worthwhile."""
     try:
         found = path.stat()
-        if not _is_dead(_owner(path)) and _now(path.parent) - found.st_mtime < GRACE:
+        who = _owner(path)
+        is_dead = who is not None and has_ended(str(who.mark))
+        if not is_dead and _now(path.parent) - found.st_mtime < GRACE:
             return False
         aside = beside(path)
         path.rename(aside)  # only one process succeeds
@@ -226,11 +227,4 @@ def _as_json(who: Owner) -> bytes:
 
 
 def _myself() -> Owner:
-    return Owner(socket.gethostname(), os.getpid(), round(time.time(), 3), started(os.getpid()), namespace())
-
-
-def _is_dead(who: Owner | None) -> bool:
-    """Whether a process is known to have ended: one of this system that is not there, or another one with its number."""
-    if who is None or not who.started or not who.namespace or (who.host, who.namespace) != (socket.gethostname(), namespace()):
-        return False
-    return started(who.process) != who.started
+    return Owner(socket.gethostname(), os.getpid(), round(time.time(), 3), own_mark())
