@@ -26,8 +26,8 @@ DEEP = "gvfx/learners/networks/learners.py"
 DEEP_UPDATES = "gvfx/learners/networks/deep_updates.py"
 ACTORS = "gvfx/learners/networks/actors.py"
 TABLES = "gvfx/running/streams/table_compiled.py"
-CRITICS = "gvfx/learners/networks/learners.py"
-ACTOR = "gvfx/behaviours/actor.py"
+CRITICS = "gvfx_paper/algorithm2.py"
+ACTOR = "gvfx_paper/algorithm2.py"
 SCALES = "gvfx/behaviours/wrappers.py"
 UNSEEN = "gvfx/evidence/unseen.py"
 
@@ -264,7 +264,7 @@ ALGORITHM_2 = [  # Walker and Cheetah
     ),
     *variants(
         ACTOR,
-        "PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0",
+        "_ACTOR = gvfx.Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0",
         PRESETS,
         ("kl_weight=0.1", "kl_weight=5.0"),
         ("normalised=False", "normalised=True"),

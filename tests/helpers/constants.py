@@ -8,10 +8,9 @@ from functools import cache
 import gvfx
 import gvfx_paper
 from benchmarks import exploring
-from gvfx.behaviours import actor
 from gvfx.behaviours.wrappers import Hold
-from gvfx.learners.networks import learners as twin_critics
 from gvfx.running.result import Result
+from gvfx_paper.algorithm2 import ACTORS, CRITICS
 from gvfx_paper.items import curves, gridworlds
 from gvfx_paper.items.robots import noise_floor
 from gvfx_paper.settings import continuous as grid
@@ -29,7 +28,7 @@ def constants() -> dict[str, frozenset[float]]:
     policies = [q.policy.table(1, 4, "policy")[0] for q in grid.CONTINUOUS.questions]
     truth = shipped_truth(world, policies, tabular.DISCOUNT)
     asked = inspect.signature(mujoco_truth).parameters
-    critics = (twin_critics.PAPER, twin_critics.RECOMMENDED)
+    critics = (CRITICS["paper"], CRITICS["recommended"])
     learners = [grid.CONTINUOUS.experiment("GVFExplorer", preset).learner for preset in grid.PRESETS]
     lengths = {s.steps for s in settings} | {grid.STEPS, grid.TUNING_STEPS, mujoco.STEPS, curves.TUNING_STEPS}
     rates = {r for s in settings for r in (*s.rates.values(), s.rate_m)} | {*tabular.RATES, *grid.RATES.values()}
@@ -48,8 +47,8 @@ def constants() -> dict[str, frozenset[float]]:
         r"\bvalue of\b": {goal.mean for goal in world.goals},
         r"replay|buffer": {learner.capacity for learner in learners},
         r"\bworlds\b": {*(c.worlds for c in critics), len(exploring.PARTS["random_mdps"](False).cases)},
-        r"networks of": {width for c in (*critics, actor.PAPER) for width in c.hidden},
-        r"KL": {actor.PAPER.kl_weight},
+        r"networks of": {width for c in (*critics, ACTORS["paper"]) for width in c.hidden},
+        r"KL": {ACTORS["paper"].kl_weight},
         r"\b(?:held|hold|[Ff]ollow)": {Hold(gvfx.Mixture()).steps},
         r"\bratio\b": {1.0},  # the limit itself
         r"noise of": {float(f"{noise_floor(name):.2g}") for name in mujoco.DOMAIN_SETTINGS},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule
@@ -77,7 +77,3 @@ class MixtureActor(Behaviour):
     def box_action_rule(self) -> BoxActionRule:
         """Follows its own component k, number gvfs + k, with the gate's probability."""
         return memoryless(lambda chance, pull: pull.shape[1] + in_proportion(chance, pull))
-
-
-PAPER = Actor(kl_weight=0.1, normalised=False, target_entropy=0.0, alpha=1.0, updates=1)
-STABILISED = replace(PAPER, kl_weight=10.0, kl_to="each", normalised=True, target_entropy=-6.0, alpha=0.01)  # sensibly set

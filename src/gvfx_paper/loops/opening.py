@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import gvfx
 from gvfx.errors import InputError, require
-from gvfx.learners.networks.learners import RECOMMENDED, Deep
+from gvfx.learners.networks.learners import Deep
 from gvfx.questions.gvf import GVF, question_names
 from gvfx.running.backends import NO_WHERE, RUNS, Run, method_for
 from gvfx.running.drive import Backend
 from gvfx.running.plan import Method, Options
+from gvfx_paper.algorithm2 import CRITICS
 from gvfx_paper.loops.linear_compiled import LinearCompiled
 from gvfx_paper.truths.lattice import grid_questions
 from gvfx_paper.worlds.continuous_grid import ContinuousGrid, ContinuousGridEnv
 from gvfx_paper.worlds.mujoco import Domain
 
 GRID = Run("networks", gvfx.GVFExplorer, lambda questions, steps: Deep(), "the continuous grid")
-MUJOCO = Run("box_actions", lambda: gvfx.Hold(gvfx.Mixture()), lambda questions, steps: RECOMMENDED, "a MuJoCo world")
+MUJOCO = Run("box_actions", lambda: gvfx.Hold(gvfx.Mixture()), lambda questions, steps: CRITICS["recommended"], "a MuJoCo world")
 
 
 def open_grid(world: ContinuousGrid, questions: Sequence[GVF], method: Method, options: Options) -> Backend:

@@ -7,9 +7,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 import gvfx
-from gvfx.behaviours import actor
 from gvfx.experiments.specification import Experiment
-from gvfx.learners.networks import learners as continuous
+from gvfx_paper.algorithm2 import ACTORS, CRITICS
 from gvfx_paper.settings.choices import behaviours_for, checked
 from gvfx_paper.targets import Target
 from gvfx_paper.worlds.mujoco import DOMAINS, Domain
@@ -21,11 +20,6 @@ DISCOUNT = 0.99  # the paper gives none
 MEASUREMENTS = 25
 METHODS = ("RoundRobin", "Mixture", "Uniform", "GVFExplorer")
 HELD = "Mixture, held"
-EXPLORER: dict[str, gvfx.Behaviour] = {
-    "paper": actor.PAPER,
-    "stabilised": actor.STABILISED,
-    "recommended": gvfx.Hold(actor.MixtureActor()),
-}
 
 Change = tuple[dict[str, Any], dict[str, Any]]  # to the critics, to the actor
 PRINTED = "as printed"
@@ -113,9 +107,9 @@ class MujocoSetting:
         lookahead: int = 0,
     ) -> Experiment:
         """One curve as data; both rates default to the preset's (rate_m to rate_q)."""
-        known = behaviours(checked("preset", preset, EXPLORER))
+        known = behaviours(checked("preset", preset, ACTORS))
         checked("learner", learner or "TwinCritics", {"TwinCritics": None})
-        critics = continuous.PRESETS[preset]
+        critics = CRITICS[preset]
         if rate_q or rate_m:
             critics = replace(critics, rate_q=rate_q or critics.rate_q, rate_m=rate_m or rate_q or critics.rate_m)
         steps = self.steps if steps is None else steps
@@ -141,7 +135,7 @@ class MujocoSetting:
 def behaviours(preset: str) -> dict[str, gvfx.Behaviour]:
     """Behaviours for Box actions by name; GVFExplorer is the preset's."""
     named = {name: kind() for name, kind in behaviours_for("box_actions").items()}
-    return {**named, "GVFExplorer": EXPLORER[preset], HELD: gvfx.Hold(gvfx.Mixture())}
+    return {**named, "GVFExplorer": ACTORS[preset], HELD: gvfx.Hold(gvfx.Mixture())}
 
 
 DOMAIN_SETTINGS = {name: MujocoSetting(name) for name in DOMAINS}

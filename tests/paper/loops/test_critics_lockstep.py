@@ -11,7 +11,6 @@ import pytest
 from helpers.critics import ONE_STEP, SMALL, WORLD, make_agent, plain
 from helpers.driving import driven
 
-from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor, MixtureActor
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RoundRobin
@@ -20,11 +19,12 @@ from gvfx.behaviours.wrappers import Alternate, Hold
 from gvfx.errors import Diverged, InputError
 from gvfx.experiments.specification import Experiment
 from gvfx.learners.networks.critic_updates import ROLLOUTS
-from gvfx.learners.networks.learners import PAPER, Deep, TwinCritics
+from gvfx.learners.networks.learners import Deep, TwinCritics
 from gvfx.questions.gvf import GVF
 from gvfx.questions.signals import Constant, Signal
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Options, Plan
+from gvfx_paper.algorithm2 import ACTORS, CRITICS
 from gvfx_paper.loops.critics_lockstep import AsLearned, CriticsLockstep
 from gvfx_paper.worlds.mujoco import CHEETAH
 
@@ -152,10 +152,10 @@ def test_answers_look_ahead_and_stay_within_the_possible_range(questions, truth)
 
 
 def test_experiment_has_a_json_round_trip(questions):
-    experiment = Experiment(CHEETAH, questions, PAPER_ACTOR, PAPER, steps=1600, evaluate_every=160)
+    experiment = Experiment(CHEETAH, questions, ACTORS["paper"], CRITICS["paper"], steps=1600, evaluate_every=160)
     again = Experiment.from_json(experiment.json)
     assert again == experiment and again.hash == experiment.hash
-    assert Experiment(CHEETAH, questions, Actor(), PAPER, 1600, 160).hash != experiment.hash
+    assert Experiment(CHEETAH, questions, Actor(), CRITICS["paper"], 1600, 160).hash != experiment.hash
 
 
 def test_bad_input_is_one_sentence(questions, targets, truth):

@@ -8,11 +8,10 @@ import pytest
 
 import gvfx
 import gvfx_paper
-from gvfx.behaviours import actor
 from gvfx.behaviours.fixed import RandomPolicies
-from gvfx.learners.networks import learners as twin_critics
 from gvfx.learners.networks.learners import Deep
 from gvfx.schedules import Linear, as_falling
+from gvfx_paper.algorithm2 import ACTORS, CRITICS
 from gvfx_paper.settings import continuous as grid
 from gvfx_paper.settings import domains as mujoco
 from gvfx_paper.settings import tabular
@@ -210,12 +209,12 @@ def test_the_presets_of_algorithm_2():
         **{"aggregate": "mean", "entropy_in_target": False, "bounded": True, "target_every": 1, "tau": 0.01},
         **{"trace": 0.95, "scaled": True, "averaged": True},
     }
-    assert asdict(twin_critics.PAPER) == {**both, **printed, "layer_norm": False}
-    assert asdict(twin_critics.STABILISED) == {**both, **printed, "layer_norm": True}
-    assert asdict(twin_critics.RECOMMENDED) == {**both, **ours, "layer_norm": False}
+    assert asdict(CRITICS["paper"]) == {**both, **printed, "layer_norm": False}
+    assert asdict(CRITICS["stabilised"]) == {**both, **printed, "layer_norm": True}
+    assert asdict(CRITICS["recommended"]) == {**both, **ours, "layer_norm": False}
     changed = {"kl_weight": 10.0, "kl_to": "each", "normalised": True, "target_entropy": -6.0, "alpha": 0.01}
-    assert asdict(actor.STABILISED) == {**asdict(actor.PAPER), **changed}
-    assert asdict(actor.PAPER) == {
+    assert asdict(ACTORS["stabilised"]) == {**asdict(ACTORS["paper"]), **changed}
+    assert asdict(ACTORS["paper"]) == {
         "direction": "raise",
         "normalised": False,
         "kl_weight": 0.1,
@@ -231,16 +230,16 @@ def test_the_presets_of_algorithm_2():
 
 @pytest.mark.parametrize("name", ["walker", "cheetah"])
 def test_the_presets_of_the_mujoco_settings(name):
-    explorer = {"paper": actor.PAPER, "stabilised": actor.STABILISED, "recommended": gvfx.Hold(gvfx.MixtureActor())}
+    explorer = {"paper": ACTORS["paper"], "stabilised": ACTORS["stabilised"], "recommended": gvfx.Hold(gvfx.MixtureActor())}
     for preset, behaviour in explorer.items():
         experiment = mujoco.MujocoCurve(name, "GVFExplorer", preset).experiment
-        assert experiment.learner == twin_critics.PRESETS[preset] and experiment.behaviour == behaviour
+        assert experiment.learner == CRITICS[preset] and experiment.behaviour == behaviour
         assert experiment.steps == 100_000 and {q.discount for q in experiment.questions} == {0.99}  # the paper gives none
 
 
 def test_an_intervention_changes_one_thing_of_the_printed_method():
     for curve in mujoco.INTERVENTION_CURVES:
-        e, critics, behaviour = curve.experiment, twin_critics.PAPER, actor.PAPER
+        e, critics, behaviour = curve.experiment, CRITICS["paper"], ACTORS["paper"]
         of_critics, of_actor = mujoco.INTERVENTIONS[curve.change]
         assert e.learner == replace(critics, **of_critics) and e.behaviour == replace(behaviour, **of_actor)
         assert bool(of_critics) + bool(of_actor) == (curve.change != mujoco.PRINTED) and e.steps == 24_000

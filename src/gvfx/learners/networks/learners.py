@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from gvfx.errors import InputError
@@ -135,23 +135,3 @@ class TwinCritics(Learner):
             raise InputError(f"capacity: {self.capacity} must be a multiple of {self.worlds}, the worlds of a vector step.")
         if self.updates % self.m_every:
             raise InputError(f"m_every: {self.m_every} must divide the {self.updates} updates of a vector step.")
-
-
-PAPER = TwinCritics(
-    updates=4,
-    aggregate="min",
-    entropy_in_target=True,
-    target_every=50,
-    tau=1.0,
-    rate_q=3e-4,
-    rate_m=3e-4,
-    final_rate=1.0,
-    learning_starts=4_000,
-    bounded=False,
-    trace=0.0,
-    scaled=False,
-    averaged=False,
-)
-STABILISED = replace(PAPER, layer_norm=True)  # with `gvfx.behaviours.actor.STABILISED`: Algorithm 2 as printed, sensibly set
-RECOMMENDED = TwinCritics(m_every=2)
-PRESETS = {"paper": PAPER, "stabilised": STABILISED, "recommended": RECOMMENDED}
