@@ -23,7 +23,7 @@ VERSIONS := $(shell cat tests/versions.txt)
 demo: $(CORE)  ## install and run the one-minute demo
 	$(BIN)/gvfx demo
 
-FAST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1
+FAST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 JAX_DISABLE_MOST_OPTIMIZATIONS=1 NUMBA_OPT=1
 
 # $(call beside,A,B): runs A while B runs, and shows what A printed after it; fails if one of them does
 beside = @log=$$(mktemp); ($(1)) > $$log 2>&1 & other=$$!; $(2); code=$$?; \

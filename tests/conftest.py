@@ -46,27 +46,7 @@ FULL = (  # what is shipped: `make test-full`
     "test_threads.py",
     "test_wheel.py",
 )
-COMPILED = (  # files whose loops are compiled as those of users are, and not counted
-    "experiments/",
-    "features/",
-    "learners/",
-    "paper/",
-    "questions/",
-    "running/test_costs.py",
-    "running/test_far_from_zero.py",
-    "running/test_improving.py",
-    "running/test_logs",
-    "running/test_plotting.py",
-    "running/test_real_trackers.py",
-    "running/test_result.py",
-    "running/test_saved",
-    "running/test_schema.py",
-    "running/test_story.py",
-    "running/test_tracking.py",
-    "theory/",
-    "truths/",
-    "worlds/",
-)
+COMPILED = ()
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("GVFX_CACHE_DIR", str(ROOT / ".cache"))  # compiled code of tests, shared by their processes and runs
 os.environ.setdefault("MUJOCO_GL", "egl")  # before MuJoCo is imported: pictures without a screen
@@ -103,6 +83,7 @@ def pytest_collection_finish():
     if "jax" in sys.modules:
         import_module("gvfx.compilation.networks").start_jax()
     gc.freeze()  # modules stay: the garbage collector need not look at them again
+    gc.set_threshold(50_000, 10, 10)  # compilers make many objects that live as long as they do
 
 
 def marked(item, name, otherwise):

@@ -119,20 +119,19 @@ def test_wrapped_and_blended_it_still_plans_and_any_learner_goes_with_it():
         assert result.details.behaviour.min() >= 0.05
 
 
-@pytest.mark.compiled(4)
 def test_it_spreads_its_visits_while_no_cumulant_was_seen():
     world = small_world()
     questions = [gvfx.GVF([0.25] * 4, gvfx.Constant(0.0, at="left"), 0.9)]
     learner = gvfx.CertaintyEquivalence()
     found = [
-        gvfx.evaluate(world, questions, behaviour, learner, steps=20_000).visits[0][world.live].min()
+        gvfx.evaluate(world, questions, behaviour, learner, steps=3000).visits[0][world.live].min()
         for behaviour in (gvfx.OptimalDesign(first=200), gvfx.Uniform())
     ]
     assert found[0] > found[1]
 
 
 @pytest.mark.compiled(2)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_random_worlds_without_horizon(seed):
     rng = np.random.default_rng(seed)
     world = random_mdp(rng, 8, 3, terminal=bool(seed % 2))

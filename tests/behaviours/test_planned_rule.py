@@ -83,7 +83,7 @@ def plain_run(world, questions, behaviour, plans, steps, seed, tracked=True, rul
     return plain, reference.run(world, asked, plain, (Fixed(0.1), Fixed(0.1), q, q.copy()), steps, seed)[2]
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [0, pytest.param(7, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", CASES)
 def test_the_compiled_search_equals_plain_python(name, seed):
     world, questions = CASES[name]()

@@ -79,7 +79,7 @@ def folder(tmp_path, monkeypatch):
 
 def answers(*arguments):
     """The JSON that `gvfx evaluate` prints, and nothing beside it."""
-    done = invoke("evaluate", *arguments, "--steps", "2e3", "--json", "-")
+    done = invoke("evaluate", *arguments, "--steps", "6e2", "--json", "-")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
@@ -88,7 +88,7 @@ def test_every_form_of_a_target_asks_the_same(folder):
     sys.path.insert(0, str(folder))
     import pond
 
-    expected = gvfx.evaluate(gym.make("FrozenLake-v1"), pond.questions, steps=2000)
+    expected = gvfx.evaluate(gym.make("FrozenLake-v1"), pond.questions, steps=600)
     for target in ("pond:make", "pond.py:make", "pond.py", "pond", "pond:alone", folder / "pond.py:make"):
         said = answers(target)
         assert said["target"] == str(target) and said["names"] == ["goal", "still"]
@@ -126,7 +126,8 @@ def test_results_are_saved_tracked_shown_and_continued(folder):
 
 
 def test_a_rule_that_is_not_met_is_said_and_exits_with_0(folder):
-    done = cli("evaluate", "FrozenLake-v1", "--questions", "questions.toml", "--until", "1e-9", "--steps", 500, cwd=folder)
+    options = ("--questions", "questions.toml", "--behaviour", "Uniform", "--until", "1e-9", "--steps", 500)
+    done = cli("evaluate", "FrozenLake-v1", *options, cwd=folder)
     assert done.returncode == 0 and "was not reached within 500 steps" in done.stdout
     assert done.stderr.startswith("gvfx: warning: until: 1 of 1 runs ended before") and done.stderr.count("\n") == 1
 

@@ -121,7 +121,7 @@ def test_a_rule_to_stop_bounds_the_error_at_the_start():
 def test_runs_stop_when_the_start_is_sure(rule):
     world, questions = small_world(), two_questions()
     target = 0.01
-    result = gvfx.evaluate(world, questions, steps=200_000, seeds=5, where="start", until=gvfx.error_below(target, **rule))
+    result = gvfx.evaluate(world, questions, steps=200_000, seeds=3, where="start", until=gvfx.error_below(target, **rule))
     assert result.reached.all() and (result.stopped < 200_000).all()
     truth = result.details.starts[:, :, 2]
     away = (result.details.starts[:, :, 0] - truth) ** 2 / (truth**2 if rule else 1.0)

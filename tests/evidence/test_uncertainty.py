@@ -31,16 +31,16 @@ def test_standard_error_of_a_bandit_by_hand():
 
 
 @pytest.mark.compiled(2)
-def test_intervals_cover_the_truth():
-    """2 x 40 runs on random worlds: 95 % intervals cover about 95 % of the values."""
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        world = random_mdp(rng, 5, 2)
-        result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000, seeds=40)
-        se = result.details.snapshots[-1].standard_errors
-        unsure = se > 0
-        covered = np.abs(result.values - result.details.truth)[unsure] < 1.96 * se[unsure]
-        assert 0.90 < covered.mean() < 0.985
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
+def test_intervals_cover_the_truth(seed):
+    """40 runs on a random world, and on another one: 95 % intervals cover about 95 % of the values."""
+    rng = np.random.default_rng(seed)
+    world = random_mdp(rng, 5, 2)
+    result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000, seeds=40)
+    se = result.details.snapshots[-1].standard_errors
+    unsure = se > 0
+    covered = np.abs(result.values - result.details.truth)[unsure] < 1.96 * se[unsure]
+    assert 0.90 < covered.mean() < 0.985
 
 
 def test_bootstrap_agrees_with_the_delta_method():
@@ -68,7 +68,7 @@ def test_what_was_never_tried_makes_answers_unsure():
 @pytest.mark.parametrize("rule", [dict(), dict(each=True), dict(relative=True)])
 def test_stops_when_sure_and_the_error_is_below(rule):
     world, questions = small_world(), two_questions()
-    result = run(world, questions, steps=200_000, seeds=5, until=gvfx.error_below(0.01, **rule))
+    result = run(world, questions, steps=200_000, seeds=3, until=gvfx.error_below(0.01, **rule))
     assert (result.stopped < 200_000).all() and (result.details.bounds < 0.01).all()
     error = result.mse[:, -1]
     scale = (result.details.truth[:, :, world.live] ** 2).mean(axis=2) if "relative" in rule else 1.0

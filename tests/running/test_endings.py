@@ -171,4 +171,4 @@ def test_ordinary_environments_are_not_warned_about(name):
     assert [str(f) for f in gvfx.check(env, asked)] == []
     tables = type(getattr(env, "single_observation_space", env.observation_space)).__name__ != "Box"
     learner = gvfx.CertaintyEquivalence() if tables else gvfx.LinearCertaintyEquivalence(intervals=False)
-    gvfx.evaluate(env, asked, gvfx.Uniform(), learner, steps=1500, progress=False)
+    gvfx.evaluate(env, asked, gvfx.Uniform(), learner, steps=600, progress=False)

@@ -105,14 +105,15 @@ SCRIPT = """
 import gvfx, os, signal, sys
 world = gvfx.gridworld(5, {"goal": (0, 0)})
 questions = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Distractor(1.0, 0.1, at="goal"), 0.9)]
-kill = lambda seed, t, error: os.kill(os.getpid(), signal.SIGKILL) if t == 30_000 and "kill" in sys.argv else None
+kill = lambda seed, t, error: os.kill(os.getpid(), signal.SIGKILL) if t == 3000 and "kill" in sys.argv else None
 import gvfx.running.drive as drive
 drive.CHECKPOINT_EVERY = 0.0
-result = gvfx.evaluate(world, questions, steps=60_000, seeds=2, checkpoint=sys.argv[1], progress=kill)
+result = gvfx.evaluate(world, questions, steps=6000, seeds=2, checkpoint=sys.argv[1], progress=kill)
 print(result.values.tobytes().hex()[:400], result.steps.tolist()[-1])
 """
 
 
+@pytest.mark.full
 def test_a_process_that_was_killed_continues_to_the_same_bytes(tmp_path):
     def run(folder, *more):
         return subprocess.run([sys.executable, "-c", SCRIPT, folder, *more], capture_output=True, text=True, cwd=tmp_path)

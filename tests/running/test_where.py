@@ -142,12 +142,12 @@ def test_logs():
 @pytest.mark.compiled(8)
 def test_plans():
     world, questions = small_world(), two_questions()
-    costs = gvfx.plan(world, questions, 0.05, where="start")
+    costs = gvfx.plan(world, questions, 0.05, where="start", draws=20)
     best = gvfx.design.optimal(world, questions, where="start")
     assert costs["optimum"].steps == np.ceil(best.constant / 0.05)
-    piloted = gvfx.plan(world, questions, 0.05, where="start", pilot=20_000)
+    piloted = gvfx.plan(world, questions, 0.05, where="start", pilot=20_000, draws=20)
     assert piloted["optimum"].steps == pytest.approx(costs["optimum"].steps, rel=0.2)
-    assert gvfx.plan(world, questions, 0.05, where=[1], pilot=20_000)["Uniform"].steps != costs["Uniform"].steps
+    assert gvfx.plan(world, questions, 0.05, where=[1], pilot=20_000, draws=20)["Uniform"].steps != costs["Uniform"].steps
 
 
 def test_continuous_observations():

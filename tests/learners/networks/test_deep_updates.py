@@ -154,7 +154,7 @@ def assert_same_gradients(mean, adam):
             np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4 * np.abs(y).max())
 
 
-@pytest.mark.parametrize("priority", ["q", "m", "sr"])
+@pytest.mark.parametrize("priority", ["q", pytest.param("m", marks=pytest.mark.full), "sr"])
 def test_prioritised_updates_are_the_plain_ones(priority):
     """Which rows are drawn, their importance weights in every loss, every network, and the new priorities."""
     u, (rows, replay), key = updates(priority), filled(), jax.random.key(5)

@@ -45,7 +45,7 @@ def test_an_update_of_m_is_the_plain_one():
     slope[each, action] = weight[:, None] * (1 - np.minimum(ratio, 10.0)) / BATCH
     plain = Adam(m, 1e-2).step(m, gradients(m, kept, z, slope, False))
 
-    fresh, error = u.update_m(learning, jnp.asarray(rows, jnp.float32), jnp.asarray(weight, jnp.float32))
+    fresh, error = jax.jit(u.update_m)(learning, jnp.asarray(rows, jnp.float32), jnp.asarray(weight, jnp.float32))
     np.testing.assert_allclose(error, delta**2 + 0.81 * onward - np.exp(logs[each, action]), rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(numpy_network(fresh.m), plain, strict=True):
         for x, y in zip(ours, theirs, strict=True):
@@ -57,8 +57,7 @@ def test_the_loss_is_lowest_at_the_mean_of_the_targets(targets):
     """As the squared error is, so that Eq. 6 has the same fixed point."""
     targets = jnp.asarray(targets)
 
-    def slope(m):
-        return jax.grad(lambda x: relative_loss(targets - jnp.exp(x), jnp.exp(x)).sum())(jnp.log(m))
+    slope = jax.jit(lambda m: jax.grad(lambda x: relative_loss(targets - jnp.exp(x), jnp.exp(x)).sum())(jnp.log(m)))
 
     mean = targets.mean()
     assert slope(mean) == pytest.approx(0, abs=1e-4)

@@ -31,7 +31,8 @@ def test_the_loss_is_the_divergence_from_theorem_4_1():
     noise = generator.normal(size=(6, 4)).astype(np.float32)
 
     def variance(actions):
-        return jnp.stack([1 + actions[:, 0] ** 2, 2 + actions.sum(axis=1) ** 2], axis=1)
+        array = np if isinstance(actions, np.ndarray) else jnp
+        return array.stack([1 + actions[:, 0] ** 2, 2 + actions.sum(axis=1) ** 2], axis=1)
 
     expected = []
     for n in range(6):
@@ -43,11 +44,12 @@ def test_the_loss_is_the_divergence_from_theorem_4_1():
         for k in range(2):
             a = shifted[k] + SIGMAS[k] * noise[n].reshape(2, 2)[k]
             mu = sum(gate[j] * np.exp(log_gaussian(a, shifted[j], SIGMAS[j])) for j in range(2))
-            m = np.float64(variance(jnp.asarray(np.clip(a, -1, 1))[None]))[0]
+            m = variance(np.clip(a, -1, 1)[None])[0]
             wanted = np.sqrt(sum(w * np.exp(2 * log_gaussian(a, middles[j], SIGMAS[j])) * m[j] for j, w in enumerate((1, 2))))
             total += gate[k] * (np.log(mu) - np.log(wanted))
         expected.append(total)
-    assert updates.loss(acting.actor, variance, around, noise) == pytest.approx(np.mean(expected), rel=1e-4)
+    loss = jax.jit(lambda actor: updates.loss(actor, variance, around, noise))
+    assert loss(acting.actor) == pytest.approx(np.mean(expected), rel=1e-4)
 
 
 def test_the_gate_learns_to_follow_the_target_with_the_larger_variance():
@@ -67,11 +69,13 @@ def test_its_actions_are_the_targets_with_a_bounded_residual():
     generator = np.random.default_rng(2)
     updates = MixtureUpdates(MixtureActor(residual=0.1), SIZES, SIGMAS)
     acting, around = updates.begin(generator), surroundings(generator)
-    actions, log_mu = updates.own(acting, around.observation, around.middles, jnp.zeros((6, 2)), jnp.zeros((6, 2, 2)))
+    at = (around.observation, around.middles)
+    actions, log_mu = jax.jit(lambda: updates.own(acting, *at, jnp.zeros((6, 2)), jnp.zeros((6, 2, 2))))()
     assert actions.shape == (6, 2, 2) and log_mu.shape == (6, 2)
-    assert 0 < np.abs(actions - around.middles).max() < 0.1
-    gate = updates.gate(acting, around.observation, around.middles)
+    actions = np.asarray(actions)
+    assert 0 < np.abs(actions - np.asarray(around.middles)).max() < 0.1
+    gate = np.asarray(updates.gate(acting, *at))
     np.testing.assert_allclose(gate.sum(axis=1), 1, rtol=1e-6)
-    assert (np.asarray(gate) >= 0.1).all()  # the floor of 0.2 over two targets
+    assert (gate >= 0.1).all()  # the floor of 0.2 over two targets
     expected = (gate[..., None] * actions).sum(axis=1)
-    np.testing.assert_allclose(updates.middle(acting, around.observation, around.middles), expected, rtol=1e-5)
+    np.testing.assert_allclose(updates.middle(acting, *at), expected, rtol=1e-5)

@@ -92,9 +92,12 @@ def test_a_column_with_the_lane_gives_the_same_targets(targets, monkeypatch):
     replay, critics = filled(agent, 40, 4, generator), agent.begin(generator).critics
     critics = agent.critics.look(critics, replay.rows)
     begun = retrace.empty(160, agent.critics)
-    grouped = retrace.refreshed(agent.critics, critics, replay, begun, KEY, 4, -1)
+    refreshed = jax.jit(
+        lambda replay, column: retrace.refreshed(agent.critics, critics, replay, begun, KEY, 4, column), static_argnums=1
+    )
+    grouped = refreshed(replay, -1)
     rows = jnp.concatenate([replay.rows, (jnp.arange(160) % 4)[:, None].astype(jnp.float32)], axis=1)
-    single = retrace.refreshed(agent.critics, critics, replay._replace(rows=rows), begun, KEY, 4, agent.columns.width)
+    single = refreshed(replay._replace(rows=rows), agent.columns.width)
     np.testing.assert_allclose(single.values, grouped.values, rtol=1e-4, atol=1e-4)
 
 
@@ -112,5 +115,5 @@ def test_log_clipped_is_a_probability_in_numpy_and_jax():
         inside = np.exp(log_clipped(np.array([middle]), 0.2, grid)).sum() * (grid[1, 0] - grid[0, 0])
         ends = np.exp(log_clipped(np.array([middle]), 0.2, np.array([[-1.0], [1.0]]))).sum()
         assert inside + ends == pytest.approx(1, abs=1e-3)
-        jaxed = log_clipped(jnp.array([middle]), 0.2, jnp.asarray(grid[::500]))
+        jaxed = jax.jit(lambda middle: log_clipped(middle, 0.2, jnp.asarray(grid[::500])))(np.array([middle]))
         np.testing.assert_allclose(jaxed, log_clipped(np.array([middle]), 0.2, grid[::500]), rtol=1e-4, atol=1e-4)

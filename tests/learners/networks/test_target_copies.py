@@ -27,7 +27,7 @@ def begun(**options):
 
 
 def same(one, other):
-    return jax.tree.all(jax.tree.map(lambda x, y: bool(jnp.array_equal(x, y)), one, other))
+    return jax.tree.all(jax.tree.map(np.array_equal, one, other))
 
 
 @pytest.mark.parametrize(("before", "after", "copied"), [(0, 96, False), (96, 104, True), (100, 192, False), (192, 200, True)])
@@ -35,20 +35,21 @@ def test_target_networks_are_copied_at_multiples_of_their_period(before, after, 
     """l = 100 (Algorithm 1), for Q, M and SR's own networks, at the end of the block that passes it."""
     updates, learning, other = begun()
     learning = learning._replace(target_q=other.q, target_m=other.m, target_intrinsic=other.intrinsic)
-    fresh = updates.renewed(learning, jnp.asarray(before), jnp.asarray(after))
+    fresh = jax.jit(updates.renewed)(learning, jnp.asarray(before), jnp.asarray(after))
     newest = learning if copied else other
     assert same(fresh.target_q, newest.q) and same(fresh.target_m, newest.m) and same(fresh.target_intrinsic, newest.intrinsic)
     assert same(fresh.q, learning.q) and same(fresh.m, learning.m) and same(fresh.intrinsic, learning.intrinsic)
 
 
-def test_q_and_m_have_learning_rates_of_their_own():
+def test_q_and_m_have_learning_rates_of_their_own_and_waves_are_never_trained():
     """Adam's first step moves every weight that has a gradient by the learning rate."""
-    updates, learning, _ = begun(rate_q=1e-2, rate_m=1e-3, q_every=8)
+    updates, learning, _ = begun(rate_q=1e-2, rate_m=1e-3, q_every=8, waves=3)
     rng = np.random.default_rng(0)
     action, c, gamma = rng.integers(2, size=(16, 1)), rng.normal(0, 3, (16, 2)), np.full((16, 2), 0.9)
     rows = np.concatenate([rng.uniform(-1, 1, (16, 2)), action, rng.uniform(-1, 1, (16, 2)), c, gamma], axis=1)
     replay = memory.write(memory.empty(16, 9, False), jnp.asarray(rows, jnp.float32))
-    fresh, _, _ = updates.learn(jnp.asarray(500), learning, replay, jax.random.key(0))
+    fresh, _, _ = jax.jit(updates.learn)(jnp.asarray(500), learning, replay, jax.random.key(0))
     for new, old, rate in ((fresh.q, learning.q, 1e-2), (fresh.m, learning.m, 1e-3), (fresh.intrinsic, learning.intrinsic, 1e-2)):
         moves = np.concatenate([np.ravel(x - y) for x, y in zip(*map(jax.tree.leaves, (new, old)), strict=True)])
         assert np.abs(moves).max() == pytest.approx(rate, rel=1e-3)
+    assert np.array_equal(fresh.q.frequencies, learning.q.frequencies)

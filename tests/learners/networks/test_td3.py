@@ -22,8 +22,8 @@ def test_td3_target_and_first_step_are_the_plain_ones():
     action = np.clip(np.tanh(plain(learning.target_actor, s2)) + np.clip(0.2 * noise, -0.5, 0.5), -1, 1)
     q = np.min([plain(net, s2, action)[:, 0] for net in learning.target_critics], axis=0)
     target = rows[:, c.cumulants][:, 1] + 0.99 * q
-    assert np.allclose(agent.critic_target(learning, rows, noise), target, atol=1e-5)
-    fresh, _ = agent.update_critics(learning, rows, noise)
+    assert np.allclose(jax.jit(agent.critic_target)(learning, rows, noise), target, atol=1e-5)
+    fresh, _ = jax.jit(agent.update_critics)(learning, rows, noise)
     stepped = plain_step(learning.critics, rows, c, target[:, None], 1e-3)
     pairs = zip(jax.tree.leaves(fresh.critics), jax.tree.leaves(stepped), strict=True)
     assert all(np.allclose(x, y, atol=1e-5) for x, y in pairs)
