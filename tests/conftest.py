@@ -46,7 +46,6 @@ FULL = (  # what is shipped: `make test-full`
     "test_threads.py",
     "test_wheel.py",
 )
-COMPILED = ()
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("GVFX_CACHE_DIR", str(ROOT / ".cache"))  # compiled code of tests, shared by their processes and runs
 os.environ.setdefault("MUJOCO_GL", "egl")  # before MuJoCo is imported: pictures without a screen
@@ -95,8 +94,7 @@ def marked(item, name, otherwise):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
     """Fast tests run composed loops in plain Python, unless they are marked `compiled` (`helpers.programs`)."""
-    compiled = item.nodeid.removeprefix("tests/").startswith(COMPILED)
-    if compiled or item.get_closest_marker("full") or item.get_closest_marker("slow"):
+    if item.get_closest_marker("full") or item.get_closest_marker("slow"):
         return (yield)
     with Programs(compiled=marked(item, "compiled", 0) > 0) as programs:
         item.stash[PROGRAMS] = programs
