@@ -98,16 +98,16 @@ def grid_run(seeds, **options):
         two_questions(),
         gvfx.OptimalDesign(first=200),
         gvfx.CertaintyEquivalence(),
-        steps=5000,
+        steps=2500,
         seeds=seeds,
         **options,
     )
 
 
 def test_same_bytes_however_it_is_run():
-    alone, together = grid_run([3]), grid_run([1, 2, 3], workers=2, evaluate_every=777, snapshots=[1234])
+    alone, together = grid_run([3]), grid_run([1, 3], workers=2, evaluate_every=777, snapshots=[1234])
     for field in ("values", "visits", "behaviour"):
-        assert getattr(alone.details, field)[0].tobytes() == getattr(together.details, field)[2].tobytes()
+        assert getattr(alone.details, field)[0].tobytes() == getattr(together.details, field)[1].tobytes()
     assert not np.allclose(alone.details.behaviour, 0.25)
 
 
