@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import operator
@@ -141,9 +142,51 @@ def test_what_a_function_changes():
         self.e += 1
         local = {}
         local[o] = self.g
-        return local
+        del self.h[self.g]
+        self.i[o], local[self.g] = self.g, self.g
+        self.g(o).append(o)
+        (table.j.update(self.g))
 
-    assert changed_by(f.__code__) == {"a", "b", "d", "e"}
+    assert changed_by(f.__code__) == {"a", "b", "d", "e", "h", "i", "j"}
+
+
+def test_what_functions_import_is_followed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported.py").write_text("K = 1")
+    for text in ("from imported import K", "import imported as other; K = other.K"):
+        f = defined(f"def f(s):\n    {text}\n    return K")
+        before = content(f)
+        monkeypatch.setattr(sys.modules["imported"], "K", 2)
+        assert content(f) != before and not unknown(f)
+        monkeypatch.undo()
+        monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(s): return open('weights').read()",
+        "import os\ndef f(s): return os.environ['K']",
+        "def f(s): return globals()['K']",
+        "import numpy\nNET = None\ndef f(s):\n    global NET\n    NET = numpy.load('net.npy')\n    return NET",
+        "import numpy\nclass A:\n    def __call__(self, s): return self.net()\n    def net(self): return numpy.load(s)\nf = A()",
+    ],
+)
+def test_what_functions_read_from_outside_is_named(text):
+    (what,) = unknown(defined(text))
+    assert what.startswith("what ") and " reads by " in what
+
+
+def test_what_is_read_before_a_run_or_has_such_a_name_is_ordinary():
+    text = "import numpy\nclass A:\n    load = 2\n    def read(self): self.w = numpy.load('x')\n"
+    assert not unknown(defined(text + "    def __call__(self, s): return self.load\nf = A()"))
+
+
+def test_copying_an_object_leaves_its_class_the_same():
+    f = defined("class A:\n    def __call__(self, s): return 1\nf = A()")
+    before = content(f)
+    copy.copy(f)
+    assert content(f) == before
 
 
 @pytest.mark.parametrize("thing", [threading.Lock(), sys.stdout, (x for x in "ab")])

@@ -17,28 +17,19 @@ import dataclasses
 import dis
 import enum
 import hashlib
+import importlib
 import logging
 import re
 import sys
 import sysconfig
+import types
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path, PurePath
-from types import (
-    BuiltinFunctionType,
-    BuiltinMethodType,
-    CodeType,
-    FunctionType,
-    GetSetDescriptorType,
-    MappingProxyType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    ModuleType,
-    WrapperDescriptorType,
-)
+from types import CodeType, FunctionType
 from typing import Any
 from weakref import ref
 
@@ -46,6 +37,7 @@ import numpy as np
 
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), type(Ellipsis)})
 NONE: frozenset[str] = frozenset()
+GLOBALS, ATTRIBUTES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"}), frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 class Unknown(Exception):
@@ -72,7 +64,7 @@ class Content:
         """Add a function, constant, class or module; of a module, the attributes that the code may read."""
         if type(thing) in PLAIN:
             self.text(type(thing).__name__, repr(thing))
-        elif isinstance(thing, ModuleType):
+        elif isinstance(thing, types.ModuleType):
             self._module(thing, attributes)
         elif id(thing) in self._seen:
             self.text("again", self._seen[id(thing)][0])
@@ -99,9 +91,9 @@ class Content:
                 self.add(part, attributes)
         elif isinstance(thing, np.dtype):
             self.text("dtype", thing.descr)
-        elif isinstance(thing, type | np.ufunc | FunctionType | BuiltinFunctionType | BuiltinMethodType) and self._of_a_library(
-            thing
-        ):
+        elif isinstance(
+            thing, type | np.ufunc | FunctionType | types.BuiltinFunctionType | types.BuiltinMethodType
+        ) and self._of_a_library(thing):
             self._library(thing)
         else:
             self._other(thing, attributes)
@@ -117,7 +109,7 @@ class Content:
     def _library(self, thing: Any) -> None:
         self.text("library", getattr(thing, "__module__", ""), getattr(thing, "__qualname__", thing.__name__))
 
-    def _module(self, module: ModuleType, attributes: frozenset[str]) -> None:
+    def _module(self, module: types.ModuleType, attributes: frozenset[str]) -> None:
         self.text("module", module.__name__)
         if not self._of_a_library(module):
             for name in sorted(attributes & vars(module).keys()):
@@ -126,26 +118,30 @@ class Content:
 
     def _function(self, function: FunctionType) -> None:
         code = function.__code__
-        attributes = names_of(code, "LOAD_ATTR", "LOAD_METHOD")
+        attributes = names_of(code, ATTRIBUTES)
         self.add(code)
         self.add(function.__defaults__, attributes)
         self.add(tuple(sorted((function.__kwdefaults__ or {}).items())), attributes)
         for name, value in self._held(function):
             self.text(name)
             self.add(value, attributes)
-        for name in sorted(names_of(code, "LOAD_GLOBAL", "LOAD_NAME")):
+        for name in sorted(names_of(code, GLOBALS)):
             self.text(name)
-            if name in function.__globals__ and self._is_read(function, name):
+            if name in function.__globals__ and name not in self._passed_over(code):
                 self.add(function.__globals__[name], attributes)
 
     def _held(self, function: FunctionType) -> Iterator[tuple[str, Any]]:
         """What a function holds of its surroundings, by name."""
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            yield name, cell.cell_contents
+            if name not in self._passed_over(function.__code__):
+                try:
+                    yield name, cell.cell_contents
+                except ValueError:  # it has no value yet
+                    yield name, "no value"
 
-    def _is_read(self, function: FunctionType, name: str) -> bool:
-        """Whether the value of a global variable counts."""
-        return True
+    def _passed_over(self, code: CodeType) -> frozenset[str]:
+        """The variables of a function whose values do not count."""
+        return NONE
 
     def _code(self, code: CodeType) -> None:
         self.text("code", code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags, code.co_code.hex())
@@ -164,7 +160,7 @@ def codes_in(code: CodeType) -> list[CodeType]:
 
 
 @cache
-def names_of(code: CodeType, *operations: str) -> frozenset[str]:
+def names_of(code: CodeType, operations: frozenset[str]) -> frozenset[str]:
     """The names that operations of some kind use, in a function and in those defined inside it."""
     return frozenset(i.argval for c in codes_in(code) for i in dis.get_instructions(c) if i.opname in operations)
 
@@ -175,8 +171,8 @@ def names_of(code: CodeType, *operations: str) -> frozenset[str]:
 
 
 ASSIGNMENTS = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF"})
-INTO = {"STORE_SUBSCR": 1, "DELETE_SUBSCR": 1, "STORE_SLICE": 2}  # what stands between the container and the operation
-READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_ATTR", "LOAD_METHOD"})
+INTO = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
+READS = GLOBALS | ATTRIBUTES | {"LOAD_DEREF"}
 CHANGING = (
     "add append appendleft clear copyto difference_update discard extend extendleft fill insert intersection_update itemset "
     "pop popitem popleft put remove reverse rotate setdefault shuffle sort symmetric_difference_update update"
@@ -188,65 +184,59 @@ OPERATIONS = frozenset(dis.opmap[name] for name in (*ASSIGNMENTS, *INTO) if name
 @cache
 def changed_by(code: CodeType) -> frozenset[str]:
     """The names of global variables, closure variables and attributes that a function, or one inside it, changes."""
-    return frozenset(name for each in codes_in(code) for name in _changed(each))
+    return frozenset(name for each in codes_in(code) for name in _changed(each) if name)
 
 
 def _changed(code: CodeType) -> Iterator[str]:
     if OPERATIONS.isdisjoint(code.co_code[::2]) and WORDS.isdisjoint(code.co_names):
         return
-    found = list(dis.get_instructions(code))
-    for k, each in enumerate(found):
+    latest: dict[object, str] = {}  # the last name that is read in an expression, by where the expression begins
+    before = ""  # the name that was read just before
+    for each in dis.get_instructions(code):
+        begins = each.positions and (each.positions.lineno, each.positions.col_offset)
         if each.opname in ASSIGNMENTS:
             yield each.argval
         elif each.opname in INTO:
-            yield from _container(found, _before(found, k, INTO[each.opname]))
-        elif each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in WORDS:
-            yield from _container(found, k - 1)
+            yield latest.get(begins, "")  # x of x[i] and o.x[i][j]
+        elif each.opname in READS and each.argval in WORDS:
+            yield before or latest.get(begins, "")  # x of o.x.append and x[i].append
+        before = each.argval if each.opname in READS else ""
+        if before or each.opname.startswith("CALL"):
+            latest[begins] = before
 
 
-def _container(found: list[dis.Instruction], k: int) -> Iterator[str]:
-    """The name from which an expression that ends with instruction k takes its value: `x` of x, o.x, x[i] and x[i][j]."""
-    while k >= 0:
-        each = found[k]
-        if each.opname in READS:
-            yield each.argval
-            return
-        if not each.opname.startswith("BINARY_SUBSCR"):
-            return
-        k = _before(found, k, 1)
+# --- What a function reads while it runs from outside the program, or by a name that it makes up: files, settings, other modules
 
 
-def _before(found: list[dis.Instruction], k: int, expressions: int) -> int:
-    """The instruction before so many expressions, of which the last ends before instruction k."""
-    if found[k - 1].opname == "SWAP":  # x[i] += ...: container and index were copied before
-        while k > 0 and found[k - 1].opname != "COPY":
-            k -= 1
-        while k > 0 and found[k - 1].opname == "COPY":
-            k -= 1
-    k -= 1
-    for _ in range(expressions):
-        missing = 1
-        while k >= 0:
-            missing -= dis.stack_effect(found[k].opcode, found[k].arg, jump=False)
-            k -= 1
-            if missing <= 0:
-                break
-    return k
+ASKING = ("__import__", "eval", "exec", "globals", "input", "open")  # functions of Python's own
+READING = (  # attributes of modules, classes and paths
+    "environ fromfile genfromtxt getenv import_module load load_model loadtxt memmap read_bytes read_csv read_parquet read_text"
+)
+OUTSIDE_NAMES = frozenset((*ASKING, *READING.split()))
 
 
+@cache
+def outside_of(code: CodeType) -> str:
+    """A name by which a function, or one inside it, reads from outside; empty if there is none."""
+    for each in codes_in(code):
+        before = ""
+        for step in dis.get_instructions(each) if not set(each.co_names).isdisjoint(OUTSIDE_NAMES) else ():
+            attribute = step.opname in ATTRIBUTES and not before.startswith(("LOAD_FAST", "LOAD_ATTR"))  # not of an object
+            if step.argval in (READING.split() if attribute else ASKING if step.opname in GLOBALS else ()):
+                return str(step.argval)
+            before = step.opname
+    return ""
+
+
+IMPORTS = frozenset({"IMPORT_NAME"})
 RUN = frozenset({"__call__", "reset", "step"})  # methods that are called in a run
 RANDOM = frozenset({"_np_random", "_np_random_seed", "np_random"})  # attributes of Gymnasium, which are made when they are needed
-MADE = (  # by Python for every class
-    "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __annotate__ __annotate_func__ __firstlineno__ "
-    "__static_attributes__ __abstractmethods__ _abc_impl __dataclass_fields__ __dataclass_params__ __match_args__ __slots__ "
-    "__parameters__ __orig_bases__ __type_params__ __classcell__ __annotations_cache__"
-)
 GENERATORS = ("numpy.random", "random")
 OUTSIDE = (  # whose objects stand for something outside the program
     "_ctypes _io _socket _ssl _thread asyncio ctypes http io multiprocessing mmap socket sqlite3 ssl subprocess threading"
 )
 BUILT_IN = (list, dict, set, frozenset, int, float, complex, str, bytes, bytearray)
-DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType)
+DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
 MOST, DEEPEST = 100_000, 60  # objects, and how deep they may be nested
 
 
@@ -263,6 +253,7 @@ class Identity(Content):
         self.libraries: set[str] = set()
         self._depth = self._count = 0
         self._quiet = False  # inside an environment of a library, whose version says what it does
+        self._in_class = False  # inside a class, where only the methods that run may not read from outside
 
     def add(self, thing: Any, attributes: frozenset[str] = NONE) -> None:
         self._count += 1
@@ -292,16 +283,16 @@ class Identity(Content):
             self._row(type(thing).__name__, thing.ravel().tolist() if isinstance(thing, np.ndarray) else thing, attributes)
         elif isinstance(thing, set | frozenset):
             self.text("set", *sorted(self._apart(part, attributes) for part in thing))
-        elif isinstance(thing, dict | MappingProxyType):
+        elif isinstance(thing, dict | types.MappingProxyType):
             self._mapping(thing, attributes)
         elif isinstance(thing, partial):
             self.text("partial")
             self._row("of", (thing.func, thing.args, thing.keywords), attributes)
         elif isinstance(thing, int | float | complex | str | bytes | bytearray):
             self.text(repr(thing))
-        elif isinstance(thing, BuiltinMethodType) and isinstance(thing.__self__, ModuleType | type(None)):
+        elif isinstance(thing, types.BuiltinMethodType) and isinstance(thing.__self__, types.ModuleType | type(None)):
             raise Unknown("a compiled function")
-        elif isinstance(thing, MethodType | BuiltinMethodType):
+        elif isinstance(thing, types.MethodType | types.BuiltinMethodType):
             self.text("method", thing.__name__)
             self.add(getattr(thing, "__func__", None))
             self.add(thing.__self__, attributes | {thing.__name__})
@@ -354,17 +345,30 @@ class Identity(Content):
 
     # --- functions ---------------------------------------------------------------------------------------------------
 
-    def _held(self, function: FunctionType) -> Iterator[tuple[str, Any]]:
-        changed = changed_by(function.__code__)
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            if name not in changed:
-                try:
-                    yield name, cell.cell_contents
-                except ValueError:  # it has no value yet
-                    yield name, "no value"
+    def _function(self, function: FunctionType) -> None:
+        super()._function(function)
+        code = function.__code__
+        for name in sorted(names_of(code, IMPORTS)):
+            self._imported(name, names_of(code, ATTRIBUTES | {"IMPORT_FROM"}))
+        if not self._in_class:
+            self._outside([code])
 
-    def _is_read(self, function: FunctionType, name: str) -> bool:
-        return name not in changed_by(function.__code__)
+    def _imported(self, name: str, attributes: frozenset[str]) -> None:
+        """A module that a function imports when it is called."""
+        top = name.partition(".")[0]
+        found = None if top in sys.modules else find_spec(top)
+        library = _library_of(name) if found is None else _package(top, found.origin, True)
+        if library is None:
+            self.add(importlib.import_module(name), attributes)
+        self.libraries.add(library or "")
+
+    def _outside(self, codes: Iterable[CodeType]) -> None:
+        for code in codes:
+            if name := outside_of(code):
+                self._not_known(f"what {code.co_name} reads by {name}")
+
+    def _passed_over(self, code: CodeType) -> frozenset[str]:
+        return changed_by(code)
 
     def _constants(self, code: CodeType) -> tuple[Any, ...]:
         return _constants(code)
@@ -377,7 +381,7 @@ class Identity(Content):
     def _library(self, thing: Any) -> None:
         """By name; a function that a library has made holds what it was given, such as the user's function."""
         super()._library(thing)
-        self._note(_library_of(_home(thing)))
+        self.libraries.add(_library_of(_home(thing)) or "")
         if isinstance(thing, FunctionType):
             if "<lambda>" in thing.__qualname__:
                 self.add(thing.__code__)
@@ -386,22 +390,18 @@ class Identity(Content):
                 self.add(value)
             if thing.__closure__ or "<locals>" in thing.__qualname__:
                 self.add(thing.__defaults__)
-        elif isinstance(thing, BuiltinMethodType) and not isinstance(thing.__self__, ModuleType | type(None)):
+        elif isinstance(thing, types.BuiltinMethodType) and not isinstance(thing.__self__, types.ModuleType | type(None)):
             self.add(thing.__self__)
 
-    def _module(self, module: ModuleType, attributes: frozenset[str]) -> None:
+    def _module(self, module: types.ModuleType, attributes: frozenset[str]) -> None:
         name = _library_of(module.__name__)
-        self._note(name)
+        self.libraries.add(name or "")
         if name is None and id(module) in self._seen:
             self.text("again", module.__name__)
             return
         self._seen[id(module)] = (len(self._seen), module)
         super()._module(module, attributes)
         self._seen.pop(id(module))  # other functions read other attributes of it
-
-    def _note(self, library: str | None) -> None:
-        if library:
-            self.libraries.add(library)
 
     # --- classes and objects -----------------------------------------------------------------------------------------
 
@@ -410,11 +410,13 @@ class Identity(Content):
         self.text("class", kind.__name__)
         for base in kind.__bases__:
             self.add(base)
-        own = {name: value for name, value in vars(kind).items() if name not in MADE.split()}
+        own = {name: value for name, value in vars(kind).items() if not _is_made(name, value)}
         changed = frozenset(name for value in own.values() for code in _codes(value) for name in changed_by(code))
+        before, self._in_class = self._in_class, True
         for name in sorted(own.keys() - changed):
             self.text(name)
             self.add(own[name])
+        self._in_class = before
 
     def _object(self, thing: Any, attributes: frozenset[str]) -> None:
         kind = type(thing)
@@ -436,7 +438,8 @@ class Identity(Content):
             return
         is_environment = hasattr(kind, "step") and hasattr(kind, "reset")
         before, self._quiet = self._quiet, self._of_a_library(kind) and (self._quiet or is_environment)
-        codes = _running(kind, attributes | RUN)
+        codes = _running(kind.__mro__, attributes | RUN)
+        self._outside(_running([base for base in kind.__mro__ if not self._of_a_library(base)], attributes | RUN))
         changed = frozenset().union(*map(changed_by, codes)) | RANDOM
         read = frozenset(name for code in codes for each in codes_in(code) for name in each.co_names)
         for name in sorted(state.keys() - changed):
@@ -450,9 +453,9 @@ class Identity(Content):
 
 def _home(thing: Any) -> str:
     """The module in which a thing is defined."""
-    if isinstance(thing, ModuleType):
+    if isinstance(thing, types.ModuleType):
         return thing.__name__
-    if isinstance(thing, BuiltinMethodType) and isinstance(getattr(thing, "__self__", None), ModuleType):
+    if isinstance(thing, types.BuiltinMethodType) and isinstance(getattr(thing, "__self__", None), types.ModuleType):
         return str(getattr(thing.__self__, "__name__", ""))
     return getattr(thing, "__module__", None) or ("" if isinstance(thing, FunctionType) else type(thing).__module__)
 
@@ -510,7 +513,7 @@ def _is_outside(kind: type) -> bool:
     if any(base.__module__.partition(".")[0] in OUTSIDE.split() for base in kind.__mro__):
         return True
     call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
-    return isinstance(call, WrapperDescriptorType) and _library_of(kind.__module__) != ""
+    return isinstance(call, types.WrapperDescriptorType) and _library_of(kind.__module__) != ""
 
 
 def _state(thing: Any) -> dict[str, Any] | None:
@@ -545,20 +548,26 @@ def _reduced(thing: Any) -> dict[str, Any] | None:
     return {"made": made[0], "of": made[1], "state": list(made[2:3])}
 
 
-def _running(kind: type, names: frozenset[str]) -> list[CodeType]:
-    """The code of the methods with some names, of those that they call, and of all properties."""
+def _running(kinds: Sequence[type], names: frozenset[str]) -> list[CodeType]:
+    """The code of the methods of classes with some names, of those that they call, and of all properties."""
     found: list[CodeType] = []
     left, done = set(names), set()
-    for base in kind.__mro__[:-1]:
+    for base in kinds:
         found += [code for value in vars(base).values() if isinstance(value, property) for code in _codes(value)]
     while left:
         name = left.pop()
         done.add(name)
-        for base in kind.__mro__[:-1]:
+        for base in kinds:
             codes = _codes(vars(base).get(name)) if name != "__init__" else []
             found += codes
             left |= {each for code in codes for inner in codes_in(code) for each in inner.co_names} - done
     return found
+
+
+def _is_made(name: str, value: Any) -> bool:
+    """Whether an attribute of a class is one that Python or a library makes for every class."""
+    does = (callable(value) or hasattr(value, "__get__")) and not isinstance(value, DESCRIPTORS)
+    return name == "_abc_impl" or (name[:2] == name[-2:] == "__" and not does)
 
 
 def _codes(value: Any) -> list[CodeType]:

@@ -153,6 +153,12 @@ def test_check_names_numbers_that_float32_merges(env, said):
     assert found == [] if not said else any("o[0]" in s and said in s for s in found)
 
 
+def test_a_run_warns_about_numbers_that_float32_merges():
+    with pytest.warns(match=r"world: o\[0\]: float32 far from 0, where neighbouring numbers are 64 apart"):
+        answered(1e9, steps=300, env=Chain(1e9, np.float32))
+    answered(1e6, steps=300, env=Chain(1e6, np.float32))
+
+
 def test_check_names_numbers_that_never_change():
     env = gym.wrappers.TransformObservation(
         Chain(), lambda o: np.array([7e5, o[0], -1.0]), gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)

@@ -109,6 +109,7 @@ class Origin:
     def __init__(self, at: np.ndarray | None = None) -> None:
         """at [o]: what is subtracted, if that is known; the first vector that is seen decides otherwise."""
         self.at, self.open = at, at is None
+        self.single = False  # whether observations came in float32
 
     @classmethod
     def of(cls, vectors: np.ndarray) -> Origin:
@@ -120,6 +121,7 @@ class Origin:
     def seen(self, vector: np.ndarray) -> np.ndarray:
         """An absolute vector [o] as learners see it, float32 [o]."""
         if self.open:
+            self.single = vector.dtype == np.float32
             far = np.isfinite(vector) & (np.abs(vector) >= FAR)
             self.at, self.open = np.where(far, vector, 0.0).astype(float) if far.any() else None, False
         return self.relative(vector).astype(np.float32)
@@ -155,16 +157,22 @@ def named(places: np.ndarray) -> str:
     return f"{shown} and {len(places) - NAMED} more" if len(places) > NAMED else shown
 
 
-def indistinct(vectors: np.ndarray) -> list[str]:
-    """Which numbers of observations, absolute vectors [n, o] of random steps, tell learners nothing; as sentences."""
+def too_far(vectors: np.ndarray) -> str:
+    """A sentence about numbers of observations [n, o] in float32 that changed by hardly more than it tells apart, if any did."""
+    if vectors.dtype != np.float32:
+        return ""
     size = np.abs(vectors).max(axis=0)
-    apart = np.spacing(size) if vectors.dtype == np.float32 else np.zeros(len(size))
-    merged = (size >= FAR) & (np.ptp(vectors, axis=0) < STEPS * apart)
-    still = np.setdiff1d(Scaling.of(Origin.of(vectors).relative(vectors)).still, np.flatnonzero(merged))
-    out = []
-    if merged.any():
-        gap = f"float32 far from 0, where neighbouring numbers are {apart[merged].max():g} apart"
-        out.append(f"{named(np.flatnonzero(merged))}: {gap}, and hardly changed; return float64, or subtract a fixed number.")
-    if len(still):
-        out.append(f"{named(still)}: never changed in {len(vectors):,} random steps; what never changes is left out of answers.")
-    return out
+    merged = (size >= FAR) & (np.ptp(vectors, axis=0) < STEPS * np.spacing(size))
+    if not merged.any():
+        return ""
+    return (
+        f"{named(np.flatnonzero(merged))}: float32 far from 0, where neighbouring numbers are {np.spacing(size[merged].max()):g} "
+        "apart, and hardly changed; return float64, or subtract a fixed number."
+    )
+
+
+def unchanging(vectors: np.ndarray) -> str:
+    """A sentence about numbers of observations, absolute vectors [n, o] of random steps, that never changed, if any did not."""
+    still = Scaling.of(Origin.of(vectors).relative(vectors)).still
+    words = f"never changed in {len(vectors):,} random steps; what never changes is left out of answers."
+    return f"{named(still)}: {words}" if len(still) else ""

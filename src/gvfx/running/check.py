@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gvfx.errors import InputError, error_text, install, printable
-from gvfx.features.scaling import indistinct
+from gvfx.features.scaling import too_far, unchanging
 from gvfx.inputs import is_real, shown, whole
 from gvfx.questions.gvf import GVF, expand, on_rewards, question_names
 from gvfx.questions.policies import OwnPolicy, is_function, steady_table
@@ -141,8 +141,8 @@ def check(
         _check_episodes(tried, spec or network, path, asked, found)
     if len(path) == steps:
         _check_seeds(tried, path, seed, found)
-        vectors = not tables and [network.flat(step.observation) for step in path]
-        for sentence in indistinct(np.array(vectors)) if vectors else ():
+        vectors = np.array([] if tables else [network.flat(step.observation) for step in path])
+        for sentence in filter(None, (too_far(vectors), unchanging(vectors)) if len(vectors) else ()):
             found.warning("observation", sentence)
         _check_endings(tried, path, asked, found)
     elif not any(finding.severity == "error" for finding in found):

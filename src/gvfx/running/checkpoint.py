@@ -96,7 +96,7 @@ def made_of(parts: Iterable[tuple[str, object]]) -> Made:
         hashes[name] = found.hexdigest()[:DIGITS]
         unknown += [f"{name}: {each}" for each in found.unknown[:1]]
         libraries |= found.libraries
-    return Made(hashes, tuple(unknown), {name: version_of(name) for name in sorted(libraries)})
+    return Made(hashes, tuple(unknown), {name: version_of(name) for name in sorted(libraries - {""})})
 
 
 def of_questions(questions: Sequence[GVF]) -> Made:

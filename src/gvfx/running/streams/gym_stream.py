@@ -7,12 +7,15 @@ twin critics (`critics_gym`).
 from __future__ import annotations
 
 import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from gvfx.errors import printable
+from gvfx.features.scaling import too_far
 from gvfx.inputs import LARGE
 from gvfx.questions.gvf import GVF, Audit
 from gvfx.questions.policies import ConstantPolicy
@@ -185,5 +188,8 @@ class VectorStream(GymStream):
     def shown_points(self, seen: np.ndarray) -> np.ndarray:
         """The points at which answers are shown, as this seed sees them, [point, o]."""
         if self.run.points is None:
-            self.run.show_at(self.spec.origin.absolute(self.points_of(seen)))
+            points, single = self.spec.origin.absolute(self.points_of(seen)), self.spec.origin.single
+            if what := too_far(points.astype(np.float32) if single else points):
+                warnings.warn(printable(f"world: {what}"), stacklevel=2)
+            self.run.show_at(points)
         return self.spec.origin.relative(self.run.points)
