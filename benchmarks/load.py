@@ -26,7 +26,7 @@ import numpy as np
 import gvfx
 from benchmarks.study import Part, Row, at_most, check_memory_known, of_rows, peak_megabytes
 from gvfx.experiments.store import Store
-from gvfx.report.page import Curves, DataTable, Maps, Page, Panel, Provenance, Section, Series, Summary, render
+from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, render
 from gvfx.report.result_page import write_answers
 from gvfx.running.plan import Plan
 from gvfx.running.record import Part as StoredPart
@@ -34,6 +34,7 @@ from gvfx.running.saved import load
 from gvfx.tensors import pack
 from gvfx_paper.items import ITEMS
 from gvfx_paper.items.curves import Curve, sweep_curves
+from gvfx_paper.report.maps import Maps, Panel
 
 # --- stored runs ------------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gvfx.report.page import UNKNOWN, Curves, Maps, Panel, Series
+from gvfx.report.page import UNKNOWN, Curves, Series
 from gvfx.running.details import standard_error
 from gvfx.running.result import Result
 from gvfx_paper.items.exhibits import AVERAGE, arrows, grid_maps, on_grid, visited
 from gvfx_paper.report.figures import draw, save
+from gvfx_paper.report.maps import Maps, Panel
 from gvfx_paper.report.style import colour
 from gvfx_paper.settings.tabular import Setting
 

@@ -7,20 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gvfx.report.page import (
-    Curves,
-    DataTable,
-    Intervals,
-    Maps,
-    Page,
-    Panel,
-    Provenance,
-    Section,
-    Series,
-    Summary,
-    write_page,
-)
+from gvfx.report.page import Curves, DataTable, Intervals, Page, Provenance, Section, Series, Summary, write_page
 from gvfx.running.plotting import Interval, IntervalPanel
+from gvfx_paper.report.maps import Maps, Panel
 from helpers.browser import Browser
 
 AWKWARD = "</script><b>x</b> \"quoted\" & 'single' \u2028 <!-- ünï"

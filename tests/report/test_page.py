@@ -11,7 +11,8 @@ import pytest
 from helpers.pages import AWKWARD, MADE, demo
 
 from gvfx.report import page
-from gvfx.report.page import Curves, DataTable, Maps, Page, Panel, Section, Series, Summary, write_page
+from gvfx.report.page import Curves, DataTable, Page, Section, Series, Summary, write_page
+from gvfx_paper.report.maps import Maps, Panel
 
 
 def test_one_file_that_asks_for_nothing_else(written):

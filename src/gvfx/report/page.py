@@ -5,10 +5,8 @@ The data are JSON inside the page; the scripts in `assets` set every string as t
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import html
-import io
 import json
 import math
 import re
@@ -17,10 +15,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from PIL import Image
 
 from gvfx.files import write_whole
 from gvfx.running.plotting import IntervalPanel
@@ -90,70 +87,6 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One map over time: frames[t] holds height * width values, row by row.
-
-    arrows[t], if given, holds one (dx, dy) per cell, dx to the right and dy down; the longest arrow of a figure spans a cell.
-    paths[t], if given, holds lines to draw over the map, each a list of (x, y) in cells from the upper left corner.
-    """
-
-    title: str
-    frames: Sequence[Numbers]
-    arrows: Sequence[Sequence[Sequence[float]] | np.ndarray] | None = None
-    paths: Sequence[Sequence[np.ndarray]] | None = None
-
-
-@dataclass(frozen=True)
-class Maps:
-    """Maps of a grid on one colour scale, with one slider over times[t] if there are several.
-
-    goals: (row, column) of each goal; whole numbers are the centres of cells, so (0.5, 0.5) is a corner that four cells share.
-    radius: of the goals' discs, in cells; 0 if a goal is one cell.
-    columns: panels in a row; 0 for all of them.
-    numbers: whether the values are written into the cells instead of dots at the goals, for maps of a few values.
-    early: whether the first time is shown as well, beside the last (in the HTML page beside that of the slider).
-    """
-
-    id: str
-    title: str
-    label: str
-    height: int
-    width: int
-    walls: Sequence[int]
-    goals: Sequence[tuple[float, float]]
-    times: Sequence[int]
-    panels: Sequence[Panel]
-    log: bool
-    unit: str
-    provenance: Provenance
-    note: str = ""
-    radius: float = 0.0
-    columns: int = 0
-    numbers: bool = False
-    early: bool = False
-
-    def __post_init__(self) -> None:
-        cells = self.height * self.width
-        for panel in self.panels:
-            where = f"of panel {panel.title!r} in {self.id!r}"
-            same(f"frames {where}", len(panel.frames), len(self.times))
-            for frame in panel.frames:
-                same(f"a frame {where}", np.size(np.asarray(frame, dtype=float)), cells)
-            if panel.arrows is not None:
-                same(f"arrows {where}", len(panel.arrows), len(self.times))
-                for arrows in panel.arrows:
-                    same(f"numbers in the arrows {where}", np.size(np.asarray(arrows, dtype=float)), 2 * cells)
-            if panel.paths is not None:
-                same(f"paths {where}", len(panel.paths), len(self.times))
-
-    def goal_cells(self) -> np.ndarray:
-        """Which cells belong to a goal, bool [height * width]: their centres lie in its disc."""
-        row, column = np.divmod(np.arange(self.height * self.width), self.width)
-        inside = [np.hypot(row - r, column - c) <= self.radius + 1e-9 for r, c in self.goals]
-        return np.any(inside, axis=0) if inside else np.zeros(self.height * self.width, dtype=bool)
-
-
-@dataclass(frozen=True)
 class DataTable:
     """A table of ready-made strings; `best` lists the (row, column) to emphasise."""
 
@@ -174,24 +107,6 @@ class DataTable:
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Rows of pictures under common headings; a picture is uint8 [height, width, 3].  film: a GIF of the same rows, if any."""
-
-    id: str
-    title: str
-    label: str
-    columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[np.ndarray]]]
-    provenance: Provenance
-    note: str = ""
-    film: bytes = b""
-
-    def __post_init__(self) -> None:
-        for name, pictures in self.rows:
-            same(f"row {name!r} of {self.id!r}", len(pictures), len(self.columns))
-
-
-@dataclass(frozen=True)
 class Intervals:
     """A forest plot: panels side by side where there is room."""
 
@@ -203,6 +118,13 @@ class Intervals:
     note: str = ""
 
 
+class Exhibit(Protocol):
+    """A dataclass that the scripts draw by its class name; `drawn`, if it has that, gives fields in another form."""
+
+    @property
+    def id(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Section:
     """A heading, a text (paragraphs separated by empty lines) and its figures and tables."""
@@ -210,7 +132,7 @@ class Section:
     id: str
     title: str
     text: str
-    items: tuple[Curves | Maps | DataTable | Pictures | Intervals, ...] = ()
+    items: tuple[Exhibit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -279,18 +201,10 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, float):
         return number(value)
-    if isinstance(value, Pictures):
-        shown = [(name, [jpeg(picture) for picture in pictures]) for name, pictures in value.rows]
-        film = "data:image/gif;base64," + base64.b64encode(value.film).decode() if value.film else ""
-        return {"kind": "Pictures", **plain({**vars(value), "rows": shown, "film": film})}
     if dataclasses.is_dataclass(value):
-        parts = {part.name: plain(getattr(value, part.name)) for part in dataclasses.fields(value)}
-        if isinstance(value, Maps):
-            for panel in parts["panels"]:
-                panel["frames"] = [flat(frame) for frame in panel["frames"]]
-                panel["arrows"] = panel["arrows"] and [flat(arrows) for arrows in panel["arrows"]]
-                panel["paths"] = panel["paths"] and [[flat(path) for path in paths] for paths in panel["paths"]]
-        return {"kind": type(value).__name__, **parts}
+        parts = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
+        changed = value.drawn() if hasattr(value, "drawn") else {}
+        return {"kind": type(value).__name__, **plain(parts | changed)}
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, Iterable):
@@ -298,23 +212,11 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not supported in a page")
 
 
-def jpeg(picture: np.ndarray) -> str:
-    """A picture [height, width, 3] as a data URL."""
-    held = io.BytesIO()
-    Image.fromarray(picture).save(held, "JPEG", quality=85)
-    return "data:image/jpeg;base64," + base64.b64encode(held.getvalue()).decode()
-
-
 def number(value: float) -> float | int | None:
     """A finite number in short form: integers exactly, others to seven digits; otherwise None."""
     if not math.isfinite(value):
         return None
     return int(value) if value.is_integer() and abs(value) < 2**53 else float(f"{value:.7g}")
-
-
-def flat(values: list[Any]) -> list[Any]:
-    """Nested lists as one list."""
-    return [part for value in values for part in (flat(value) if isinstance(value, list) else [value])]
 
 
 def same(what: str, length: int, wanted: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from gvfx.report.page import DataTable, Maps, Panel
+from gvfx.report.page import DataTable
 from gvfx.running.result import Result
 from gvfx_paper.items.curves import Tuned
 from gvfx_paper.items.exhibits import AVERAGE, NETWORKS, Build, Exhibit, Items
@@ -26,6 +26,7 @@ from gvfx_paper.items.measures import (
     verdict,
 )
 from gvfx_paper.report import statistics
+from gvfx_paper.report.maps import Maps, Panel
 from gvfx_paper.settings import continuous as grid
 from gvfx_paper.settings.continuous import METHODS, REPLAYS, DeepCurve
 from gvfx_paper.truths.lattice import SIDE, lattice_points

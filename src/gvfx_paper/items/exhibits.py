@@ -13,12 +13,13 @@ from gvfx.errors import GvfxError
 from gvfx.experiments.store import VERSIONS as VERSIONS
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import finished_seeds, stored_error, stored_result
-from gvfx.report.page import SPARE, UNKNOWN, Curves, DataTable, Maps, Panel, Pictures, Provenance, Section, Series
+from gvfx.report.page import SPARE, UNKNOWN, Curves, DataTable, Provenance, Section, Series
 from gvfx.running.result import Result
 from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
 from gvfx_paper.items.curves import SEEDS, TUNING_STEPS, AnyCurve, Tuned, seeds_of
 from gvfx_paper.report import statistics
+from gvfx_paper.report.maps import Maps, Panel, Pictures
 from gvfx_paper.report.style import colour
 
 # --- where numbers come from: the results in a store, with the seeds and rates to use --------------------------------

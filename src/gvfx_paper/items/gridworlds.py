@@ -10,7 +10,7 @@ import numpy as np
 
 from gvfx import rng as streams
 from gvfx.questions.gvf import question_names
-from gvfx.report.page import SPARE, DataTable, Panel, Series
+from gvfx.report.page import SPARE, DataTable, Series
 from gvfx.running.result import Result
 from gvfx.worlds.mdp import MDP
 from gvfx_paper.items.curves import ABLATION_SEEDS, Curve, Tuned, main_curves, sweep_curves, tuned_curves
@@ -18,6 +18,7 @@ from gvfx_paper.items.exhibits import ABLATIONS, CURVES, EACH, MAPS, TUNING, Bui
 from gvfx_paper.items.measures import OURS, SHOWN, by_part, drifter_error, final_table, over_time
 from gvfx_paper.items.tables import AFTER_TUNING, COLUMNS, finals_of, surface_lines, surface_table, sweep_errors
 from gvfx_paper.report import statistics
+from gvfx_paper.report.maps import Panel
 from gvfx_paper.report.style import colour, shades
 from gvfx_paper.settings.tabular import AVERAGE_EPISODES, DRIFTS, FORTY_GOALS, GROUPINGS, METHODS, RATES, paper
 

@@ -14,13 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from gvfx.files import sweep_up, write_whole
-from gvfx.report.page import DataTable, Page, Pictures, Section, Summary, write_page
+from gvfx.report.page import DataTable, Page, Section, Summary, write_page
 from gvfx_paper.items import ITEMS
 from gvfx_paper.items.curves import main_curves, tuned_curves
 from gvfx_paper.items.exhibits import SECTIONS, VERSIONS, AllDiverged, Exhibit, Item, Source, build
 from gvfx_paper.items.measures import Outcome, Ranking, Verdict, final_errors, ranking, verdict
 from gvfx_paper.report import statistics
 from gvfx_paper.report.figures import draw, save
+from gvfx_paper.report.maps import Pictures
 from gvfx_paper.report.statistics import DIVERGED
 from gvfx_paper.settings import continuous as grid
 from gvfx_paper.settings.continuous import DeepCurve

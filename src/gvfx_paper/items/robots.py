@@ -12,11 +12,11 @@ import numpy as np
 import gvfx
 from gvfx.errors import require
 from gvfx.experiments.specification import Experiment
-from gvfx.report.page import Pictures
 from gvfx.running.plan import Plan
 from gvfx_paper.items.exhibits import AVERAGE, MUJOCO, Build, Exhibit, Items
 from gvfx_paper.items.measures import OURS
 from gvfx_paper.report import statistics
+from gvfx_paper.report.maps import Pictures
 from gvfx_paper.report.style import colour
 from gvfx_paper.settings import domains
 from gvfx_paper.settings.domains import DOMAIN_SETTINGS, HELD, PRINTED, SEEDS, STEPS, MujocoCurve, MujocoSetting

@@ -17,7 +17,8 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from gvfx.files import write_whole
-from gvfx.report.page import Curves, Maps, Panel, Pictures
+from gvfx.report.page import Curves
+from gvfx_paper.report.maps import Maps, Panel, Pictures
 from gvfx_paper.report.style import GOAL, LABELS, MAP, PATHS, START, steps_label
 
 # --- One style for every matplotlib figure: fonts, lines and sizes --------------------------------------------------

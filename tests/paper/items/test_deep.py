@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from helpers.results import rows_of
 
-from gvfx.report.page import Maps
 from gvfx_paper.items import ITEMS, Build
 from gvfx_paper.items.deep import SIDE, cell_by_cell, trajectory, upright
 from gvfx_paper.report.figures import draw, plt
+from gvfx_paper.report.maps import Maps
 from gvfx_paper.truths.lattice import lattice_points
 from gvfx_paper.worlds.continuous_grid import paper_grid
 
