@@ -35,7 +35,7 @@ GROUPS = {  # page: title, and its public names
     "worlds": ("Worlds", "MDP gridworld four_rooms from_gymnasium history actions_of World"),
     "behaviours": (
         "Behaviours",
-        "OptimalDesign GVFExplorer RoundRobin Mixture Uniform RandomPolicies Follow SuccessorRepresentation "
+        "OptimalDesign GVFExplorer RoundRobin Mixture Uniform Follow SuccessorRepresentation "
         "BehaviourPolicySearch CharacteristicTime SecondMoment RobustSampling Actor MixtureActor Epsilon Floor Blend Hold "
         "Alternate Fixed Linear Geometric Behaviour",
     ),
@@ -52,7 +52,7 @@ GROUPS = {  # page: title, and its public names
     "exact-theory": ("Exact theory", "exact design"),
     "errors-api": ("Error classes", "GvfxError InputError RunError EnvironmentFailed StoreError Interrupted"),
     "testing": ("Testing", "testing"),
-    "paper": ("The paper: gvfx_paper", "paper ContinuousGrid Domain Target VarianceSoftmax EpisodicExpectedSarsa"),
+    "paper": ("The paper: gvfx_paper", "paper ContinuousGrid Domain Target VarianceSoftmax RandomPolicies EpisodicExpectedSarsa"),
 }
 METHODS = {  # of these classes the public methods and properties are listed too
     "Result": None,

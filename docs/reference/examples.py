@@ -126,6 +126,8 @@ gvfx.evaluate(env, questions, gvfx.OptimalDesign(), steps=5_000)  # the default 
 error_of(gvfx.OptimalDesign(growth=1.5))
 # %% GVFExplorer
 error_of(gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer())), gvfx.ExpectedSarsa())
+# %% RandomPolicies
+error_of(gvfx_paper.RandomPolicies())
 # %% VarianceSoftmax
 error_of(gvfx_paper.VarianceSoftmax(temperature=gvfx.Fixed(0.5)))
 # %% RoundRobin
@@ -134,8 +136,6 @@ error_of(gvfx.RoundRobin())
 error_of(gvfx.Mixture())
 # %% Uniform
 error_of(gvfx.Uniform())
-# %% RandomPolicies
-error_of(gvfx.RandomPolicies())
 # %% Follow
 error_of(gvfx.Follow(gvfx.constant_policy([0.4, 0.1, 0.4, 0.1])))
 # %% SuccessorRepresentation

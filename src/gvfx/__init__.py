@@ -14,7 +14,9 @@ __version__ = "0.2.0"  # the only place that says it; pyproject.toml reads it he
 
 __all__ = sorted(HOME_OF)
 
-MOVED = dict.fromkeys(("ContinuousGrid", "Domain", "EpisodicExpectedSarsa", "Target", "VarianceSoftmax", "paper"), "gvfx_paper")
+MOVED = dict.fromkeys(
+    ("ContinuousGrid", "Domain", "EpisodicExpectedSarsa", "RandomPolicies", "Target", "VarianceSoftmax", "paper"), "gvfx_paper"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,6 @@ from gvfx.behaviours.base import Behaviour as Behaviour
 from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
 from gvfx.behaviours.fixed import Follow as Follow
 from gvfx.behaviours.fixed import Mixture as Mixture
-from gvfx.behaviours.fixed import RandomPolicies as RandomPolicies
 from gvfx.behaviours.fixed import RoundRobin as RoundRobin
 from gvfx.behaviours.fixed import Uniform as Uniform
 from gvfx.behaviours.optimal import OptimalDesign as OptimalDesign

@@ -17,6 +17,7 @@ HOME_OF = {  # public name -> the module that defines it, imported on first use
     "ContinuousGrid": "gvfx_paper.worlds.continuous_grid",
     "Domain": "gvfx_paper.worlds.mujoco",
     "EpisodicExpectedSarsa": "gvfx_paper.authors",
+    "RandomPolicies": "gvfx_paper.authors",
     "Target": "gvfx_paper.targets",
     "VarianceSoftmax": "gvfx_paper.authors",
     "paper": "gvfx_paper.settings.tabular",

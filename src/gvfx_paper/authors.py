@@ -1,4 +1,4 @@
-"""What the authors' code does in place of the paper's text (preset `authors`): a learner and a behaviour."""
+"""What the authors' code does in place of the paper's text (preset `authors`): a learner and two behaviours."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 import gvfx
 from gvfx import schedules
 from gvfx.behaviours.base import Behaviour, NetworkRule
+from gvfx.behaviours.fixed import FixedState
 from gvfx.inputs import check_fields
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, end_nothing, normalise, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
-from gvfx.rng import REPLAY, uniform
+from gvfx.rng import BEHAVIOUR, REPLAY, uniform
 from gvfx.schedules import Linear, Schedule, ScheduleState
 from gvfx.theory.equations import m_target, q_target
 
@@ -195,3 +196,31 @@ def _softmax(gvfs: int, actions: int) -> BehaviourRule:
         normalise(mu, actions)
 
     return BehaviourRule(probabilities, observe_nothing, end_nothing)
+
+
+# --- A new random policy every episode ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RandomPolicies(Behaviour[FixedState]):
+    """A new random policy every episode, each row uniform numbers scaled to sum to one (their "Uniform")."""
+
+    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
+
+    def rule(self, sizes: Sizes) -> BehaviourRule:
+        return _random_policies(sizes.actions)
+
+    def begin(self, asked: Stacked, world: gvfx.MDP) -> FixedState:
+        return FixedState(np.full((world.states, world.actions), 1 / world.actions), 1)
+
+
+@cache
+def _random_policies(actions: int) -> BehaviourRule:
+    @piece
+    def episode_end(state, t, rng):
+        for s in range(state.table.shape[0]):
+            for a in range(actions):
+                state.table[s, a] = uniform(rng, BEHAVIOUR)
+            normalise(state.table[s], actions)
+
+    return BehaviourRule(gvfx.Uniform().rule(Sizes(0, actions)).probabilities, observe_nothing, episode_end)

@@ -193,7 +193,7 @@ def test_settings_take_every_public_class_by_its_name():
     same = paper["same"]
     assert same.experiment("SuccessorRepresentation").hash == same.experiment("SR").hash
     assert same.experiment("behaviourpolicysearch").hash == same.experiment("BPS").hash
-    assert same.behaviour("RandomPolicies") == gvfx.Floor(gvfx.Epsilon(gvfx.RandomPolicies()))
+    assert same.behaviour("RandomPolicies") == gvfx.Floor(gvfx.Epsilon(gvfx_paper.RandomPolicies()))
     assert same.behaviour("CharacteristicTime") == gvfx.CharacteristicTime()
     assert same.learner("EpisodicExpectedSarsa") == gvfx_paper.EpisodicExpectedSarsa(same.rate("GVFExplorer"), same.rate_m)
     for name, cls in behaviours_for("tables").items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gvfx
+import gvfx_paper
 from gvfx.kernel import KINDS
 from gvfx.names import kinds_of, public_classes
 from gvfx.running.backends import RUNS, choose_method
@@ -113,7 +114,7 @@ def test_wrong_learners(learner, sentence):
             "OptimalDesign does not support continuous actions; choose gvfx.Actor",
         ),
         ("tables", {"behaviour": gvfx.Hold(gvfx.Uniform())}, r"Hold\(Uniform\) runs on Box actions only; for tables choose"),
-        ("tables", {"behaviour": gvfx.Hold(gvfx.RandomPolicies())}, r"Hold\(RandomPolicies\) combines parts that"),
+        ("tables", {"behaviour": gvfx.Hold(gvfx_paper.RandomPolicies())}, r"Hold\(RandomPolicies\) combines parts that"),
         ("networks", {"learner": gvfx.ExpectedSarsa()}, r"ExpectedSarsa needs Discrete observations; use gvfx.Deep\."),
         ("box_actions", {"learner": gvfx.Deep()}, r"Deep needs Discrete actions; use gvfx.TwinCritics\."),
         ("networks", {"learner": gvfx.TwinCritics()}, "TwinCritics needs Box actions; use gvfx.Deep"),

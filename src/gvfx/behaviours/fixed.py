@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
-from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, observe_nothing, piece
+from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.questions.policies import Policy, PolicyLike, as_policy
-from gvfx.rng import BEHAVIOUR, uniform
 from gvfx.worlds.mdp import MDP
 
 
@@ -92,19 +91,6 @@ class Follow(Behaviour[FixedState]):
 
 
 @dataclass(frozen=True)
-class RandomPolicies(Behaviour[FixedState]):
-    """A new random policy every episode, each row uniform numbers scaled to sum to one (the authors' "Uniform")."""
-
-    supports: ClassVar[frozenset[str]] = frozenset({"tables"})
-
-    def rule(self, sizes: Sizes) -> BehaviourRule:
-        return _random_policies(sizes.actions)
-
-    def begin(self, asked: Stacked, world: MDP) -> FixedState:
-        return FixedState(np.full((world.states, world.actions), 1 / world.actions), 1)
-
-
-@dataclass(frozen=True)
 class RoundRobin(Behaviour[TurnState]):
     """The target policies in turn, one episode each (paper, App. B.1)."""
 
@@ -171,18 +157,6 @@ def _mixture(gvfs: int, actions: int) -> BehaviourRule:
             mu[a] = state.share * total
 
     return BehaviourRule(probabilities, observe_nothing, end_nothing)
-
-
-@cache
-def _random_policies(actions: int) -> BehaviourRule:
-    @piece
-    def episode_end(state, t, rng):
-        for s in range(state.table.shape[0]):
-            for a in range(actions):
-                state.table[s, a] = uniform(rng, BEHAVIOUR)
-            normalise(state.table[s], actions)
-
-    return BehaviourRule(_fixed(actions).probabilities, observe_nothing, episode_end)
 
 
 @cache

@@ -8,12 +8,13 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.errors import UnknownName
 from gvfx.learners.base import Learner
 from gvfx.names import SHORT_NAMES, as_call, kinds_of, public_classes
-from gvfx_paper.authors import EpisodicExpectedSarsa, VarianceSoftmax
+from gvfx_paper.authors import EpisodicExpectedSarsa, RandomPolicies, VarianceSoftmax
 
 
 def behaviours_for(kind: str) -> dict[str, type[Behaviour]]:
     """The public behaviours, and the authors' own, that support a kind of learning and need no arguments, by class name."""
-    found: dict[str, type[Behaviour]] = {**public_classes(Behaviour), "VarianceSoftmax": VarianceSoftmax}
+    authors: dict[str, type[Behaviour]] = {"RandomPolicies": RandomPolicies, "VarianceSoftmax": VarianceSoftmax}
+    found = public_classes(Behaviour) | authors
     return {name: cls for name, cls in found.items() if kind in kinds_of(cls) and as_call(cls).endswith("()")}
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import gvfx
 from gvfx.experiments.specification import Experiment
-from gvfx_paper.authors import EpisodicExpectedSarsa
+from gvfx_paper.authors import EpisodicExpectedSarsa, RandomPolicies
 from gvfx_paper.settings.choices import behaviours_for, checked, checked_method, learners_for
 
 DISCOUNT = 0.99  # Sec. 7.1
@@ -58,7 +58,7 @@ AUTHORS: dict[str, Callable[[float], gvfx.Behaviour]] = {  # where the authors' 
     "SR-epsilon0": _greedy,
     "SR-boltzmann": _boltzmann,
     **{f"SR-{t}": partial(_boltzmann, temperature=float(t)) for t in (1, 10, 1000)},
-    "Uniform": lambda rate: gvfx.RandomPolicies(),
+    "Uniform": lambda rate: RandomPolicies(),
 }
 LEARNERS = learners_for("tables")
 AUTHORS_LEARNERS: dict[str, tuple[type[gvfx.Learner], dict[str, float]]] = {  # where the authors' code uses another learner

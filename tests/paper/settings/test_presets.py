@@ -8,7 +8,6 @@ import pytest
 
 import gvfx
 import gvfx_paper
-from gvfx.behaviours.fixed import RandomPolicies
 from gvfx.learners.networks.learners import Deep
 from gvfx.schedules import Linear, as_falling
 from gvfx_paper.algorithm2 import ACTORS, CRITICS
@@ -109,7 +108,7 @@ def test_behaviours_of_the_preset_authors():
     inside = {method: explored(made[method])[2] for method in ("GVFExplorer", "RoundRobin", "Mixture", "Uniform")}
     assert inside["GVFExplorer"] == gvfx.GVFExplorer(smallest_m=1e-4)
     assert inside["RoundRobin"] == gvfx.RoundRobin() and inside["Mixture"] == gvfx.Mixture()
-    assert inside["Uniform"] == RandomPolicies()
+    assert inside["Uniform"] == gvfx_paper.RandomPolicies()
     for method, last, options in (("SR", 0.1, AUTHORS_SR), ("BPS", 0.0, AUTHORS_BPS)):
         outer = made[method]
         assert isinstance(outer, gvfx.Epsilon) and (outer.schedule, outer.when) == (Linear(1.0, last, 500), "episode")

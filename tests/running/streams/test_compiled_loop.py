@@ -247,7 +247,7 @@ def test_authors_policy_search_by_ratios():
 
 
 def test_authors_random_policies():
-    agrees(small_world(), two_questions(), gvfx.RandomPolicies(), lambda asked: reference.RandomPolicies(17, 4))
+    agrees(small_world(), two_questions(), gvfx_paper.RandomPolicies(), lambda asked: reference.RandomPolicies(17, 4))
 
 
 def test_authors_episodic_updates():
