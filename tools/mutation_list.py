@@ -164,13 +164,13 @@ TEXT = [  # exploration, first values, clips, worlds, questions and lengths of t
     Mutation("gvfx_paper/items/curves.py", "TUNING_STEPS = 800_000", "TUNING_STEPS = 400_000", PRINTED),
 ]
 METHODS = [  # SR, BPS and GVFExplorer in both presets
-    Mutation("gvfx/behaviours/successor.py", "temperature: float = 100.0", "temperature: float = 1.0", PRESETS),
-    Mutation("gvfx/behaviours/successor.py", '"entries"] = "rows"', '"entries"] = "entries"', PRESETS),
-    Mutation("gvfx/behaviours/successor.py", "discount: float = 0.99", "discount: float = 0.9", PRESETS),
-    Mutation("gvfx/behaviours/policy_search.py", "    scale: float = 100.0", "    scale: float = 10.0", PRESETS),
-    Mutation("gvfx/behaviours/policy_search.py", "largest_step: float = 1.0", "largest_step: float = 10.0", PRESETS),
-    Mutation("gvfx/behaviours/policy_search.py", "ratio_low: float = 1e-3", "ratio_low: float = 1e-2", PRESETS),
-    Mutation("gvfx/behaviours/policy_search.py", "ratio_high: float = 10.0", "ratio_high: float = 2.0", PRESETS),
+    Mutation("gvfx/behaviours/rivals.py", "temperature: float = 100.0", "temperature: float = 1.0", PRESETS),
+    Mutation("gvfx/behaviours/rivals.py", '"entries"] = "rows"', '"entries"] = "entries"', PRESETS),
+    Mutation("gvfx/behaviours/rivals.py", "discount: float = 0.99", "discount: float = 0.9", PRESETS),
+    Mutation("gvfx/behaviours/rivals.py", "    scale: float = 100.0", "    scale: float = 10.0", PRESETS),
+    Mutation("gvfx/behaviours/rivals.py", "largest_step: float = 1.0", "largest_step: float = 10.0", PRESETS),
+    Mutation("gvfx/behaviours/rivals.py", "ratio_low: float = 1e-3", "ratio_low: float = 1e-2", PRESETS),
+    Mutation("gvfx/behaviours/rivals.py", "ratio_high: float = 10.0", "ratio_high: float = 2.0", PRESETS),
     Mutation(
         TABULAR, '"Uniform": lambda rate: RandomPolicies()', '"Uniform": lambda rate: BEHAVIOURS["Uniform"](rate)', PRESETS
     ),

@@ -10,11 +10,11 @@ from gvfx.behaviours.fixed import Mixture as Mixture
 from gvfx.behaviours.fixed import RoundRobin as RoundRobin
 from gvfx.behaviours.fixed import Uniform as Uniform
 from gvfx.behaviours.optimal import OptimalDesign as OptimalDesign
-from gvfx.behaviours.policy_search import BehaviourPolicySearch as BehaviourPolicySearch
+from gvfx.behaviours.rivals import BehaviourPolicySearch as BehaviourPolicySearch
 from gvfx.behaviours.rivals import CharacteristicTime as CharacteristicTime
 from gvfx.behaviours.rivals import RobustSampling as RobustSampling
 from gvfx.behaviours.rivals import SecondMoment as SecondMoment
-from gvfx.behaviours.successor import SuccessorRepresentation as SuccessorRepresentation
+from gvfx.behaviours.rivals import SuccessorRepresentation as SuccessorRepresentation
 from gvfx.behaviours.wrappers import Alternate as Alternate
 from gvfx.behaviours.wrappers import Blend as Blend
 from gvfx.behaviours.wrappers import Epsilon as Epsilon

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import tabular
 from benchmarks.common import loops, reference
 from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.successor import SuccessorRepresentation
+from gvfx.behaviours.rivals import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Epsilon, Floor
 from gvfx.compilation.loops import from_python
 from gvfx.kernel import Sizes, Transition

@@ -14,7 +14,7 @@ from helpers.driving import driven
 from gvfx.behaviours.actor import Actor, MixtureActor
 from gvfx.behaviours.explorer import GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RoundRobin
-from gvfx.behaviours.successor import SuccessorRepresentation
+from gvfx.behaviours.rivals import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Alternate, Hold
 from gvfx.errors import Diverged, InputError
 from gvfx.experiments.specification import Experiment
