@@ -90,31 +90,16 @@ def _summed(indptr, indices, data, start, horizon):
     return visits
 
 
-def highest_average(model: Model, reward: np.ndarray, reached: float | None = None) -> float:
-    """The highest average reward <reward, x> of any behaviour, even one that depends on the time step; needs a horizon.
+def best_plan(model: Model, reward: np.ndarray, reached: float | None = None) -> tuple[float, np.ndarray | None]:
+    """The highest average reward <reward, x> of any behaviour, even one that depends on the time step; and its visits x.
 
     Guess it, plan by backward induction with reward minus guess, and take the plan's own average as the next guess (Dinkelbach).
-    An upper bound, tight to 1e-9 per step of an episode.  reached: an average that some behaviour reaches, the first guess.
+    An upper bound, tight to 1e-9 per step of an episode; it needs a horizon.  The visits [state, action] sum to 1; None where the
+    plan is larger than `PLAN_SIZE`.  reached: an average that some behaviour reaches, the first guess.
     """
-    return _highest(model, reward, reached, np.empty((0, model.states), np.int16))
-
-
-def best_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray | None]:
-    """`highest_average`, and the visits per step [state, action] of the plan that reaches it; None above `PLAN_SIZE`."""
     assert model.horizon is not None
-    if model.horizon * model.states > PLAN_SIZE:
-        return highest_average(model, reward, reached), None
-    choices = np.empty((model.horizon, model.states), np.int16)
-    highest = _highest(model, reward, reached, choices)
-    transitions = model.transitions()
-    start = np.where(model.terminal, 0.0, model.start)
-    visits = _followed(transitions.indptr, transitions.indices, transitions.data, model.actions, start, choices)
-    return highest, visits / visits.sum()
-
-
-def _highest(model: Model, reward: np.ndarray, reached: float | None, choices: np.ndarray) -> float:
-    """`highest_average`; writes the best action at every time step into choices [horizon, state], if it has rows."""
-    assert model.horizon is not None
+    is_kept = model.horizon * model.states <= PLAN_SIZE
+    choices = np.empty((model.horizon if is_kept else 0, model.states), np.int16)
     transitions, going = model.transitions(), ~model.terminal
     arrays = transitions.indptr, transitions.indices, transitions.data
     guess = float(reward[model.going].min()) if reached is None else reached
@@ -122,9 +107,13 @@ def _highest(model: Model, reward: np.ndarray, reached: float | None, choices: n
         value, length = _planned(*arrays, reward - guess, going, model.horizon, choices)
         surplus = float(model.start @ value / (model.start @ length))
         if surplus <= 1e-9 * abs(guess):
-            # no plan's total exceeds start @ value, and an episode has at least one step
-            return guess + max(0.0, float(model.start @ value))
+            break
         guess += surplus
+    highest = guess + max(0.0, float(model.start @ value))  # no plan's total exceeds start @ value, in at least one step
+    if not is_kept:
+        return highest, None
+    visits = _followed(*arrays, model.actions, np.where(going, model.start, 0.0), choices)
+    return highest, visits / visits.sum()
 
 
 @stored(nogil=True)

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -276,54 +277,42 @@ def _starts(env: Any, points: int | Sequence[object] | None, reset_to: Function 
     if points is None:
         return [_Start("start", lambda env, rng: (env, env.reset(seed=_seed(rng))[0]))]
     if isinstance(points, int):
-        return _recorded(env, whole(points, "points", least=1, most=100_000), rng)
+        return [_walked_to(env, rng) for _ in range(whole(points, "points", least=1, most=100_000))]
     if reset_to is None:
         raise InputError("reset_to: points need a function reset_to(env, point) that puts the environment there.")
 
-    def at(point: Any) -> Callable[[Any, np.random.Generator], tuple[Any, Any]]:
-        def begin(env: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-            env.reset(seed=_seed(rng))
-            return env, reset_to(env, point)
+    def begin(env: Any, rng: np.random.Generator, point: object) -> tuple[Any, Any]:
+        env.reset(seed=_seed(rng))
+        return env, reset_to(env, point)
 
-        return begin
-
-    return [_Start(point, at(point)) for point in listed(points, "points", "points")]
+    return [_Start(point, partial(begin, point=point)) for point in listed(points, "points", "points")]
 
 
-def _recorded(env: Any, count: int, rng: np.random.Generator) -> list[_Start]:
-    """States of random walks, one per episode after a random number of steps below 20."""
-    starts = []
-    for _ in range(count):
-        seed, depth = _seed(rng), int(rng.integers(20))
-        path: list[Any] = []
-        observation, _ = env.reset(seed=seed)
-        before = copy.deepcopy(observation)
-        while len(path) < depth:
-            action = random_action(env.action_space, rng)
-            following, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                break
-            path.append(action)
-            before = copy.deepcopy(following)
-        starts.append(_Start(before, _again(env, seed, path, before)))
-    return starts
+def _walked_to(env: Any, rng: np.random.Generator) -> _Start:
+    """A state of a random walk of fewer than 20 steps, reached again by replaying the walk from its seed."""
+    seed, depth, path = _seed(rng), int(rng.integers(20)), list[Any]()
+    point = copy.deepcopy(env.reset(seed=seed)[0])
+    while len(path) < depth:
+        action = random_action(env.action_space, rng)
+        following, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            break
+        path.append(action)
+        point = copy.deepcopy(following)
 
-
-def _again(env: Any, seed: int, path: list[Any], point: Any) -> Callable[[Any, np.random.Generator], tuple[Any, Any]]:
-    """A function that returns to a recorded state by replaying its walk, and gives `env.np_random` a new seed there."""
-
-    def replay(env: Any) -> Any:
-        observation, _ = env.reset(seed=seed)
+    def replayed(env: Any) -> Any:
+        observation = env.reset(seed=seed)[0]
         for action in path:
             observation = env.step(action)[0]
         return observation
 
-    def fresh(env: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-        env.unwrapped.np_random = np.random.default_rng(_seed(rng))
+    def begin(env: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        replayed(env)
+        env.unwrapped.np_random = np.random.default_rng(_seed(rng))  # other randomness than the walk's
         return env, point
 
-    if same_observation(replay(env), point):
-        return lambda env, rng: (replay(env), fresh(env, rng))[1]
+    if same_observation(replayed(env), point):
+        return _Start(point, begin)
     raise InputError(
         f"points: {environment_name(env)} does not reach the same state again from its seed; give points and reset_to instead."
     )

@@ -16,7 +16,7 @@ keeps every $x$ positive; it is lowered in stages.  For $\nu = 0$, $\phi = 2\sqr
 $$\sum G/x \ \ge\ \Big(\sum\sqrt{Gc}\Big)^2 \Big/ \max_{x'}\langle c, x'\rangle. \quad (D5)$$
 
 The maximum is the highest average reward with reward $c$, exact by backward induction over the horizon
-(`highest_average`).  It ranges over all behaviours, even those that depend on the time step, so the bound holds for
+(`best_plan`).  It ranges over all behaviours, even those that depend on the time step, so the bound holds for
 every one of them; part of the gap to a stationary behaviour is the value of depending on the time step.
 """
 
@@ -225,7 +225,7 @@ ROUNDS = 100  # of policy iteration, and of guesses
 def best_endless_plan(model: Model, reward: np.ndarray, reached: float) -> tuple[float, np.ndarray]:
     """An upper bound of the average reward <reward, x> of any behaviour, and the visits [state, action] of the best plan.
 
-    Guesses as in `highest_average`; infinite if none is confirmed.
+    Guesses as in `best_plan`; infinite if none is confirmed.
     """
     transitions, going = model.transitions(), ~model.terminal
     guess, choice = reached, reward.argmax(axis=1)
