@@ -10,7 +10,8 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -67,32 +68,33 @@ def unpack(raw: bytes, name: str = "file") -> tuple[Arrays, dict[str, str]]:
         raise damaged(name) from None
 
 
-def read(path: Path, most: int = LARGEST) -> tuple[Arrays, dict[str, str]]:
-    """The arrays and the metadata of a file, if its size is the one that its header promises; raises CorruptFile or OSError."""
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """A CorruptFile in the place of what goes wrong while a file is read; OSError stays."""
     try:
-        with opened(path, most) as (file, available):
-            header, metadata, promised = _header_of(file, available)
-            return _arrays(header, metadata, file.read(promised + 1)), metadata
+        yield
     except Irregular as error:
         raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; put a regular file in its place.") from None
     except MISTAKES:
         raise damaged(str(path)) from None
+
+
+def read(path: Path, most: int = LARGEST) -> tuple[Arrays, dict[str, str]]:
+    """The arrays and the metadata of a file, if its size is the one that its header promises; raises CorruptFile or OSError."""
+    with _sentences(path), opened(path, most) as (file, available):
+        header, metadata, promised = _header_of(file, available)
+        return _arrays(header, metadata, file.read(promised + 1)), metadata
 
 
 def read_one(path: Path, name: str) -> tuple[np.ndarray, dict[str, str]]:
     """One array and the metadata of a file that is known to be whole: without its checksum, which needs all of its bytes."""
-    try:
-        with opened(path) as (file, available):
-            header, metadata, promised = _header_of(file, available)
-            entry, dtype = header[name], np.dtype(DTYPES[header[name]["dtype"]])
-            (low, high), start = entry["data_offsets"], available - promised
-            file.seek(start + low)
-            del metadata["sha256"]
-            return np.frombuffer(file.read(high - low), dtype).reshape(entry["shape"]), metadata
-    except Irregular as error:
-        raise CorruptFile(f"{path}: cannot be read, it {error.strerror}; put a regular file in its place.") from None
-    except MISTAKES:
-        raise damaged(str(path)) from None
+    with _sentences(path), opened(path) as (file, available):
+        header, metadata, promised = _header_of(file, available)
+        entry, dtype = header[name], np.dtype(DTYPES[header[name]["dtype"]])
+        (low, high), start = entry["data_offsets"], available - promised
+        file.seek(start + low)
+        del metadata["sha256"]
+        return np.frombuffer(file.read(high - low), dtype).reshape(entry["shape"]), metadata
 
 
 def _header_of(file: BinaryIO, available: int) -> tuple[dict[str, Any], dict[str, str], int]:

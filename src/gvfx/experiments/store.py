@@ -346,14 +346,14 @@ class Store:
 
         steal: have it also while another process has it: both may finish, with the same bytes.
         """
-        path = _claim(self.path(experiment, seed))
+        path = self.path(experiment, seed).with_suffix(CLAIMS[0])
         try:
             return lock(path) or (Lock(path, None) if steal else None)
         except OSError as error:
             raise self._sentence(error) from None
 
     def claimed_by(self, experiment: Experiment, seed: int) -> Owner | None:
-        return owner(_claim(self.path(experiment, seed)))
+        return owner(self.path(experiment, seed).with_suffix(CLAIMS[0]))
 
     def _index(self, experiment: Experiment) -> Index:
         made = experiment.made_of
@@ -399,10 +399,6 @@ def _listed(folder: Path) -> list[str]:
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def _claim(path: Path) -> Path:
-    return path.with_suffix(".claim")
 
 
 def _diverged(path: Path) -> Path:

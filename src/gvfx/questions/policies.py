@@ -208,20 +208,16 @@ def answers(
 ) -> Any:
     """What a function returns at a batch of observations [batch, *row]: by one call if it takes batches, else one call each."""
     try:
-        return _answers(function, batched, observations, row)
+        if batched is None:
+            batched = _takes_batches(function, observations, row)
+        if batched:
+            return np.array(function(own(observations)))  # copied, like what it is given: functions may reuse and change arrays
+        whole = getattr(observations, "dtype", np.dtype(object)).kind in "iu" and np.ndim(observations) == 1
+        return [np.array(function(int(o) if whole else own(o))) for o in observations]
     except GvfxError:
         raise
     except Exception as error:
         raise FunctionFailed(f"{field}: the function raised {error_text(error)}; make it accept every observation.") from error
-
-
-def _answers(function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...]) -> Any:
-    if batched is None:
-        batched = _takes_batches(function, observations, row)
-    if batched:
-        return np.array(function(own(observations)))  # copied, like what it is given: functions may reuse and change arrays
-    whole = getattr(observations, "dtype", np.dtype(object)).kind in "iu" and np.ndim(observations) == 1
-    return [np.array(function(int(o) if whole else own(o))) for o in observations]
 
 
 def prepared_function(
