@@ -286,10 +286,7 @@ def _watch(number: int, heard: SimpleQueue[int]) -> None:
             again = heard.get()
     if again is not None:
         time.sleep(AT_ONCE)  # for the main thread, which heard it too
-    _end_now(again or number)
-
-
-def _end_now(number: int) -> None:
+        number = again
     for worker in multiprocessing.active_children():
         worker.kill()
     print(f"gvfx: {'; '.join([WORDS[signal.Signals(number)], *_notes])}.", file=sys.stderr, flush=True)

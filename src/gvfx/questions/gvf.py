@@ -434,7 +434,9 @@ def reward_names(env: Any) -> tuple[str, ...] | None:
         declared.append(layer if says is None else SimpleNamespace(**says))
         size = _size(declared[-1])
         if size is not None:
-            return _named(declared, size) if size else None
+            given = (getattr(each, name, None) for each in declared for name in NAMES)
+            lists = (each for each in given if isinstance(each, Sequence) and not isinstance(each, str) and len(each) == size)
+            return tuple(map(str, next(lists, range(size)))) if size else None
     return None
 
 
@@ -445,15 +447,6 @@ def _size(layer: Any) -> int | None:
         size = getattr(layer, "reward_dim", None)
         return int(size) if isinstance(size, int | np.integer) else None
     return int(shape[0]) if len(shape) == 1 else 0
-
-
-def _named(layers: Sequence[Any], size: int) -> tuple[str, ...]:
-    for layer in layers:
-        for name in NAMES:
-            given = getattr(layer, name, None)
-            if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == size:
-                return tuple(map(str, given))
-    return tuple(map(str, range(size)))
 
 
 def on_rewards(questions: Sequence[GVF], world: Any) -> list[GVF]:

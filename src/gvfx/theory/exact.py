@@ -111,15 +111,13 @@ def spectral_radius(matrix: sp.csr_array) -> float:
     sizes = np.bincount(component, minlength=count)
     for k in np.flatnonzero(sizes > 1):
         members = np.flatnonzero(component == k)
-        radius = max(radius, _irreducible_radius(matrix[members][:, members]))
+        part = matrix[members][:, members]
+        if len(members) < 500:
+            found = np.linalg.eigvals(part.toarray())
+        else:
+            found = scipy.sparse.linalg.eigs(part, k=1, which="LM", v0=np.ones(len(members)), return_eigenvectors=False)
+        radius = max(radius, float(np.abs(found).max()))
     return radius
-
-
-def _irreducible_radius(matrix: sp.csr_array) -> float:
-    if matrix.shape[0] < 500:
-        return float(np.abs(np.linalg.eigvals(matrix.toarray())).max())
-    start = np.ones(matrix.shape[0])
-    return float(np.abs(scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=start, return_eigenvectors=False)).max())
 
 
 VarianceForm = Literal["expected_sarsa", "importance_sampling", "return_variance"]

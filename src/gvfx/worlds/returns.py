@@ -113,16 +113,12 @@ def declared_mode(env: Any) -> str | None:
         mode = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
         mode = getattr(layer, "autoreset_mode", None) if mode is None else mode
         if mode is not None:
-            return _named(mode)
+            text = str(getattr(mode, "name", mode)).rpartition(".")[2]
+            known = MODES.get("".join(letter for letter in text.lower() if letter.isalnum()))
+            if known is None:
+                raise InputError(f"{FIELD}: {mode!r:.40} is no mode; declare {ALLOWED}.")
+            return known
     return None if hasattr(gymnasium.vector, "AutoresetMode") else "NEXT_STEP"  # the only one before Gymnasium 1.1
-
-
-def _named(mode: Any) -> str:
-    text = str(getattr(mode, "name", mode)).rpartition(".")[2]
-    known = MODES.get("".join(letter for letter in text.lower() if letter.isalnum()))
-    if known is None:
-        raise InputError(f"{FIELD}: {mode!r:.40} is no mode; declare {ALLOWED}.")
-    return known
 
 
 class Autoreset:

@@ -422,14 +422,10 @@ class Numbering:
         except (TypeError, ValueError, LookupError, AttributeError):
             key = None
         self.looked += 1
-        known = None if key is None else self.number.get(key)
-        if known is not None:
+        if key is not None and (known := self.number.get(key)) is not None:
             return known
         if key is None or not fits(self.space, observation):
             raise BadObservation(f"the observation {observation!r:.60} does not fit its space, {self.space!s:.80}.")
-        return self._new(key, observation)
-
-    def _new(self, key: Key, observation: Any) -> int:
         number = len(self.keys)
         if number == MOST_STATES or (self.looked > SAMPLE and number > NEW * self.looked):
             raise Uncountable(f"{number:,} different observations were met in {self.looked:,} steps")
