@@ -12,7 +12,7 @@ from helpers.critics import ONE_STEP, SIGMAS, make_agent, make_batch, plain, pla
 
 from gvfx.behaviours.actor import Actor
 from gvfx.behaviours.fixed import RoundRobin
-from gvfx.learners.networks.learners import PAPER
+from gvfx_paper.algorithm2 import CRITICS
 
 
 def plain_targets(agent, learning, rows, noise, discounts):
@@ -40,7 +40,7 @@ def plain_targets(agent, learning, rows, noise, discounts):
     return q_tar, delta, m_tar
 
 
-@pytest.mark.parametrize("learner", [replace(PAPER, hidden=(16, 16)), ONE_STEP], ids=["printed", "bounded"])
+@pytest.mark.parametrize("learner", [replace(CRITICS["paper"], hidden=(16, 16)), ONE_STEP], ids=["printed", "bounded"])
 @pytest.mark.parametrize("far", [0.0, 300.0], ids=["near", "beyond the bounds"])
 def test_update_is_algorithm_2(targets, learner, far):
     agent = make_agent(targets, Actor(), learner)
@@ -82,7 +82,7 @@ def test_update_is_algorithm_2(targets, learner, far):
 
 def test_the_printed_preset_copies_the_target_networks_every_50_updates(targets):
     """docs/box-actions.md; the paper gives no number."""
-    agent = make_agent(targets, RoundRobin(), replace(PAPER, hidden=(16, 16)))
+    agent = make_agent(targets, RoundRobin(), replace(CRITICS["paper"], hidden=(16, 16)))
     critics = agent.begin(np.random.default_rng(3)).critics
     rows, noise = make_batch(agent)
     update, copied = jax.jit(agent.update, static_argnums=4), []

@@ -14,9 +14,9 @@ import pytest
 from helpers.critics import ONE_STEP, SIGMAS, make_agent, make_batch, plain, plain_mu
 from helpers.networks import Adam
 
-from gvfx.behaviours.actor import PAPER as PAPER_ACTOR
 from gvfx.behaviours.actor import Actor
 from gvfx.learners.networks.actors import ActorUpdates, Surroundings
+from gvfx_paper.algorithm2 import ACTORS
 
 enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # older versions have it there
 
@@ -29,7 +29,7 @@ def variance(agent, critics, observations):
 @pytest.mark.parametrize(
     "behaviour",
     [
-        PAPER_ACTOR,
+        ACTORS["paper"],
         Actor(direction="raise", kl_to="mixture", kl_weight=2.0),
         Actor(direction="lower", kl_to="each", kl_weight=0.5, normalised=False),
         Actor(direction="optimal"),
