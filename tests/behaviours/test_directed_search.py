@@ -63,7 +63,7 @@ def test_evaluation_states_that_cannot_be_reached_are_given_up():
         stream, _ = stopped_stream(
             world, questions, DESIGN, steps, 0, lambda state, spent=spent: spent.append(state.search.spent.copy())
         )
-        assert stream.at.visits[8].sum() == 0 and stream.acting.search.at[0].acted == 8
+        assert stream.at.visits[8].sum() == 0 and stream.agent.acting.search.at[0].acted == 8
         effort.append(sum(spent)[ds.NEW_ROWS])
     assert effort[0] > 0 and effort[1] < 3 * effort[0] and effort[2] < 3 * effort[1] and effort[2] < 0.15 * 160_000
 
@@ -206,7 +206,7 @@ def test_a_search_begun_again_from_counts_knows_the_same():
     """As cells need it when their rows change: against the search that saw the transitions one by one."""
     world, questions = lock(6)
     stream, _ = stopped_stream(SteppedMDP(world), questions, gvfx.OptimalDesign(first=100), 900, 0)
-    told, model = stream.agent.behaviour.search, stream.known
+    told, model = stream.agent.at.behaviour.search, stream.agent.known
     search = ds.begin_search(0.8, stream.run.tables, stream.run.asked.pi)
     ds.recount(search, model)
     assert np.array_equal(search.n, told.n) and np.array_equal(search.starts, told.starts) and told.starts.sum() > 10

@@ -92,7 +92,7 @@ def test_the_compiled_search_equals_plain_python(name, seed):
         stream, plans = stopped_stream(world, questions, behaviour, steps, seed)
         plain, visits = plain_run(world, questions, behaviour, plans, steps, seed)
         assert np.array_equal(stream.at.visits, visits)
-        assert_equal_states(stream.acting, plain)
+        assert_equal_states(stream.agent.acting, plain)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in SEARCH if "search for" not in rule and rule != "retries"])
@@ -102,7 +102,7 @@ def test_without_a_rule_it_equals_plain_python_without_it(rule):
     stream, plans = stopped_stream(world, questions, Without(first=150, switched_off=rule), 1000, 1)
     plain, visits = plain_run(world, questions, gvfx.OptimalDesign(), plans, 1000, 1, rules=SEARCH[rule](RULES))
     assert np.array_equal(stream.at.visits, visits)
-    assert_equal_states(stream.acting, plain)
+    assert_equal_states(stream.agent.acting, plain)
 
 
 @pytest.mark.parametrize(("rule", "kind"), [("search for new states", 0), ("search for untried pairs", 1), ("retries", 2)])
@@ -136,7 +136,7 @@ def test_a_rival_draws_its_actions_from_its_plan_and_may_search(search):
     world, questions = current(12)
     behaviour = gvfx.CharacteristicTime(first=150, growth=2.0, search=search)
     stream, plans = stopped_stream(world, questions, behaviour, 1000, 1)
-    assert stream.acting.since.size == 0 and len(plans) == 3
+    assert stream.agent.acting.since.size == 0 and len(plans) == 3
     plain, visits = plain_run(world, questions, behaviour, plans, 1000, 1, tracked=False)
     assert np.array_equal(stream.at.visits, visits)
     assert plain.search.n.total() == (1000 if search else 0)
@@ -177,4 +177,4 @@ def test_the_search_in_an_environment_equals_plain_python(make):
         if ended:
             plain.episode_end()
     assert len(env.log) == steps
-    assert_equal_states(stream.agent.behaviour, plain)
+    assert_equal_states(stream.agent.at.behaviour, plain)

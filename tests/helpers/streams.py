@@ -9,7 +9,8 @@ from gvfx.running.plan import Options, Plan
 
 def planned_state(stream):
     """The state of the behaviour, in a finite world or an environment."""
-    return stream.acting if hasattr(stream, "acting") else stream.agent.behaviour
+    agent = stream.agent
+    return agent.acting if hasattr(agent, "acting") else agent.arrays.behaviour
 
 
 def stopped_stream(world, questions, behaviour, steps, seed, before=lambda state: None):
@@ -19,10 +20,10 @@ def stopped_stream(world, questions, behaviour, steps, seed, before=lambda state
     )
     stream, plans = backend.begin(seed), {}
     stream.start()
-    for stop in sorted(stream.stops):
+    for stop in sorted(stream.agent.stops):
         stream.advance(stop)
         before(planned_state(stream))
-        stream.pause(stop)
+        stream.agent.pause(stop)
         plans[stop] = planned_state(stream).table.copy()
     stream.advance(steps)
     before(planned_state(stream))

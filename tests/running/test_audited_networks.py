@@ -67,7 +67,7 @@ def test_frozen_networks_are_the_networks():
     stream = begun(Ring(rows=True), asked(), SMALL)
     stream.advance(600)
     points = np.eye(6, dtype=np.float32)
-    frozen, network = stream.freeze(), stream.network()
+    frozen, network = stream.agent.freeze(), stream.agent.network()
     for p in range(2):
         pi = np.array([POLICIES["right"], POLICIES["left"]]).T
         values, taken = frozen.at(p, [(point, pi) for point in points], [0] * 6, np.random.default_rng(0))
@@ -95,11 +95,11 @@ def test_frozen_critics_are_the_critics():
     stream.advance(400)
     points, actions = np.array([[0.1], [0.5]], np.float32), np.array([[0.3], [-0.2]], np.float32)
     seen = [(point, np.array([[0.2]], np.float32)) for point in points]
-    values, taken = stream.freeze().at(0, seen, list(actions), np.random.default_rng(0))
-    np.testing.assert_allclose(taken, stream.network().at(points, actions), atol=1e-4)
+    values, taken = stream.agent.freeze().at(0, seen, list(actions), np.random.default_rng(0))
+    np.testing.assert_allclose(taken, stream.agent.network().at(points, actions), atol=1e-4)
     drawn = (0.2 + 0.2 * np.random.default_rng(1).standard_normal((2, 4000, 1))).clip(-1, 1).astype(np.float32)
     around = np.broadcast_to(points[:, None], (2, 4000, 1))
-    wanted = stream.network().at(around, drawn)
+    wanted = stream.agent.network().at(around, drawn)
     np.testing.assert_allclose(values, wanted.mean(axis=1), atol=5 * wanted.std() / np.sqrt(32))
 
 

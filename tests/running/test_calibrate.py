@@ -65,8 +65,8 @@ def test_the_same_bytes_again_and_resumed(backend, tmp_path):
 @pytest.mark.parametrize(
     ("env", "learner", "found"),
     [
-        (Sound, gvfx.ExpectedSarsa(0.2), lambda stream: stream.agent.behaviour.scales),
-        (Vectors, DEEP, lambda stream: stream.decider.states[0].scales),
+        (Sound, gvfx.ExpectedSarsa(0.2), lambda stream: stream.agent.at.behaviour.scales),
+        (Vectors, DEEP, lambda stream: stream.agent.decider.states[0].scales),
     ],
     ids=["table", "network"],
 )

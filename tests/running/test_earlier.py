@@ -47,7 +47,7 @@ def test_a_run_begins_with_the_evidence_of_the_log(log, lanes):
     (one,) = gvfx.evaluate_log({**log, "states": 5}, QUESTIONS).details.models
     stream = begun(log, env)
     assert stream.t == 0
-    known = stream.known
+    known = stream.agent.known
     np.testing.assert_allclose(known.values, one.values, rtol=1e-12)
     for name in ("visits", "tried"):
         assert np.array_equal(getattr(known, name), getattr(one, name))
@@ -70,7 +70,7 @@ def test_the_plan_adds_what_the_log_lacks(log):
 
 
 def test_the_search_knows_what_the_log_has(log):
-    search = begun(log).agent.behaviour.search
+    search = begun(log).agent.at.behaviour.search
     assert search.n.sum() == 2000 and np.array_equal(search.n[:5].sum(axis=1), np.bincount(log["observation"], minlength=5))
 
 
@@ -87,10 +87,10 @@ def test_rows_in_any_order_say_nothing_about_starts(log):
     order = np.random.default_rng(0).permutation(2000)
     shuffled = {name: column[order] for name, column in log.items()}
     stream = begun(shuffled)
-    assert not stream.agent.outcomes.evidence.starts.any()
+    assert not stream.agent.at.outcomes.evidence.starts.any()
     result = gvfx.evaluate(Sound(), QUESTIONS, steps=60, log=shuffled, where="start")
     assert np.flatnonzero(result.details.models[0].evidence.starts).tolist() == [0]
-    assert np.array_equal(stream.agent.visits, begun(log).agent.visits)
+    assert np.array_equal(stream.agent.at.visits, begun(log).agent.at.visits)
 
 
 def test_the_same_call_continues_from_its_checkpoint_and_another_log_is_refused(log, tmp_path):
@@ -117,12 +117,12 @@ def test_a_run_that_was_interrupted_keeps_the_log(log, tmp_path):
     state = {name: array.copy() for name, array in stream.state().items()}
     fresh = begun(log)
     fresh.restore(state)
-    assert fresh.t == 0 and np.array_equal(fresh.agent.visits, stream.agent.visits)
+    assert fresh.t == 0 and np.array_equal(fresh.agent.at.visits, stream.agent.at.visits)
     stream.start()
     stream.advance(30)
     fresh.restore(stream.state())
     assert fresh.t == stream.t == 30
-    assert fresh.agent.visits.sum() == 2030
+    assert fresh.agent.at.visits.sum() == 2030
 
 
 def test_counts_of_actions_and_states_begin_where_the_space_does():
@@ -158,7 +158,7 @@ def test_linear_features_start_from_a_log():
     log = walked()
     questions = [gvfx.GVF(lambda o: [0.2, 0.8] if o[0] > 0 else [0.5, 0.5], gvfx.Reward(), 0.9, name="out")]
     stream = open_backend(Walk(), questions, options=Options(Plan.checked(100, None, (), 0), log=log)).begin(0)
-    data = stream.data
+    data = stream.agent.data
     assert len(data) == 600 and stream.t == 0
     assert np.array_equal(data.observation, log["observation"]) and np.array_equal(data.action, log["action"] - 3)
     assert np.array_equal(data.cumulant[:, 0], log["reward"])

@@ -11,7 +11,6 @@ The lanes of a vector environment begin a rollout when an episode begins there a
 from __future__ import annotations
 
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -19,11 +18,12 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.audits import LEVELS, PER_ROLLOUT, AuditedValues, Scores, audited, last_cumulants, rollout_score, value_bounds
+from gvfx.evidence.decisions import Joint, joint_of_audits
+from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.inputs import is_real, shown
 from gvfx.questions import gvf as options
 from gvfx.questions.reader import Reader
-from gvfx.running.checkpoint import prefixed, unprefixed
-from gvfx.running.drive import Backend, Stream
+from gvfx.running.drive import Backend
 from gvfx.running.predictor import Frozen
 from gvfx.running.stepping import SingleStepper, VectorStepper
 
@@ -148,65 +148,7 @@ def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
     return steps >= FIRST and SHARE * steps / 2 >= FEWEST * sum(longest.values())
 
 
-class AuditedStream(Stream, ABC):
-    """A stream that can be audited; its `forward` calls `Audits.follow` between choosing actions and taking them."""
-
-    audits: Audits | None = None
-    stepper: SingleStepper | VectorStepper
-
-    @property
-    @abstractmethod
-    def written(self) -> Any:
-        """The arrays that the stepper writes: c, gamma, alive, ended, counts, fresh [lane, ...]."""
-
-    def advance(self, to: int) -> None:
-        if self.audits is None:
-            self.forward(to)
-        else:
-            self.audits.advance(self, to)
-
-    @abstractmethod
-    def forward(self, to: int) -> None:
-        """Step and learn until `to` steps are done."""
-
-    @abstractmethod
-    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        """Replace the chosen action by one of a target policy; what frozen answers read at the observation, and the action."""
-
-    @abstractmethod
-    def arrived(self, lane: int) -> Any:
-        """What frozen answers read at the observation after the last step."""
-
-    @abstractmethod
-    def at_starts(self, observations: list[Any]) -> list[Any]:
-        """What frozen answers read at observations in which episodes may begin."""
-
-    @abstractmethod
-    def freeze(self) -> Frozen:
-        """The present answers."""
-
-    @abstractmethod
-    def break_off(self) -> None:
-        """End the episode without a transition."""
-
-    def audit_state(self) -> dict[str, np.ndarray]:
-        """The audits' part of a checkpoint."""
-        return prefixed("audits", self.audits.state()) if self.audits else {}
-
-    def restore_audits(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `audit_state` gave."""
-        if self.audits:
-            self.audits.restore(unprefixed("audits", arrays))
-
-    def audit_outcome(self) -> dict[str, np.ndarray]:
-        """What the audits of the whole run say, as fields of the seed's part."""
-        if not self.audits:
-            return {}
-        found = self.audits.found(self)
-        out = {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
-        if np.isfinite(self.audits.ranges).any():
-            out["audit_bounds"] = np.stack([self.audits.bounds(self, level) for level in LEVELS], axis=1)
-        return out
+Stepped = Any  # a `gvfx.running.streams.gym_stream.GymStream`, whose `forward` calls `Audits.follow` once actions are chosen
 
 
 class Audits:
@@ -239,7 +181,7 @@ class Audits:
 
     # --- stepping ----------------------------------------------------------------------------------------------------
 
-    def advance(self, stream: AuditedStream, to: int) -> None:
+    def advance(self, stream: Stepped, to: int) -> None:
         """Advance a stream to a step, with the blocks that are due."""
         while stream.t < to:
             if self.frozen is not None:
@@ -255,16 +197,16 @@ class Audits:
             else:
                 stream.forward(min(to, self.due if self.due >= 0 else self.blocks[self.passed][0] // 2))
 
-    def _due(self, stream: AuditedStream) -> int:
+    def _due(self, stream: Stepped) -> int:
         """The step at which the next block begins, found when half of the steps before its end are done."""
         end, budget = self.blocks[self.passed]
         needed = float(budget + self.carried)
         if isinstance(stream.stepper, VectorStepper):  # lanes wait for an episode to begin, and go back to the behaviour
             episode = stream.t / max(1, stream.episodes()[0])
-            needed = needed * max(1.0, episode / self._lengths(stream).mean()) + len(stream.written.ended) * episode
+            needed = needed * max(1.0, episode / self._lengths(stream).mean()) + len(stream.agent.at.ended) * episode
         return int(max(end - needed, end // 2))
 
-    def _begin(self, stream: AuditedStream) -> None:
+    def _begin(self, stream: Stepped) -> None:
         """Plan a block and freeze the answers."""
         end, budget = self.blocks[self.passed]
         budget, last = budget + self.carried, self.passed == len(self.blocks) - 1
@@ -281,12 +223,12 @@ class Audits:
         self.queue = planned(each, [self.seed, TAG, len(self.resets), 2])
         self._observe_starts(stream, each, lengths, budget)
 
-    def _freeze(self, stream: AuditedStream) -> None:
+    def _freeze(self, stream: Stepped) -> None:
         """Begin a block, or the rest of one that a checkpoint interrupted."""
-        self.frozen = stream.freeze()
+        self.frozen = stream.agent.freeze()
         self.resets.append((0, np.zeros(self.gvfs), np.zeros((self.gvfs, self.gvfs)), self.frozen.surprise))
 
-    def _lengths(self, stream: AuditedStream) -> np.ndarray:
+    def _lengths(self, stream: Stepped) -> np.ndarray:
         """The expected steps of a rollout, [policy]."""
         episode = stream.t / max(1, stream.episodes()[0])
         steps, n = self.lengths.T
@@ -306,15 +248,15 @@ class Audits:
         share = np.maximum(share / share.sum() if share.sum() > 0 else 1 / self.policies, LEAST / self.policies)
         return np.asarray(share / share.sum())
 
-    def _rollouts(self, stream: AuditedStream, to: int) -> None:
+    def _rollouts(self, stream: Stepped, to: int) -> None:
         """Steps of a block until it ends, or until step `to`."""
         single = isinstance(stream.stepper, SingleStepper)
         while stream.t < to and self.frozen is not None:
-            for lane in [0] if single else np.flatnonzero(stream.written.fresh).tolist():
+            for lane in [0] if single else np.flatnonzero(stream.agent.at.fresh).tolist():
                 if lane not in self.under_way and self.queue:
                     self._start(stream, lane)
             stream.forward(stream.t + 1)
-            at = stream.written
+            at = stream.agent.at
             for lane, rollout in list(self.under_way.items()):
                 fixed = self.fixed[rollout.policy]
                 on = rollout.add_step(at, lane, going_on(at.gamma[lane][self.own[rollout.policy]]) if fixed is None else fixed)
@@ -325,7 +267,7 @@ class Audits:
             if not self.queue and not self.under_way:
                 self.frozen = None
 
-    def _start(self, stream: AuditedStream, lane: int) -> None:
+    def _start(self, stream: Stepped, lane: int) -> None:
         """Begin a rollout in a lane; a plain environment is reset."""
         coming = self.queue.pop(0)
         single = isinstance(stream.stepper, SingleStepper)
@@ -333,23 +275,23 @@ class Audits:
         pair = coming.number if single else len(self.rollouts) + len(self.under_way)  # draws are shared in plain environments
         rollout = Rollout(coming, pair, [self.seed, TAG, block, pair])
         if isinstance(stream.stepper, SingleStepper):
-            if not stream.written.fresh[0]:
-                stream.break_off()
-            stream.stepper.reset(stream.written, rollout.reset_seed)
+            if not stream.agent.at.fresh[0]:
+                stream.agent.break_off()
+            stream.stepper.reset(stream.agent.at, rollout.reset_seed)
         self.under_way[lane] = rollout
 
-    def follow(self, stream: AuditedStream) -> None:
+    def follow(self, stream: Stepped) -> None:
         """Have the policies of the rollouts under way choose their lanes' actions."""
         for lane, rollout in self.under_way.items():
-            rollout.add_choice(*stream.take(lane, rollout.policy, rollout.chance))
+            rollout.add_choice(*stream.agent.take(lane, rollout.policy, rollout.chance))
 
-    def _over(self, stream: AuditedStream, lane: int, cut: bool) -> None:
+    def _over(self, stream: Stepped, lane: int, cut: bool) -> None:
         """Score the rollout of a lane, which is over."""
         rollout = self.under_way.pop(lane)
         self.rollouts.append(self._row(stream, lane, rollout, cut))
         self.lengths[rollout.policy] += len(rollout.actions), 1
 
-    def _observe_starts(self, stream: AuditedStream, each: np.ndarray, lengths: np.ndarray, most: int) -> None:
+    def _observe_starts(self, stream: Stepped, each: np.ndarray, lengths: np.ndarray, most: int) -> None:
         """Reset until the variance of the mean start value is small beside that of the rollouts; each [policy]: their number."""
         if not isinstance(stream.stepper, SingleStepper):
             return
@@ -364,13 +306,13 @@ class Audits:
         covariance = np.cov(values, rowvar=False).reshape(self.gvfs, self.gvfs)
         self.resets[-1] = (len(values), values.mean(axis=0), covariance, self.frozen.surprise)
 
-    def _at_resets(self, stream: AuditedStream, n: int) -> np.ndarray:
+    def _at_resets(self, stream: Stepped, n: int) -> np.ndarray:
         """The frozen values at further starts, [n, gvf]; the environment is reset afterwards."""
         assert self.frozen is not None and isinstance(stream.stepper, SingleStepper)
-        if not stream.written.fresh[0]:
-            stream.break_off()
-        seen = stream.at_starts(stream.stepper.observe_resets(n))
-        stream.stepper.reset(stream.written)
+        if not stream.agent.at.fresh[0]:
+            stream.agent.break_off()
+        seen = stream.agent.at_starts(stream.stepper.observe_resets(n))
+        stream.stepper.reset(stream.agent.at)
         values = np.empty((n, self.gvfs))
         for p, own in enumerate(self.own):
             draws = np.random.default_rng([self.seed, TAG, len(self.resets), n])
@@ -388,27 +330,49 @@ class Audits:
             np.array(column, empty.dtype).reshape(-1, *empty.shape[1:]) for column, empty in zip(columns, none, strict=True)
         ))  # fmt: skip
 
-    def _row(self, stream: AuditedStream, lane: int, rollout: Rollout, cut: bool) -> tuple[Any, ...]:
+    def _row(self, stream: Stepped, lane: int, rollout: Rollout, cut: bool) -> tuple[Any, ...]:
         """The row of `Scores` of a rollout that ends here."""
         assert self.frozen is not None
-        own, terminated = self.own[rollout.policy], not stream.written.alive[lane]
-        return rollout.row(self.frozen, len(self.resets) - 1, stream.arrived(lane), own, self.gamma, cut, terminated)
+        own, terminated = self.own[rollout.policy], not stream.agent.at.alive[lane]
+        return rollout.row(self.frozen, len(self.resets) - 1, stream.agent.arrived(lane), own, self.gamma, cut, terminated)
 
-    def so_far(self, stream: AuditedStream) -> Scores:
+    def so_far(self, stream: Stepped) -> Scores:
         """All scores now; a rollout that is under way counts as one that a time limit cut."""
         begun = [(lane, rollout) for lane, rollout in self.under_way.items() if rollout.actions]
         return self.scores([self._row(stream, lane, rollout, True) for lane, rollout in begun])
 
-    def found(self, stream: AuditedStream) -> AuditedValues:
+    def found(self, stream: Stepped) -> AuditedValues:
         """What the audits say now."""
         return audited(self.so_far(stream))
 
-    def bounds(self, stream: AuditedStream, level: float) -> np.ndarray:
+    def bounds(self, stream: Stepped, level: float) -> np.ndarray:
         """Intervals that hold with any number of rollouts, [gvf, 2]; NaN for questions without a range."""
         scores, out = self.so_far(stream), np.full((self.gvfs, 2), np.nan)
         for i, (least, most) in enumerate(self.ranges.tolist() if self.ranges.size else ()):
             if np.isfinite(least):
                 out[i] = value_bounds(scores.last[~np.isnan(scores.gain[:, i]), i], float(self.gamma[i]), least, most, level)
+        return out
+
+    def bound(self, stream: Stepped, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """As `ErrorBelow.bound`, from the audits of the value at the start."""
+        found = self.found(stream)
+        if np.isfinite(self.ranges).all() and self.ranges.size:
+            within = self.bounds(stream, until.level(looks, self.gvfs))
+            return until.from_bounds(found.value, np.abs(within - found.value[:, None]).max(axis=1), stream.run.weights)
+        value, error = found.value[:, None], found.error[:, None]
+        return until.from_errors(value, error, stream.run.weights, float(found.freedom.min()), looks)
+
+    def joint(self, stream: Stepped) -> Joint:
+        """The audited values at the start, with the errors of their differences."""
+        found = self.found(stream)
+        return joint_of_audits(found.value, found.differences, found.differences_freedom)
+
+    def outcome(self, stream: Stepped) -> dict[str, np.ndarray]:
+        """What the audits of the whole run say, as fields of the seed's part."""
+        found = self.found(stream)
+        out = {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
+        if np.isfinite(self.ranges).any():
+            out["audit_bounds"] = np.stack([self.bounds(stream, level) for level in LEVELS], axis=1)
         return out
 
     # --- checkpoints -------------------------------------------------------------------------------------------------

@@ -233,4 +233,5 @@ def run_pilot(
         )
     stream = backend.begin(checked_seeds(1, seed)[0])
     drive(backend, stream)
-    return stream.known
+    known: Empirical = stream.agent.known  # type: ignore[attr-defined]
+    return known

@@ -26,8 +26,7 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.wrappers import Calibrated
 from gvfx.errors import Diverged, RunError
-from gvfx.evidence.counts import Empirical
-from gvfx.evidence.decisions import Decision, Groups, Joint, joint_of
+from gvfx.evidence.decisions import Decision, Groups, Joint
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.questions.gvf import GVF
 from gvfx.questions.where import EVERYWHERE, Where
@@ -45,52 +44,30 @@ if TYPE_CHECKING:
     from gvfx.running.result import Result
 
 
-class Stream(ABC):
-    """The experience of one seed (or of several advanced together) and what is learned from it."""
+UNBOUNDED = "this loop does not bound its errors"
 
-    seeds: tuple[int, ...]
-    t: int = 0  # environment steps done
-    grain: int = 1  # `advance` makes steps in multiples of this
-    stops: frozenset[int] = frozenset()  # times at which the stream itself must pause
+
+class Agent(ABC):
+    """What learns and answers, of one seed or of several advanced together; it may also act in an environment (`Actor`)."""
+
+    stops: frozenset[int] = frozenset()  # times at which it must pause
     plans: frozenset[int] = frozenset()  # those at which its behaviour plans
 
     @abstractmethod
-    def start(self) -> None:
-        """Prepare for the first step, or for the next one after `restore`; slow work that is not learning belongs here."""
-
-    @abstractmethod
-    def advance(self, to: int) -> None:
-        """Step and learn until at least `to` steps are done."""
-
-    def pause(self, stop: int) -> None:  # noqa: B027 (most have nothing to do)
+    def pause(self, stop: int) -> None:
         """Do what is due at a stop: plan, refresh tables, improve policies."""
 
-    def check(self) -> None:  # noqa: B027
-        """Raise Diverged if a number is no longer finite."""
-
-    @property
-    def known(self) -> Empirical:
-        """The evidence so far, if the run keeps it."""
-        raise AttributeError("this stream keeps no evidence")
-
-    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        """What a stopping rule finds now, after `looks` checks that could have stopped the run (`ErrorBelow.bound`)."""
-        return until.bound(self.known, looks)
-
-    def joint(self, groups: Groups) -> Joint:
-        """The values at the start now, with the errors of their differences between questions of the same group."""
-        return joint_of(self.known, groups)
-
-    def weigh(self, weights: np.ndarray) -> None:  # noqa: B027
-        """Weigh the questions anew in plans from now on, [gvf]."""
-
     @abstractmethod
-    def episodes(self) -> list[int]:
-        """Finished episodes of each seed."""
+    def check(self) -> None:
+        """Raise Diverged if a number is no longer finite."""
 
     @abstractmethod
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         """Measure each seed: the error for the curve, the tables of a snapshot, or both."""
+
+    @abstractmethod
+    def outcome(self, k: int) -> dict[str, Any]:
+        """Additional fields of the k-th seed's part at the end: truth, model, what answers, other arrays."""
 
     @abstractmethod
     def state(self) -> dict[str, np.ndarray]:
@@ -100,13 +77,82 @@ class Stream(ABC):
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from arrays that `state` returned."""
 
+    # --- of learners that can bound their errors ---------------------------------------------------------------------
+
+    @abstractmethod
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """What a stopping rule finds now, after `looks` checks that could have stopped the run (`ErrorBelow.bound`)."""
+
+    @abstractmethod
+    def joint(self, groups: Groups) -> Joint:
+        """The values at the start now, with the errors of their differences between questions of the same group."""
+
+    @abstractmethod
+    def weigh(self, weights: np.ndarray) -> None:
+        """Weigh the questions anew in plans from now on, [gvf]."""
+
+
+class Stream(ABC):
+    """The experience of one seed (or of several advanced together): what makes it, and the agent that learns from it."""
+
+    seeds: tuple[int, ...]
+    agent: Agent
+    t: int = 0  # environment steps done
+    grain: int = 1  # `advance` makes steps in multiples of this
+
+    @abstractmethod
+    def start(self) -> None:
+        """Prepare for the first step, or for the next one after `restore`; slow work that is not learning belongs here."""
+
+    @abstractmethod
+    def advance(self, to: int) -> None:
+        """Step and learn until at least `to` steps are done."""
+
+    @abstractmethod
+    def episodes(self) -> list[int]:
+        """Finished episodes of each seed."""
+
+    @abstractmethod
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """As `Agent.bound`, from what is known about the answers' errors."""
+
+    @abstractmethod
+    def joint(self, groups: Groups) -> Joint:
+        """As `Agent.joint`."""
+
+    @abstractmethod
     def outcome(self, k: int) -> dict[str, Any]:
-        """Additional fields of the k-th seed's part at the end: truth, model, what answers, other arrays."""
-        return {}
+        """As `Agent.outcome`, with what the stream itself has found."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that the rest of the run depends on, the agent's part included, as named arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from arrays that `state` returned."""
 
     def resumed(self) -> str:
         """What a user must know about continuing from a checkpoint; empty if the result is the same."""
         return ""
+
+
+class Loop(Stream, Agent):
+    """A loop that is compiled as a whole: what moves is also what learns."""
+
+    @property
+    def agent(self) -> Agent:  # type: ignore[override]
+        return self
+
+    def pause(self, stop: int) -> None: ...
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        raise NotImplementedError(UNBOUNDED)
+
+    def joint(self, groups: Groups) -> Joint:
+        raise NotImplementedError(UNBOUNDED)
+
+    def weigh(self, weights: np.ndarray) -> None: ...
 
 
 class Backend(ABC):
@@ -128,12 +174,15 @@ class Backend(ABC):
     audit_ranges: np.ndarray = np.empty((0, 2))  # [gvf, 2] of cumulants, where they are known
     audits_early: bool = False  # whether some are made before the end, for a stopping rule
     tag: str = ""  # in the names of its checkpoints
+    environment: str = ""  # its name
+    notes: dict[str, Any]  # in the description of its result, by the seeds, at their end
     left_out: tuple[str, ...] = ()  # entries of the environment's observations that are not read
     log: Earlier | None = None  # the transitions from which it starts
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
 
     def __init__(self, questions: Sequence[GVF], method: Method, options: Options) -> None:
         self.questions, (self.behaviour, self.learner), self.options = questions, method, options
+        self.notes: dict[str, Any] = {}
         self.plan, self.calibrated = options.plan, options.calibrate
 
     @property
@@ -148,12 +197,13 @@ class Backend(ABC):
     def described(self) -> dict[str, Any]:
         """The description of the run in its result."""
         behaviour = self.behaviour.behaviour if isinstance(self.behaviour, Calibrated) else self.behaviour
-        out = {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+        out: dict[str, Any] = {"environment": self.environment} if self.environment else {}
+        out |= {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
         out |= {"calibrate": True} if self.calibrated else {}
         out |= {} if self.where == EVERYWHERE else {"where": str(self.where)}
         out |= {"audit": self.audit} if self.audit else {}
         out |= {} if self.log is None else {"log": len(self.log)}
-        return out | ({"chosen": self.why} if self.why else {})
+        return out | ({"chosen": self.why} if self.why else {}) | getattr(self, "notes", {})
 
     def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """The GVFs' weights in reported errors [gvf]; `answers` as in `answered_weights`, read if the truth is not known."""
@@ -181,8 +231,8 @@ class Watch:
 
     def weigh(self, stop: int, stream: Stream) -> None:
         """Before a plan, give all weight to the questions that are not decided yet."""
-        if isinstance(self.until, Decision) and stop in stream.plans:
-            stream.weigh(self.until.weights(stream.joint(self.until.groups)))
+        if isinstance(self.until, Decision) and stop in stream.agent.plans:
+            stream.agent.weigh(self.until.weights(stream.joint(self.until.groups)))
 
     def look(self, stop: int, stream: Stream) -> bool:
         """Evaluate the rule if it is due; whether the run may end here."""
@@ -328,7 +378,7 @@ class _Drive:
 
     def to_the_end(self) -> list[Part]:
         self._restore()
-        stops = sorted({*self.plan.stops, *self.stream.stops, *self.watch.times})
+        stops = sorted({*self.plan.stops, *self.stream.agent.stops, *self.watch.times})
         left = [stop for stop in stops if stop > self.passed and not self.watch.reached]
         try:
             if left:
@@ -379,10 +429,10 @@ class _Drive:
         """Do everything that is due at a stop."""
         begun = time.perf_counter()
         self.watch.weigh(stop, self.stream)
-        self.stream.pause(stop)
+        self.stream.agent.pause(stop)
         reached = self.watch.look(stop, self.stream)
         self.seconds += time.perf_counter() - begun
-        self.stream.check()
+        self.stream.agent.check()
         times = self.plan.from_on(stop) if reached else [stop] if stop in self.plan.stops else []
         curve = [t for t in times if t in self.plan.evaluations]
         shown = [t for t in times if t in self.plan.snapshots]
@@ -391,7 +441,7 @@ class _Drive:
 
     def _measure(self, curve: list[int], shown: list[int]) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # checked next
-            measurements = self.stream.measure(bool(curve), bool(shown))
+            measurements = self.stream.agent.measure(bool(curve), bool(shown))
         for seed, m in zip(self.stream.seeds, measurements, strict=True):
             self._check_error(seed, m.mse)
         for seed, record, episodes, m in zip(self.stream.seeds, self.records, self.stream.episodes(), measurements, strict=True):
@@ -434,7 +484,7 @@ class _Drive:
     def _finite(self) -> bool:
         """Whether the state may be stored: one that is not finite would take the place of a good checkpoint."""
         try:
-            self.stream.check()
+            self.stream.agent.check()
         except RunError:
             return False
         return bool(self.stream.t)

@@ -176,8 +176,8 @@ def plan_first(stream: Any) -> None:
 
     If the log does not tell where episodes start, the present states count as starts meanwhile.
     """
-    starts = stream.agent.outcomes.evidence.starts
-    here = np.bincount(stream.agent.state, minlength=len(starts)) * (not starts.any())
+    starts = stream.at.outcomes.evidence.starts
+    here = np.bincount(stream.at.state, minlength=len(starts)) * (not starts.any())
     starts += here
     stream.pause(0)
     starts -= here

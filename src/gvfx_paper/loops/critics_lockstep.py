@@ -24,7 +24,7 @@ from gvfx.learners.networks.learners import TwinCritics
 from gvfx.questions.gvf import GVF, question_names
 from gvfx.questions.signals import Signal
 from gvfx.running.checkpoint import flatten, unflatten
-from gvfx.running.drive import Backend, Stream
+from gvfx.running.drive import Backend, Loop
 from gvfx.running.plan import Plan
 from gvfx.running.schema import EMPTY, Measurement
 from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes, learn_from
@@ -256,7 +256,7 @@ class CriticsLockstep(Backend):
         return LockstepCritics(self, seed)
 
 
-class LockstepCritics(Stream):
+class LockstepCritics(Loop):
     """One seed: the worlds, and the agent that acts in them."""
 
     def __init__(self, run: CriticsLockstep, seed: int) -> None:

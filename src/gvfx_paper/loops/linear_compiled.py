@@ -15,11 +15,12 @@ from gvfx.learners.half_samples import FREEDOM, Answers, joint_of_means
 from gvfx.questions.gvf import GVF, calibrated_weights
 from gvfx.questions.where import EVERYWHERE, START, is_start
 from gvfx.rng import CUMULANTS, ENVIRONMENT, normal, uniform
+from gvfx.running.drive import Loop
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import TablePredictor
 from gvfx.running.record import Part
 from gvfx.running.schema import EMPTY, Measurement
-from gvfx.running.streams.linear_runs import LinearRuns, LinearStream, keep, make_choice, make_watch
+from gvfx.running.streams.linear_runs import LinearAgent, LinearRuns, keep, make_choice, make_watch
 from gvfx_paper.truths.lattice import grid_questions, grid_truth
 from gvfx_paper.worlds.continuous_grid import MOVES, ContinuousGrid
 
@@ -126,7 +127,7 @@ class LinearCompiled(LinearRuns):
         return TablePredictor(freedom=FREEDOM)
 
 
-class CompiledLinear(LinearStream):
+class CompiledLinear(LinearAgent, Loop):
     """One seed."""
 
     run: LinearCompiled
@@ -134,6 +135,7 @@ class CompiledLinear(LinearStream):
     def __init__(self, run: LinearCompiled, seed: int) -> None:
         world, gvfs = run.world, len(run.names)
         pi = np.ascontiguousarray(run.policies.T)[None]  # every question has its own column
+        self.seeds = (seed,)
         self.open(run, seed, pi, np.arange(gvfs), True, *np.zeros((2, 1, gvfs)))
         self.grid = GridArrays(
             centres=world.centres,
@@ -152,11 +154,11 @@ class CompiledLinear(LinearStream):
     def start(self) -> None: ...
 
     def episodes(self) -> list[int]:
-        return [int(self.agent.t[1])]
+        return [int(self.arrays.t[1])]
 
     def advance(self, to: int) -> None:
         self.make_room(to - self.t)
-        self.run.loop(self.agent, self.grid, to - self.t)
+        self.run.loop(self.arrays, self.grid, to - self.t)
         self.t = to
 
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
@@ -193,9 +195,11 @@ class CompiledLinear(LinearStream):
         start = np.column_stack([self.start_answers(found), truth.values[:, truth.outside].mean(axis=1)])
         return {"truth": truth.values, "start": start, "differences": self.start_joint(found).known if found.halves else EMPTY}
 
+    def check(self) -> None: ...
+
     def state(self) -> dict[str, np.ndarray]:
-        return super().state() | {"age": self.grid.age}
+        return self.learned() | {"age": self.grid.age}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        super().restore(arrays)
-        self.grid.age[:] = arrays["age"]
+        self.learn_again(arrays)
+        self.grid.age[:], self.t = arrays["age"], int(self.arrays.t[0])

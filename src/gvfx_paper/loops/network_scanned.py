@@ -18,7 +18,7 @@ from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.questions.gvf import GVF, calibrated_weights, question_names
 from gvfx.running.checkpoint import flatten, unflatten
-from gvfx.running.drive import Backend, Stream
+from gvfx.running.drive import Backend, Loop
 from gvfx.running.plan import Plan
 from gvfx.running.schema import EMPTY, Measurement
 from gvfx_paper.truths.lattice import grid_questions, grid_truth
@@ -284,7 +284,7 @@ class NetworkScanned(Backend):
         return ScannedNetwork(self, seeds)
 
 
-class ScannedNetwork(Stream):
+class ScannedNetwork(Loop):
     """One seed, or several in parallel: the state of the compiled loop."""
 
     def __init__(self, run: NetworkScanned, seeds: Sequence[int]) -> None:

@@ -27,16 +27,16 @@ def test_the_loop_equals_plain_python(run):
     one.advance(400)
     other.make_room(400)
     with np.errstate(over="ignore"):  # of the random generator's words
-        in_plain_python(run.loop)(other.agent, other.grid, 400)
+        in_plain_python(run.loop)(other.arrays, other.grid, 400)
     for name in ("observation", "following", "action", "discount", "episode", "first"):
-        assert np.array_equal(getattr(one.agent.kept, name), getattr(other.agent.kept, name)), name
-    assert np.allclose(one.agent.kept.cumulant, other.agent.kept.cumulant)
+        assert np.array_equal(getattr(one.arrays.kept, name), getattr(other.arrays.kept, name)), name
+    assert np.allclose(one.arrays.kept.cumulant, other.arrays.kept.cumulant)
 
 
 def test_the_rules_of_the_world(run):
     stream = run.begin(1)
     stream.advance(20_000)
-    data, world = stream.data, paper_grid()
+    data, world = stream.agent.data, paper_grid()
     moved = data.following - data.observation - world.step * np.array([[-1, 0], [1, 0], [0, 1], [0, -1]])[data.action]
     free = ((data.following > 0) & (data.following < 1)).all(axis=1)
     assert np.abs(moved[free]).max() <= 0.01 + 1e-6
@@ -52,8 +52,8 @@ def test_timeouts_terminate_in_the_authors_grid():
     run = open_backend(authors_grid(), questions(), gvfx.Uniform(), LINEAR, options=Options(Plan.checked(1200, 1200, ())))
     stream = run.begin(0)
     stream.advance(1200)
-    last = np.flatnonzero(np.diff(stream.data.episode))
-    assert (stream.data.discount[last] == 0).all()
+    last = np.flatnonzero(np.diff(stream.agent.data.episode))
+    assert (stream.agent.data.discount[last] == 0).all()
 
 
 def test_a_run_continued_from_its_state_is_the_same(run):
@@ -61,7 +61,7 @@ def test_a_run_continued_from_its_state_is_the_same(run):
     for stream, stops in ((whole, (300, 600, 800, 1000)), (half, (300, 600, 800))):
         for stop in stops:
             stream.advance(stop)
-            stream.pause(stop)
+            stream.agent.pause(stop)
     rest.restore({name: array.copy() for name, array in half.state().items()})
     rest.advance(1000)
     assert np.array_equal(rest.data.observation, whole.data.observation)
@@ -82,10 +82,10 @@ def test_a_search_on_cells_counts_them_from_the_first_plan_on():
     run = open_backend(paper_grid(), questions(), behaviour, LINEAR, options=Options(Plan.checked(1500, 1500, ())))
     stream = run.begin(3)
     stream.advance(600)
-    assert not (stream.agent.behaviour.search.spent.any() or stream.agent.behaviour.search.at[0].rows > 1)
-    stream.pause(600)
+    assert not (stream.arrays.behaviour.search.spent.any() or stream.arrays.behaviour.search.at[0].rows > 1)
+    stream.agent.pause(600)
     stream.advance(850)
-    search, data, cells = stream.agent.behaviour.search, stream.data, stream.agent.cells
+    search, data, cells = stream.arrays.behaviour.search, stream.agent.data, stream.arrays.cells
     here, after = cells(data.observation), cells(data.following)
     n = np.zeros_like(search.n)
     np.add.at(n, (here, data.action), 1)
@@ -101,7 +101,7 @@ def test_a_run_that_searches_on_cells_continues_from_its_state():
     for stream, stops in ((whole, (300, 450, 600, 800)), (half, (300, 450, 600))):
         for stop in stops:
             stream.advance(stop)
-            stream.pause(stop)
+            stream.agent.pause(stop)
     rest.restore(half.state())
     rest.advance(800)
     rest.pause(800)

@@ -177,8 +177,8 @@ def test_truncation_bootstraps_and_termination_does_not():
     stream = run.begin(0)
     stream.start()
     stream.advance(20)
-    rows = stream.kept()
-    assert (rows[:, run.columns.following][:, 0] == 1).sum() == 5 and stream.done == 5
+    rows = stream.agent.kept()
+    assert (rows[:, run.columns.following][:, 0] == 1).sum() == 5 and stream.stepper.episode == 5
     assert (rows[:, run.columns.discounts] == [0.5, 1.0]).all()  # what lies beyond the cut counts
 
 
@@ -190,13 +190,13 @@ def test_vector_environments_however_they_reset(mode):
     stream = run.begin(0)
     stream.start()
     stream.advance(90)
-    rows, c = stream.kept(), run.columns
+    rows, c = stream.agent.kept(), run.columns
     np.testing.assert_allclose(rows[:, c.following] - rows[:, c.observation], 0.25)  # no reset was taken for a transition
     np.testing.assert_allclose(rows[:, c.cumulants][:, :1], 4 * rows[:, c.following])
     np.testing.assert_allclose(rows[:, c.cumulants][:, 1], rows[:, c.action].sum(axis=1), atol=1e-5)
     np.testing.assert_allclose(rows[:, c.discounts], np.where(rows[:, c.following] == 1, 0, 0.5).repeat(2, axis=1))
     np.testing.assert_allclose(rows[:, c.action].std(axis=0), [0.1, 0.2, 0.3, 0.4], rtol=0.3)
-    assert stream.done == pytest.approx(22, abs=1) and len(rows) == stream.t
+    assert stream.stepper.episode == pytest.approx(22, abs=1) and len(rows) == stream.t
     assert set(np.unique(rows[:, -1])) == {0, 1}  # in turn
 
 
@@ -215,13 +215,13 @@ def test_the_update_is_algorithm_2_with_each_transitions_own_discounts():
     stream = run.begin(3)
     stream.start()
     stream.advance(47)
-    before, scales, c = stream.learning.critics, stream.scales, run.columns
+    before, scales, c = stream.agent.learning.critics, stream.agent.scales, run.columns
     q, m = (jax.tree.map(np.array, nets) for nets in (before.q, before.m))
     chance = np.random.default_rng()
-    chance.bit_generator.state = stream.updates.bit_generator.state
-    rows = np.concatenate([stream.kept(), np.zeros((1, run.width), np.float32)])
+    chance.bit_generator.state = stream.agent.updates.bit_generator.state
+    rows = np.concatenate([stream.agent.kept(), np.zeros((1, run.width), np.float32)])
     stream.advance(48)
-    rows[-1] = stream.kept()[-1]
+    rows[-1] = stream.agent.kept()[-1]
     x, x2, a = rows[:, c.observation], rows[:, c.following] * scales.spread + scales.centre, rows[:, c.action]
     x2[40:] = 0.8 * x[40:] + 0.5 * (1 + 4 * a[40:])
     np.testing.assert_allclose(x2, 0.8 * x + 0.5 * (1 + 4 * a), atol=1e-4)  # actions within [-1, 1]
@@ -241,13 +241,13 @@ def test_the_update_is_algorithm_2_with_each_transitions_own_discounts():
     low, high = np.where(low < 0, low * steps, low), np.where(high > 0, high * steps, high)  # a sum may end at once
     target = np.clip(cumulant + discount * onward, low, high)
     want = sum(((target - plain(net, now)) ** 2).mean(axis=0) for net in q)
-    np.testing.assert_allclose(stream.losses.q, want, rtol=2e-3)
+    np.testing.assert_allclose(stream.agent.losses.q, want, rtol=2e-3)
     soft = lambda net, x: np.logaddexp(plain(net, x), 0)  # noqa: E731
-    new = [plain(jax.tree.map(np.array, net), now) for net in stream.learning.critics.q]
+    new = [plain(jax.tree.map(np.array, net), now) for net in stream.agent.learning.critics.q]
     onward = np.stack([np.mean([soft(net, told[member[i]])[:, i] for net in m], axis=0) for i in range(3)], axis=1)
     aims = np.minimum((target - np.mean(new, axis=0)) ** 2 + discount**2 * onward, ((high - low) / 2) ** 2)
     want = sum(((aims - soft(net, now)) ** 2).mean(axis=0) for net in m)
-    np.testing.assert_allclose(stream.losses.m, want, rtol=2e-3)
+    np.testing.assert_allclose(stream.agent.losses.m, want, rtol=2e-3)
 
 
 @pytest.mark.parametrize("behaviour", [gvfx.Uniform(), gvfx.Actor(hidden=(8,))], ids=["uniform", "actor"])

@@ -67,12 +67,15 @@ def chances(x, a):
 def test_traces_are_ratios_of_probabilities(behaviour, audit):
     stream = begun(behaviour=behaviour, learner=replace(LEARNER, capacity=1200), audit=audit)
     stream.advance(1200)
-    rows, c = stream.kept().astype(float), stream.run.columns
+    rows, c = stream.agent.kept().astype(float), stream.run.columns
     x, a, which = rows[:, c.observation], rows[:, c.action], rows[:, -1].astype(int)
     pi = chances(x, a)
     mu = np.where(which < 2, pi[np.arange(len(pi)), which % 2], 0.5)  # uniform within [-1, 1]
     following = np.concatenate(
-        [stream.scales.unscaled(stream.stored()[:, c.following]), stream.rows[: stream.pending, c.following]]
+        [
+            stream.agent.scales.unscaled(stream.agent.stored()[:, c.following]),
+            stream.agent.rows[: stream.agent.pending, c.following],
+        ]
     )
     first = np.append(True, np.abs(x[1:, 0] - following[:-1, 0]) > 1e-4)
     want = np.minimum(1, pi / mu[:, None]) * ~first[:, None]
@@ -89,9 +92,9 @@ def forward(network, x):
 
 def plain_targets(stream, words, lanes):
     """The stored transitions' targets [row, gvf] lane by lane, in plain NumPy but for the noise."""
-    run, critics = stream.run, stream.learning.critics
-    rows, c, twins = stream.stored(), run.columns, jax.tree.map(np.array, critics.target_q)
-    written, capacity = int(stream.replay.written), len(stream.replay.rows)
+    run, critics = stream.run, stream.agent.learning.critics
+    rows, c, twins = stream.agent.stored(), run.columns, jax.tree.map(np.array, critics.target_q)
+    written, capacity = int(stream.agent.replay.written), len(stream.agent.replay.rows)
     key = jax.random.fold_in(jax.random.wrap_key_data(words), 0)
     noise = np.zeros((capacity, 2))
     noise[(written - 1 - np.arange(capacity)) % capacity] = jax.random.normal(key, (capacity, 2, 1))[..., 0]
@@ -122,17 +125,17 @@ def test_targets_are_retraces_lane_by_lane(lanes):
     env = Line() if lanes == 1 else SyncVectorEnv([Line] * lanes, autoreset_mode=AutoresetMode.NEXT_STEP)
     stream = begun(env, gvfx.RoundRobin())
     stream.advance(120)
-    rows, c = stream.stored(), stream.run.columns
-    assert (rows[:, c.traces] == 0).any() and stream.replay.written > 80
+    rows, c = stream.agent.stored(), stream.run.columns
+    assert (rows[:, c.traces] == 0).any() and stream.agent.replay.written > 80
     if lanes > 1:
         assert set(rows[:, stream.run.lane]) == {0, 1, 2} and set(rows[:, -1]) == {0, 1}
         firsts = (rows[:, c.traces] == 0).all(axis=1).mean()
         assert firsts == pytest.approx(1 / 5, abs=0.05)  # one of five transitions begins an episode
     words = np.array([3, 4], np.uint32)
     empty = retrace.empty(80, stream.run.agent.critics)
-    found = stream.run.refresh(stream.learning, stream.replay, empty, words)
+    found = stream.run.refresh(stream.agent.learning, stream.agent.replay, empty, words)
     np.testing.assert_allclose(found.values, plain_targets(stream, words, lanes), atol=2e-5)
-    assert int(found.until) == int(stream.replay.written)
+    assert int(found.until) == int(stream.agent.replay.written)
 
 
 @pytest.mark.networks(8)
@@ -156,17 +159,17 @@ def test_a_continued_run_goes_on_as_the_first_would_have(learner):
 
 def test_learning_begins_at_the_level_of_the_followed_policies_and_answers_are_averaged():
     stream = begun(behaviour=gvfx.RoundRobin())
-    before = [np.array(net.biases[-1]) for net in stream.learning.critics.q]
+    before = [np.array(net.biases[-1]) for net in stream.agent.learning.critics.q]
     stream.advance(40)
-    rows, c = stream.stored(), stream.run.columns
+    rows, c = stream.agent.stored(), stream.run.columns
     weights = rows[:, c.traces] + 1e-3
     level = (weights * rows[:, c.cumulants]).sum(axis=0) / weights.sum(axis=0) / (1 - GAMMA)
-    for net, old in zip(stream.learning.critics.q, before, strict=True):
+    for net, old in zip(stream.agent.learning.critics.q, before, strict=True):
         np.testing.assert_allclose(np.array(net.biases[-1]) - old, level, rtol=1e-4, atol=1e-6)
     stream.advance(80)
-    for averaged, twins in ((True, stream.learning.critics.target_q), (False, stream.learning.critics.q)):
+    for averaged, twins in ((True, stream.agent.learning.critics.target_q), (False, stream.agent.learning.critics.q)):
         stream.run.learner = replace(LEARNER, averaged=averaged)
-        np.testing.assert_array_equal(stream.network().biases[-1], twins[1].biases[-1])
+        np.testing.assert_array_equal(stream.agent.network().biases[-1], twins[1].biases[-1])
 
 
 @pytest.mark.full

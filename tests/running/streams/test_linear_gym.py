@@ -36,9 +36,9 @@ def backend(env=None, behaviour=UNIFORM, learner=None, steps=600, questions=QUES
 def driven(run, seed=0, steps=600):
     stream = run.begin(seed)
     stream.start()
-    for stop in sorted(stop for stop in {*stream.stops, steps} if stop <= steps):
+    for stop in sorted(stop for stop in {*stream.agent.stops, steps} if stop <= steps):
         stream.advance(stop)
-        stream.pause(stop)
+        stream.agent.pause(stop)
     return stream
 
 
@@ -57,7 +57,7 @@ def test_transitions_are_kept_as_they_were_made():
             self.seen = out[0]
             return out
 
-    data = driven(backend(Watched())).data
+    data = driven(backend(Watched())).agent.data
     assert len(data) == len(made) == 600
     for t, (seen, action, following, reward, terminated) in enumerate(made):
         assert np.array_equal(data.observation[t], seen)
@@ -81,7 +81,7 @@ def test_terminations_end_sums_and_truncations_do_not():
 def test_vector_environments_in_every_mode_keep_the_same_kind_of_transitions(mode):
     env = SyncVectorEnv([Walk] * 3, autoreset_mode=mode)
     stream = driven(backend(env, steps=300), steps=300)
-    data = stream.data
+    data = stream.agent.data
     assert len(data) >= 300
     assert data.first.sum() == len(np.unique(data.episode))
     late = data.following[:, 1] > 0.99  # cut after twelve steps, never the observation of a new episode
@@ -93,9 +93,9 @@ def test_capacity_keeps_a_random_sample_and_says_so():
     learner = gvfx.LinearCertaintyEquivalence(capacity=200)
     run = backend(learner=learner)
     stream = driven(run)
-    assert len(stream.data) == 200
-    assert stream.agent.kept.used.tolist() == [200, 600]
-    ages = np.sort(stream.data.episode / stream.agent.t[1])
+    assert len(stream.agent.data) == 200
+    assert stream.agent.at.kept.used.tolist() == [200, 600]
+    ages = np.sort(stream.agent.data.episode / stream.agent.at.t[1])
     assert abs(ages.mean() - 0.5) < 0.1  # the whole run, not its beginning or end
     result = gvfx.evaluate(Walk(), QUESTIONS, UNIFORM, learner, steps=600)
     assert result.details.experiment["kept"] == "a random 200 of 600 transitions"
@@ -113,12 +113,14 @@ def test_a_run_continues_from_its_state():
     other = run.begin(0)
     other.restore({name: array.copy() for name, array in whole.state().items()})
     assert other.t == 500
-    assert np.array_equal(other.data.observation, whole.data.observation)
-    assert np.array_equal(other.agent.behaviour.table, whole.agent.behaviour.table)
-    points = whole.data.observation[:5]
-    assert np.array_equal(other.agent.cells(points), whole.agent.cells(points))
+    assert np.array_equal(other.agent.data.observation, whole.agent.data.observation)
+    assert np.array_equal(other.agent.at.behaviour.table, whole.agent.at.behaviour.table)
+    points = whole.agent.data.observation[:5]
+    assert np.array_equal(other.agent.at.cells(points), whole.agent.at.cells(points))
     pi = np.full((1, 2, 3), 0.5)
-    assert np.array_equal(other.answers(False, True)[0].values(points, pi), whole.answers(False, True)[0].values(points, pi))
+    assert np.array_equal(
+        other.agent.answers(False, True)[0].values(points, pi), whole.agent.answers(False, True)[0].values(points, pi)
+    )
 
 
 def test_checkpoints_of_a_finished_run_give_its_result_again(tmp_path):
@@ -129,9 +131,9 @@ def test_checkpoints_of_a_finished_run_give_its_result_again(tmp_path):
 def test_designs_on_cells_plan_and_other_behaviours_run_too():
     for behaviour in (gvfx.OptimalDesign(first=100), gvfx.GVFExplorer(), gvfx.RoundRobin(), gvfx.Mixture()):
         stream = driven(backend(behaviour=behaviour, steps=1100), steps=1100)
-        mu = stream.probabilities(stream.data.observation[:20], np.full((20, 2, 2), 0.5))
+        mu = stream.agent.probabilities(stream.agent.data.observation[:20], np.full((20, 2, 2), 0.5))
         assert np.allclose(mu.sum(axis=1), 1)
-        assert len(np.unique(stream.agent.cells(stream.data.observation))) > (1 if behaviour.needs_variance else 0)
+        assert len(np.unique(stream.agent.at.cells(stream.agent.data.observation))) > (1 if behaviour.needs_variance else 0)
 
 
 def test_plain_defaults_are_linear_for_few_numbers_and_networks_for_many():

@@ -32,7 +32,7 @@ def reference(run, seed, steps):
     """The same run in NumPy, one step after the other, with the same random numbers; its own environment."""
     learner, env, gvfs = run.learner, Walk(), 3
     heads = 1 + learner.heads
-    start = run.begin(seed)
+    start = run.begin(seed).agent
     q, m = numpy_network(start.learning.q), numpy_network(start.learning.m)
     target_q, target_m, adam_q, adam_m = q, m, Adam(q, learner.rate_q), Adam(m, learner.rate_m)
     weights, chance, bootstrap = np.array([1.0, 1.0, 3.0]), seed_streams(seed), start.bootstrap
@@ -108,14 +108,14 @@ def test_the_loop_equals_a_plain_one(heads, calibrate):
     stream.advance(160)
     q, m, rows, sizes = reference(run, 3, 160)
     if calibrate:
-        (found,) = (state.scales for state in stream.decider.states)
+        (found,) = (state.scales for state in stream.agent.decider.states)
         np.testing.assert_allclose(found.square, sizes.square, rtol=1e-2)
         np.testing.assert_allclose(found.factor, sizes.factors(), rtol=1e-2)
         assert found.steps[0] == sizes.n == 128
-    kept = stream.kept()
+    kept = stream.agent.kept()
     newest = [rows[k][4] for k in (*range(128, 160), *range(96, 128))]  # the newest run over the oldest
     assert np.array_equal(kept[:64, run.columns.action][:, 0], newest)
-    for ours, theirs in ((stream.learning.q, q), (stream.learning.m, m)):
+    for ours, theirs in ((stream.agent.learning.q, q), (stream.agent.learning.m, m)):
         for w, b, (w2, b2) in zip(ours.weights, ours.biases, theirs, strict=True):
             np.testing.assert_allclose(w, w2, rtol=2e-3, atol=2e-4)
             np.testing.assert_allclose(b, b2, rtol=2e-3, atol=2e-4)
@@ -169,14 +169,14 @@ def test_vector_environments_however_they_reset(mode):
     stream = run.begin(0)
     stream.start()
     stream.advance(90)
-    rows = stream.kept()
+    rows = stream.agent.kept()
     observation, following, c, gamma = (
         rows[:, getattr(run.columns, n)][:, 0] for n in ("observation", "following", "cumulants", "discounts")
     )
     np.testing.assert_allclose(following - observation, 0.25)  # no reset was taken for a transition
     np.testing.assert_allclose(c, 4 * following)
     np.testing.assert_allclose(gamma, np.where(following == 1, 0, 0.5))
-    assert stream.done == pytest.approx(22, abs=1) and len(rows) == stream.t
+    assert stream.stepper.episode == pytest.approx(22, abs=1) and len(rows) == stream.t
 
 
 def test_more_lanes_than_are_learnt_from_at_once():
@@ -188,10 +188,10 @@ def test_more_lanes_than_are_learnt_from_at_once():
     stream = run.begin(0)
     stream.start()
     stream.advance(800)
-    rows = stream.kept()
-    assert stream.pending < stream.together < 80 and len(rows) == stream.t
+    rows = stream.agent.kept()
+    assert stream.agent.pending < stream.agent.together < 80 and len(rows) == stream.t
     c = rows[:, run.columns.cumulants]
-    c[: len(rows) - stream.pending] *= stream.scales.unit  # of those that were stored
+    c[: len(rows) - stream.agent.pending] *= stream.agent.scales.unit  # of those that were stored
     np.testing.assert_allclose(c, 4 * rows[:, run.columns.observation] + 1, atol=1e-5)
 
 
@@ -273,13 +273,15 @@ def test_compiled_choices_are_those_of_the_rules_in_jax(behaviour, m_output):
     stream.advance(100)
     points = np.random.default_rng(0).normal(0, 1, (7, 2)).astype(np.float32)
     pi = run.policies(list(points))
-    ours = stream.decider.probabilities(100, points, pi)
-    rule, learning = behaviour.network_rule(), stream.learning
+    ours = stream.agent.decider.probabilities(100, points, pi)
+    rule, learning = behaviour.network_rule(), stream.agent.learning
     state = rule.begin(run.weights)
-    for _ in range(stream.done):
+    for _ in range(stream.stepper.episode):
         state = rule.episode_end(state)
-    m = np.asarray(learning.m(stream.scales.scaled(points))) * stream.scales.unit**2
-    value = np.asarray(learning.intrinsic.value(stream.scales.scaled(points))) if learning.intrinsic else np.zeros((7, 2, 1))
+    m = np.asarray(learning.m(stream.agent.scales.scaled(points))) * stream.agent.scales.unit**2
+    value = (
+        np.asarray(learning.intrinsic.value(stream.agent.scales.scaled(points))) if learning.intrinsic else np.zeros((7, 2, 1))
+    )
     each = zip(pi[:, :, run.targets.member], m, value[..., 0], strict=True)
     theirs = [rule.probabilities(state, 100, *one) for one in each]
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
@@ -303,17 +305,17 @@ def test_the_range_holds_the_transitions_that_were_not_learned_from_too():
     run = open_backend(Walk(), QUESTIONS, gvfx.Uniform(), QUICK, options=Options(Plan.checked(400, None, ())))
     stream = run.begin(0)
     stream.start()
-    assert stream.within() is None
+    assert stream.agent.within() is None
     for t in (60, 171, 300):  # before learning starts, and with rows that wait
         stream.advance(t)
-        rows = stream.kept()
+        rows = stream.agent.kept()
         c = rows[:, run.columns.cumulants].copy()
-        c[: len(rows) - stream.pending] *= stream.scales.unit if stream.learns else 1
+        c[: len(rows) - stream.agent.pending] *= stream.agent.scales.unit if stream.agent.learns else 1
         least, most = c.min(axis=0), c.max(axis=0)
-        found = stream.within()
+        found = stream.agent.within()
         whole = 1 / (1 - np.array([0.9, 0.8, 0.7]))
         np.testing.assert_allclose(found.low, np.where(least < 0, least * whole, least), rtol=1e-4)
         np.testing.assert_allclose(found.high, most * whole, rtol=1e-4)
     again = run.begin(0)
     again.restore(stream.state())
-    np.testing.assert_array_equal(again.within(), stream.within())
+    np.testing.assert_array_equal(again.agent.within(), stream.agent.within())

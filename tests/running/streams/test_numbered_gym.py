@@ -172,10 +172,10 @@ def test_the_numbers_of_a_run_do_not_depend_on_a_pause():
     stream.advance(2000)
     again = backend.begin(0)
     again.restore(stream.state())
-    assert again.spec.numbering.keys == stream.spec.numbering.keys
+    assert again.agent.spec.numbering.keys == stream.agent.spec.numbering.keys
     for (name, mine), theirs in zip(again.state().items(), stream.state().values(), strict=True):
         assert np.array_equal(mine, theirs), name
-    assert np.array_equal(again.known.values, stream.known.values)
+    assert np.array_equal(again.agent.known.values, stream.agent.known.values)
 
 
 def test_too_many_observations_are_answered_by_features_instead(monkeypatch):

@@ -28,7 +28,7 @@ from gvfx.questions.reader import Gaussians
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenCritics, Nearby, TwinQNetworks, drawn_actions, layers, recent
-from gvfx.running.stepping import Lanes
+from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes, learn_from
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.worlds.spec import BoxActionSpec
@@ -118,8 +118,8 @@ class CriticsGym(GymNetworks):
 
         return jax.vmap(one)(seen, middles, chance)
 
-    def begin(self, seed: int) -> SteppedCritics:
-        return SteppedCritics(self, seed)
+    def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedCritics:
+        return SteppedCritics(self, seed, source)
 
     def policies(self, observations: list[Any]) -> np.ndarray:
         """The distinct target policies' middle actions at observations, [observation, policy, action]."""
@@ -135,10 +135,10 @@ class SteppedCritics(SteppedNetworks):
 
     run: CriticsGym
 
-    def __init__(self, run: CriticsGym, seed: int) -> None:
+    def __init__(self, run: CriticsGym, seed: int, source: SingleStepper | VectorStepper) -> None:
         lanes = run.spec.lanes
         action = np.zeros((lanes, run.spec.actions), np.float32)  # within [-1, 1]
-        super().__init__(run, seed, run.learner.worlds, False, action)
+        super().__init__(run, seed, source, run.learner.worlds, False, action)
         self.followed = np.zeros(lanes, np.float32)
         self.traces = np.zeros((lanes, run.agent.traces), np.float32)
         self.first = np.ones(lanes, bool)  # the lane's next transition is the first of an episode
@@ -148,6 +148,7 @@ class SteppedCritics(SteppedNetworks):
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
             for name in (b"behaviour", b"updates", b"networks")
         )
+        self.draws_from(self.chance, self.updates)
         self.learning: CriticLearning = jax.tree.map(jnp.array, run.agent.begin(networks))  # target networks are copies
         self.acting = run.agent.rule.begin(lanes, len(run.names))
         self.aims = run.agent.begin_aims()
@@ -165,7 +166,7 @@ class SteppedCritics(SteppedNetworks):
     def act(self, at: Lanes) -> None:
         run = self.run
         if self.middles is None or at.fresh.any():
-            self.middles = run.policies(self.stepper.seen_now)
+            self.middles = run.policies(self.source.seen_now)
             self.note_starts()
         lanes = len(at.state)
         chance = uniforms(self.chance, (lanes, run.agent.act_draws))
@@ -189,7 +190,7 @@ class SteppedCritics(SteppedNetworks):
 
     def learn(self, at: Lanes) -> None:
         lanes = len(at.state)
-        self.middles = self.run.policies(self.stepper.seen_next)
+        self.middles = self.run.policies(self.source.seen_next)
         discounts = at.gamma * at.alive[:, None]
         if self.first.any():
             self.traces[self.first] = 0
@@ -209,13 +210,13 @@ class SteppedCritics(SteppedNetworks):
         assert self.middles is not None
         return self.middles
 
-    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    def choose_as(self, lane: int, policy: int, rng: np.random.Generator) -> np.ndarray:
         at, targets, middles = self.lanes, self.run.targets, self.notes
         at.action[lane] = drawn_actions(middles[lane, policy], targets.spreads[policy], rng, at.action[lane].shape)
         self.followed[lane] = targets.member.tolist().index(policy)
         if self.traces.size:
             self.traces[lane] = traces(targets, middles[[lane]], at.action[[lane]], self.followed[[lane]])
-        return (at.state[lane].copy(), middles[lane].copy()), at.action[lane].copy()
+        return at.action[lane].copy()
 
     def freeze(self) -> FrozenCritics:
         run, network, rows, scales = self.run, self.network(), recent(self.stored()), self.scales
@@ -277,14 +278,11 @@ class SteppedCritics(SteppedNetworks):
         found = self.run.agent.predict(critics.m, critics, jnp.asarray(around), jnp.asarray(draws), 2)  # [point, draw, gvf, gvf]
         return np.asarray(found).diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
 
-    def own_generators(self) -> tuple[np.random.Generator, ...]:
-        return (self.chance, self.updates)
-
     def state(self) -> dict[str, np.ndarray]:
-        return super().state() | prefixed("acting", flatten(self.acting)) | prefixed("aims", flatten(self.aims))
+        return self.learned() | prefixed("acting", flatten(self.acting)) | prefixed("aims", flatten(self.aims))
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        super().restore(arrays)
+        self.learn_again(arrays)
         self.acting = unflatten(self.acting, unprefixed("acting", arrays))
         self.aims = unflatten(self.aims, unprefixed("aims", arrays))
         self.refreshed = 0 if self.aims is None else int(self.aims.until)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gvfx.compilation.networks import start_jax
 from gvfx.errors import Diverged
-from gvfx.evidence.decisions import Groups, Joint, joint_of_audits
+from gvfx.evidence.decisions import Groups, Joint
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.inputs import LARGE_IN_SINGLE
 from gvfx.learners.least_squares import Range
@@ -25,12 +25,13 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
+from gvfx.running.drive import UNBOUNDED
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
 from gvfx.running.record import Part, expected_error
 from gvfx.running.schema import EMPTY, Measurement
-from gvfx.running.stepping import Lanes
-from gvfx.running.streams.gym_stream import GymRun, VectorStream
+from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
+from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun
 from gvfx.worlds.spec import BoxSpec
 
 STARTS = 64  # latest observations in which episodes began: the start is their mean
@@ -61,15 +62,23 @@ class GymNetworks(GymRun):
         return network_predictor([part.function for part in parts], self.points, self.spec, self.targets)
 
 
-class SteppedNetworks(VectorStream):
+class SteppedNetworks(AtVectors):
     """One seed: the environment's lanes, the networks, the replay buffer and the rows not yet stored in it."""
 
     run: GymNetworks
     learning: Any  # the networks, a pytree
 
-    def __init__(self, run: GymNetworks, seed: int, together: int, prioritised: bool, action: np.ndarray) -> None:
+    def __init__(
+        self,
+        run: GymNetworks,
+        seed: int,
+        source: SingleStepper | VectorStepper,
+        together: int,
+        prioritised: bool,
+        action: np.ndarray,
+    ) -> None:
         """together: rows that are learned from in one call; action [lane, ...]: the array for chosen actions."""
-        super().__init__(run, seed)
+        super().__init__(run, seed, source)
         spec, lanes, self.together = self.spec, self.spec.lanes, together
         self.lanes = Lanes(lanes, spec.size, action, *self.reader.begin(lanes))
         self.over = np.zeros(lanes, bool)  # episodes that ended since the last action was chosen
@@ -90,8 +99,18 @@ class SteppedNetworks(VectorStream):
         self.lanes.fresh[:] = False
 
     @property
-    def written(self) -> Lanes:
+    def at(self) -> Lanes:
         return self.lanes
+
+    def grow(self) -> Lanes:
+        self.room = NEVER
+        return self.lanes
+
+    def plan_on_log(self) -> None: ...
+
+    def pause(self, stop: int) -> None: ...
+
+    def weigh(self, weights: np.ndarray) -> None: ...
 
     def break_off(self) -> None:
         self.over[:] = True
@@ -101,7 +120,6 @@ class SteppedNetworks(VectorStream):
     def stored_rows(self, rows: np.ndarray) -> None:
         """Learn from rows that were written at the end of the pending ones, once there are enough."""
         self.lanes.t[0] += len(rows)
-        self.t = int(self.lanes.t[0])
         if not self.learns:
             self.early.append(rows.copy())
             if self.t >= self.run.learner.learning_starts:
@@ -223,7 +241,7 @@ class SteppedNetworks(VectorStream):
 
     def outcome(self, k: int) -> dict[str, Any]:
         network = self.network()
-        return {"function": network, "start": self.start_answers(network), **self.audit_outcome()}
+        return {"function": network, "start": self.start_answers(network)}
 
     def start_answers(self, network: QNetwork | TwinQNetworks) -> np.ndarray:
         """The value at the start, the root mean square of the heads' spreads over starts, and NaN for the truth, [gvf, 3]."""
@@ -234,45 +252,33 @@ class SteppedNetworks(VectorStream):
         return np.stack([values.mean(axis=1), spread, np.full(len(values), np.nan)], axis=1)
 
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        """As `ErrorBelow.bound`, from the audits of the value at the start."""
-        assert self.audits is not None
-        found = self.audits.found(self)
-        if np.isfinite(self.audits.ranges).all() and self.audits.ranges.size:
-            within = self.audits.bounds(self, until.level(looks, len(self.run.names)))
-            return until.from_bounds(found.value, np.abs(within - found.value[:, None]).max(axis=1), self.run.weights)
-        value, error = found.value[:, None], found.error[:, None]
-        return until.from_errors(value, error, self.run.weights, float(found.freedom.min()), looks)
+        raise NotImplementedError(UNBOUNDED)
 
     def joint(self, groups: Groups) -> Joint:
-        """The audited values at the start, with the errors of their differences."""
-        assert self.audits is not None
-        found = self.audits.found(self)
-        return joint_of_audits(found.value, found.differences, found.differences_freedom)
+        raise NotImplementedError(UNBOUNDED)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def own_generators(self) -> tuple[np.random.Generator, ...]:
-        """The agent's random generators."""
+    def draws_from(self, *own: np.random.Generator) -> None:
+        """Set the random generators; own: the agent's."""
+        self.generators = {f"generator:{k}": each for k, each in enumerate((*own, self.reader.noise))}
 
-    def generators(self) -> dict[str, np.random.Generator]:
-        return {f"generator:{k}": each for k, each in enumerate((*self.own_generators(), self.reader.noise))}
-
-    def state(self) -> dict[str, np.ndarray]:
+    def learned(self) -> dict[str, np.ndarray]:
+        """Everything that learns, as named arrays."""
         run, scales = self.run, self.scales
         arrays = prefixed("learning", flatten(self.learning)) | prefixed("replay", flatten(self.replay))
-        arrays["counts"] = np.array([self.t, self.done, self.stepper.episode, self.learns, self.pending], np.int64)
+        arrays["counts"] = np.array([self.t, self.source.episode, self.source.episode, self.learns, self.pending], np.int64)
         arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
         arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes, "begun": np.array(self.begun)}
         arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)
-        return arrays | self.gym_state()
+        return arrays
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def learn_again(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `learned` returned."""
         self.learning = unflatten(self.learning, unprefixed("learning", arrays))
         self.replay = unflatten(self.replay, unprefixed("replay", arrays))
-        self.restore_gym(arrays)
-        self.t, self.done, self.stepper.episode, learns, self.pending = (int(n) for n in arrays["counts"])
-        self.learns, self.lanes.t[0] = bool(learns), self.t
+        self.lanes.t[0], _, self.source.episode, learns, self.pending = (int(n) for n in arrays["counts"])
+        self.learns = bool(learns)
         self.scales = Scales(arrays["centre"].copy(), arrays["spread"].copy(), arrays["unit"].copy())
         self.rows[: self.pending], self.extremes = arrays["rows"], arrays["extremes"].copy()
         self.begun.extend(arrays.get("begun", ()))

@@ -1,6 +1,6 @@
-"""The mover for any Gymnasium environment: it steps the environment, in which agents act and learn.
+"""The mover for any Gymnasium environment: it steps the environment, in which an actor acts and learns.
 
-There is an agent for every kind of learning: tables (`table_gym`), linear features (`linear_gym`), networks (`network_gym`) and
+There is an actor for every kind of learning: tables (`table_gym`), linear features (`linear_gym`), networks (`network_gym`) and
 twin critics (`critics_gym`).
 """
 
@@ -15,17 +15,19 @@ from typing import Any
 import numpy as np
 
 from gvfx.errors import printable
+from gvfx.evidence.decisions import Groups, Joint
+from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.features.scaling import too_far
 from gvfx.inputs import LARGE
 from gvfx.questions.gvf import GVF, Audit
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Reader, Targets
-from gvfx.running.auditing import AuditedStream, Audits
-from gvfx.running.checkpoint import generator_state, set_generator
-from gvfx.running.drive import Backend
+from gvfx.running.auditing import Audits
+from gvfx.running.checkpoint import generator_state, prefixed, set_generator, unprefixed
+from gvfx.running.drive import Agent, Backend, Stream
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import drawn_action
-from gvfx.running.stepping import NEW_EPISODE, stepper
+from gvfx.running.predictor import Frozen, drawn_action
+from gvfx.running.stepping import NEW_EPISODE, SingleStepper, VectorStepper, stepper
 
 POINTS = 64  # observations at which answers are shown and errors estimated
 NEVER = sys.maxsize  # a step that no run reaches; comparing a NumPy integer with a float takes longer than all else in the loop
@@ -44,13 +46,17 @@ class GymRun(Backend, ABC):
 
     def __init__(self, spec: Any, questions: Sequence[GVF], method: Method, options: Options) -> None:
         super().__init__(questions, method, options)
-        self.spec, self.left_out = spec, spec.left_out
+        self.spec, self.left_out, self.environment = spec, spec.left_out, spec.name
         if isinstance(options.audit, Audit):
             self.audit, self.audit_ranges = options.audit.share or 0.0, options.audit.on(questions)
         self.audits_early = options.until is not None
 
-    def described(self) -> dict[str, Any]:
-        return {"environment": self.spec.name, **super().described()}
+    @abstractmethod
+    def actor(self, seed: int, source: SingleStepper | VectorStepper) -> Actor:
+        """What acts and learns of a seed, before the first step."""
+
+    def begin(self, seed: int) -> GymStream:
+        return GymStream(self, seed)
 
     def show_at(self, points: np.ndarray) -> None:
         """Set the points at which answers are shown."""
@@ -80,102 +86,86 @@ class PoliciesAt:
         return np.stack(self.targets.each(batch), axis=-1).astype(self.precision, copy=False)
 
 
-class GymStream(AuditedStream):
-    """One seed: acts, steps the environment and learns, over and over.
+class Actor(Agent):
+    """An agent that acts in an environment: the mover writes what happens into its arrays `at`, and has it act and learn."""
 
-    A subclass is an agent.  Its arrays, which the stepper writes (`written`), also hold t, the transitions so far.
-    """
-
-    run: Any  # a GymRun
     act: Callable[[Any], None]  # chooses an action in every lane of the arrays
     learn: Callable[[Any], None]  # learns from every lane's transition
     room: int = NEVER  # the transitions from which the arrays must grow
     logged = 0  # transitions of a log that t counts too
-    _known: Any = None  # what was found from the data so far
+    known_now: Any = None  # what was found from the data so far; forgotten after further steps
 
-    def __init__(self, run: GymRun, seed: int) -> None:
-        self.run, self.seed, self.seeds = run, seed, (seed,)
-        self.spec = run.spec.anew()
-        self.reader = Reader(run.questions, self.spec, seed, run.largest)
-        self.stepper = stepper(self.spec, self.reader)
-        self.done = 0  # episodes
-        if run.audit:
-            self.audits = Audits(run, run.targets.member, self.reader, seed, run.answers_from)
+    def __init__(self, run: Any, seed: int, source: SingleStepper | VectorStepper) -> None:
+        self.run, self.seed, self.source = run, seed, source
+        self.reader = source.reader
+        self.generators: dict[str, np.random.Generator] = {"noise": self.reader.noise}
 
-    def start(self) -> None:
-        if self.t:  # continued from a checkpoint
-            self.break_off()
-        self.stepper.begin(self.written, self.seed, self.t)
-        if 0 in self.stops and not self.t:
-            self.plan_on_log()
+    @property
+    def spec(self) -> Any:
+        """The environment's."""
+        return self.source.spec
 
-    def forward(self, to: int) -> None:
-        at, act, learn, step = self.written, self.act, self.learn, self.stepper.step
-        audits = self.audits if self.audits is not None and self.audits.under_way else None
-        to += self.logged
-        if at.t[0] >= self.room:
-            at = self.grow()
-        try:
-            while at.t[0] < to:
-                act(at)
-                if audits is not None:
-                    audits.follow(self)
-                self.done += step(at, learn)
-                if at.t[0] >= self.room:
-                    at = self.grow()
-        finally:
-            self.t, self._known = int(at.t[0]) - self.logged, None
+    @property
+    @abstractmethod
+    def at(self) -> Any:
+        """The arrays that the mover writes, [lane, ...], and t, the transitions so far."""
 
+    @property
+    def t(self) -> int:
+        """The steps done."""
+        return int(self.at.t[0]) - self.logged
+
+    @abstractmethod
     def grow(self) -> Any:
         """The arrays, with room for a step in every lane; sets `room`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def plan_on_log(self) -> None:
         """Plan what to add to a log before the first step."""
 
-    def episodes(self) -> list[int]:
-        return [self.done]
+    @abstractmethod
+    def break_off(self) -> None:
+        """End the episode without a transition."""
 
-    def resumed(self) -> str:
-        return NEW_EPISODE
+    # --- episodes of target policies -----------------------------------------------------------------------------------
 
-    # --- checkpoints -------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        """Replace the chosen action by one of a target policy; what frozen answers read at the observation, and the action."""
 
-    def generators(self) -> dict[str, np.random.Generator]:
-        """The seed's random generators."""
-        return {"noise": self.reader.noise}
+    @abstractmethod
+    def arrived(self, lane: int) -> Any:
+        """What frozen answers read at the observation after the last step."""
 
-    def gym_state(self) -> dict[str, np.ndarray]:
-        """What the future depends on and all agents have."""
-        arrays = {name: generator_state(generator) for name, generator in self.generators().items()}
-        arrays |= self.spec.arrays() | self.audit_state()
-        return arrays if self.run.points is None else arrays | {"points": self.run.points}
+    @abstractmethod
+    def at_starts(self, observations: list[Any]) -> list[Any]:
+        """What frozen answers read at observations in which episodes may begin."""
 
-    def restore_gym(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `gym_state` gave."""
-        for name, generator in self.generators().items():
-            set_generator(generator, arrays[name])
-        self.spec.restore(arrays)
-        self.restore_audits(arrays)
-        if self.run.points is None and "points" in arrays:
-            self.run.show_at(arrays["points"].copy())
+    @abstractmethod
+    def freeze(self) -> Frozen:
+        """The present answers."""
 
 
-class VectorStream(GymStream):
-    """One seed with observations as vectors: answers are shown at a sample of them."""
+class AtVectors(Actor):
+    """An actor whose observations are vectors: answers are shown at a sample of them."""
 
     @property
     @abstractmethod
     def notes(self) -> np.ndarray:
         """The distinct target policies at the present observations, as frozen answers read them, [lane, ...]."""
 
+    def choose_as(self, lane: int, policy: int, rng: np.random.Generator) -> Any:
+        """Write an action drawn from a target policy."""
+        action = drawn_action(self.notes[lane, :, policy], rng)
+        self.at.action[lane] = action
+        return action
+
     def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        at, action = self.written, drawn_action(self.notes[lane, :, policy], rng)
-        at.action[lane] = action
-        return (at.state[lane].copy(), self.notes[lane].copy()), action
+        action = self.choose_as(lane, policy, rng)
+        return (self.at.state[lane].copy(), self.notes[lane].copy()), action
 
     def arrived(self, lane: int) -> Any:
-        return self.written.following[lane].copy(), self.notes[lane].copy()
+        return self.at.following[lane].copy(), self.notes[lane].copy()
 
     def at_starts(self, observations: list[Any]) -> list[Any]:
         return list(zip(map(self.spec.seen, observations), self.run.policies(observations), strict=True))
@@ -193,3 +183,87 @@ class VectorStream(GymStream):
                 warnings.warn(printable(f"world: {what}"), stacklevel=2)
             self.run.show_at(points)
         return self.spec.origin.relative(self.run.points)
+
+
+class GymStream(Stream):
+    """One seed: its actor acts, the environment steps and the actor learns, over and over."""
+
+    def __init__(self, run: GymRun, seed: int) -> None:
+        self.run, self.seed, self.seeds = run, seed, (seed,)
+        spec = run.spec.anew()
+        self.stepper = stepper(spec, Reader(run.questions, spec, seed, run.largest))
+        self.agent: Actor = run.actor(seed, self.stepper)
+        self.audits: Audits | None = None
+        if run.audit:
+            self.audits = Audits(run, run.targets.member, self.stepper.reader, seed, run.answers_from)
+
+    def start(self) -> None:
+        if self.t:  # continued from a checkpoint
+            self.agent.break_off()
+        self.stepper.begin(self.agent.at, self.seed, self.t)
+        if 0 in self.agent.stops and not self.t:
+            self.agent.plan_on_log()
+
+    def advance(self, to: int) -> None:
+        if self.audits is None:
+            self.forward(to)
+        else:
+            self.audits.advance(self, to)
+
+    def forward(self, to: int) -> None:
+        """Step and learn until `to` steps are done."""
+        agent, step = self.agent, self.stepper.step
+        at, act, learn = agent.at, agent.act, agent.learn
+        audits = self.audits if self.audits is not None and self.audits.under_way else None
+        to += agent.logged
+        if at.t[0] >= agent.room:
+            at = agent.grow()
+        try:
+            while at.t[0] < to:
+                act(at)
+                if audits is not None:
+                    audits.follow(self)
+                step(at, learn)
+                if at.t[0] >= agent.room:
+                    at = agent.grow()
+        finally:
+            self.t, agent.known_now = agent.t, None
+
+    def episodes(self) -> list[int]:
+        return [self.stepper.episode]
+
+    def resumed(self) -> str:
+        return NEW_EPISODE
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        if self.audits is None or self.run.learner.bounds_errors:
+            return self.agent.bound(until, looks)
+        return self.audits.bound(self, until, looks)
+
+    def joint(self, groups: Groups) -> Joint:
+        if self.audits is None or self.run.learner.bounds_errors:
+            return self.agent.joint(groups)
+        return self.audits.joint(self)
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        return self.agent.outcome(k) | ({} if self.audits is None else self.audits.outcome(self))
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        agent, run = self.agent, self.run
+        arrays = agent.state()
+        arrays |= {name: generator_state(generator) for name, generator in agent.generators.items()}
+        arrays |= self.stepper.spec.arrays() | (prefixed("audits", self.audits.state()) if self.audits else {})
+        return arrays if run.points is None else arrays | {"points": run.points}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.agent.restore(arrays)
+        for name, generator in self.agent.generators.items():
+            set_generator(generator, arrays[name])
+        self.stepper.spec.restore(arrays)
+        if self.audits:
+            self.audits.restore(unprefixed("audits", arrays))
+        if self.run.points is None and "points" in arrays:
+            self.run.show_at(arrays["points"].copy())
+        self.t, self.agent.known_now = self.agent.t, None

@@ -20,8 +20,9 @@ from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import MOST, FrozenActions, LinearPredictor, Nearby
 from gvfx.running.record import Part, expected_error
 from gvfx.running.schema import EMPTY, Measurement
-from gvfx.running.streams.gym_stream import NEVER, GymRun, PoliciesAt, VectorStream
-from gvfx.running.streams.linear_runs import LinearAgent, LinearRuns, LinearStream
+from gvfx.running.stepping import SingleStepper, VectorStepper
+from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun, PoliciesAt
+from gvfx.running.streams.linear_runs import LinearAgent, LinearArrays, LinearRuns
 from gvfx.running.streams.table_gym import bound
 from gvfx.worlds.spec import BoxSpec, time_limit
 
@@ -42,13 +43,9 @@ class LinearGym(GymRun, LinearRuns):
         self.targets = self.policies.targets
         self.prepare(spec.size, spec.actions, time_limit(spec.env))
         self.points_pi = np.empty(0)  # [point, action, policy]
-        self.notes: dict[str, Any] = {}  # by the seeds, at their end
 
-    def begin(self, seed: int) -> SteppedLinear:
-        return SteppedLinear(self, seed)
-
-    def described(self) -> dict[str, Any]:
-        return super().described() | self.notes
+    def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedLinear:
+        return SteppedLinear(self, seed, source)
 
     def predictor(self, parts: list[Part]) -> LinearPredictor:
         return LinearPredictor(tuple(part.function for part in parts), self.points, self.spec, self.targets)
@@ -57,18 +54,18 @@ class LinearGym(GymRun, LinearRuns):
         self.points_pi = self.policies(observations)
 
 
-class SteppedLinear(VectorStream, LinearStream):
+class SteppedLinear(LinearAgent, AtVectors):
     """One seed."""
 
     run: LinearGym
     room = 0
 
-    def __init__(self, run: LinearGym, seed: int) -> None:
-        super().__init__(run, seed)
+    def __init__(self, run: LinearGym, seed: int, source: SingleStepper | VectorStepper) -> None:
+        AtVectors.__init__(self, run, seed, source)
         spec, constant, member = self.spec, run.policies.constant, run.targets.member.astype(np.int64)
         pi = np.zeros((spec.lanes, spec.actions, len(run.targets.distinct))) if constant is None else constant
         self.open(run, seed, pi, member, constant is not None, *self.reader.begin(spec.lanes))
-        self.choose, self.keep = (bound(function, self.agent) for function in run.compiled[:2])
+        self.choose, self.keep = (bound(function, self.arrays) for function in run.compiled[:2])
         moving = constant is None
         self.act, self.learn = (self.act_by_observation, self.learn_by_observation) if moving else (self.choose, self.keep)
         self._expected: tuple[int, np.ndarray] | None = None
@@ -79,7 +76,7 @@ class SteppedLinear(VectorStream, LinearStream):
         """Keep the transitions of a log, before those of the run."""
         self.spec.origin.restore(log.origin)
         self.make_room(len(log))
-        kept, n = self.agent.kept, len(log)
+        kept, n = self.arrays.kept, len(log)
         columns = {"observation": log.state, "following": log.following, "action": log.action, "cumulant": log.c}
         columns |= {"discount": log.gamma, "episode": log.episode, "first": log.starts, "terminated": log.terminated}
         for name, column in columns.items():
@@ -87,43 +84,43 @@ class SteppedLinear(VectorStream, LinearStream):
         if len(kept.pi) > 1:
             kept.pi[:n] = self.distinct_at(log.following)
         kept.used[:] = n
-        self.agent.t[1] = log.episode[-1] + 1
+        self.arrays.t[1] = log.episode[-1] + 1
 
     def plan_on_log(self) -> None:
         if self.data.first.any():
             self.pause(0)
 
-    def grow(self) -> LinearAgent:
+    def grow(self) -> LinearArrays:
         lanes = self.spec.lanes
         self.make_room(lanes)
-        size, used = len(self.agent.kept.action), int(self.agent.kept.used[0])
-        self.room = NEVER if size == self.run.learner.capacity else int(self.agent.t[0]) + size - used - lanes + 1
-        return self.agent
+        size, used = len(self.arrays.kept.action), int(self.arrays.kept.used[0])
+        self.room = NEVER if size == self.run.learner.capacity else int(self.arrays.t[0]) + size - used - lanes + 1
+        return self.arrays
 
-    def act_by_observation(self, agent: LinearAgent) -> None:
+    def act_by_observation(self, at: LinearArrays) -> None:
         """Choose actions, with the target policies at the lanes' observations."""
-        if np.count_nonzero(agent.fresh):
-            agent.policies[:] = self.run.policies(self.stepper.seen_now)
-        self.choose(agent)
+        if np.count_nonzero(at.fresh):
+            at.policies[:] = self.run.policies(self.source.seen_now)
+        self.choose(at)
 
-    def learn_by_observation(self, agent: LinearAgent) -> None:
+    def learn_by_observation(self, at: LinearArrays) -> None:
         """Keep the transitions, with the target policies at the observations after them."""
-        agent.policies_next[:] = self.run.policies(self.stepper.seen_next)
-        self.keep(agent)
-        agent.policies[:] = agent.policies_next
+        at.policies_next[:] = self.run.policies(self.source.seen_next)
+        self.keep(at)
+        at.policies[:] = at.policies_next
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
     @property
-    def written(self) -> LinearAgent:
-        return self.agent
+    def at(self) -> LinearArrays:
+        return self.arrays
 
     @property
     def notes(self) -> np.ndarray:
-        return self.agent.policies
+        return self.arrays.policies
 
     def break_off(self) -> None:
-        self.run.compiled[3](self.agent)
+        self.run.compiled[3](self.arrays)
 
     def freeze(self) -> FrozenActions:
         fit = self.answers(False, False)[0].fit
@@ -193,24 +190,22 @@ class SteppedLinear(VectorStream, LinearStream):
         return _expected(found.values(*self.bounded_at())[1], gvfs)
 
     def outcome(self, k: int) -> dict[str, Any]:
-        run, out, notes = self.run, super().outcome(k) | self.audit_outcome(), self.resolution()
+        run, out, notes = self.run, self.found(), self.resolution()
         start = self.start_answers(out["function"])
         out["function"] = replace(out["function"], origin=self.spec.origin.at)
         out["start"] = np.column_stack([start, np.full(len(start), np.nan)])
         notes["not_resolved"] = run.notes.get("not_resolved", {}) | notes["not_resolved"]  # with those of other seeds
         run.notes |= {name: note for name, note in notes.items() if note}
-        if self.agent.kept.used[1] > run.learner.capacity:
-            run.notes["kept"] = f"a random {run.learner.capacity:,} of {int(self.agent.kept.used[1]):,} transitions"
+        if self.arrays.kept.used[1] > run.learner.capacity:
+            run.notes["kept"] = f"a random {run.learner.capacity:,} of {int(self.arrays.kept.used[1]):,} transitions"
         return out
 
     def state(self) -> dict[str, np.ndarray]:
-        return super().state() | self.gym_state() | {"episodes": np.array([self.done, self.stepper.episode])}
+        return self.learned() | {"episodes": np.full(2, self.source.episode)}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        super().restore(arrays)
-        self.restore_gym(arrays)
-        self.done, self.stepper.episode = (int(n) for n in arrays["episodes"])
-        self.room = 0
+        self.learn_again(arrays)
+        self.source.episode, self.room = int(arrays["episodes"][1]), 0
 
 
 def observations_where(where: WhereLike, spec: BoxSpec) -> tuple[Where, np.ndarray]:

@@ -26,7 +26,7 @@ from gvfx.questions.signals import Constant
 from gvfx.questions.where import START, counted
 from gvfx.rng import BEHAVIOUR, REPLAY, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, tables
-from gvfx.running.drive import Backend, Stream
+from gvfx.running.drive import Agent, Backend
 from gvfx.running.earlier import later
 from gvfx.running.schema import EMPTY
 from gvfx.worlds.mdp import MDP
@@ -100,7 +100,7 @@ def transitions(kept: Kept, member: np.ndarray) -> Transitions:
     )
 
 
-class LinearAgent(NamedTuple):
+class LinearArrays(NamedTuple):
     """Everything that compiled functions read and write; [lane] is one of the environments stepped together."""
 
     behaviour: Any
@@ -280,11 +280,12 @@ def without_states(questions: Sequence[GVF], names: Sequence[str], world: MDP, c
     return stack(each, world, "calibrated" if calibrated else None)
 
 
-class LinearStream(Stream):
+class LinearAgent(Agent):
     """One seed: the agent's arrays, and the features chosen so far."""
 
     run: LinearRuns
-    agent: LinearAgent
+    arrays: LinearArrays
+    t: int
 
     def open(
         self,
@@ -301,13 +302,13 @@ class LinearStream(Stream):
         pi [lane, action, policy]: the distinct policies, at all observations if they are constant; member [gvf]: each
         question's; c, gamma [lane, gvf]: the arrays of signals.
         """
-        self.run, self.seeds, self.seed = run, (seed,), seed
+        self.run, self.seed = run, seed
         self.stops, self.plans, self.weights = run.replans | run.looks, run.replans, run.asked.weights
         self.choice: Choice | None = None
         self._answers: tuple[int, bool, Answers, Choice] | None = None
-        self._known: tuple[int, CellModel] | None = None
+        self.known_now: tuple[int, CellModel] | None = None
         (lanes, actions, policies), gvfs = pi.shape, len(run.names)
-        self.agent = LinearAgent(
+        self.arrays = LinearArrays(
             behaviour=run.planner.begin(widened(run.asked), skeleton_mdp(run.rows + 1, actions, run.horizon)),
             cells=Cells.of(np.zeros((1, run.size), np.float32), 1),
             m=np.full((run.rows + 1, actions, gvfs), INITIAL_M),
@@ -334,22 +335,22 @@ class LinearStream(Stream):
 
     def make_room(self, steps: int) -> None:
         """Room for further transitions, up to the learner's capacity."""
-        kept, most = self.agent.kept, self.run.learner.capacity
+        kept, most = self.arrays.kept, self.run.learner.capacity
         needed = min(int(kept.used[0]) + steps, most)
         if needed > len(kept.action):
-            self.agent = self.agent._replace(kept=with_room(kept, min(max(needed, 2 * len(kept.action)), most)))
+            self.arrays = self.arrays._replace(kept=with_room(kept, min(max(needed, 2 * len(kept.action)), most)))
 
     @property
     def data(self) -> Transitions:
-        return transitions(self.agent.kept, self.agent.member)
+        return transitions(self.arrays.kept, self.arrays.member)
 
     # --- plans -------------------------------------------------------------------------------------------------------
 
     @property
     def known(self) -> CellModel:
-        if self._known is None or self._known[0] != self.t:
-            self._known = (self.t, self._model(self._cells(), None, 0.0))
-        return self._known[1]
+        if self.known_now is None or self.known_now[0] != self.t:
+            self.known_now = (self.t, self._model(self._cells(), None, 0.0))
+        return self.known_now[1]
 
     def _cells(self) -> Cells:
         return Cells.of(self.data.observation, self.run.rows)
@@ -367,7 +368,7 @@ class LinearStream(Stream):
 
     def pause(self, stop: int) -> None:
         run = self.run
-        if stop in run.looks and self.agent.kept.used[0] <= LATE and not (self._settled() and stop in run.seldom):
+        if stop in run.looks and self.arrays.kept.used[0] <= LATE and not (self._settled() and stop in run.seldom):
             self.choice = run.learner.choose(self.data, self.seed)
         if not (stop in run.replans or (stop in run.looks and run.planner.needs_variance)):
             return
@@ -378,13 +379,13 @@ class LinearStream(Stream):
             errors = run.learner.fit(self.data, self.choice, halved=True).errors(self.data)
             share = following(self.choice)
         model = self._model(cells, errors, share)
-        self.agent = self.agent._replace(cells=cells)
+        self.arrays = self.arrays._replace(cells=cells)
         if run.planner.needs_variance:
-            rescale(run.planner, self.agent.behaviour, model)
+            rescale(run.planner, self.arrays.behaviour, model)
             own = np.where(model.tried[:, :, None], model.variance(), INITIAL_M)
-            self.agent.m[:] = own
+            self.arrays.m[:] = own
         if stop in run.replans:
-            run.planner.refresh(self.agent.behaviour, model)
+            run.planner.refresh(self.arrays.behaviour, model)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -425,7 +426,7 @@ class LinearStream(Stream):
         return self.start_joint(self.answers(False, True)[0])
 
     def weigh(self, weights: np.ndarray) -> None:
-        self.weights, self._known = weights, None
+        self.weights, self.known_now = weights, None
 
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         """As `ErrorBelow.bound`, from the half-samples at the points, or of the value at the start."""
@@ -439,7 +440,7 @@ class LinearStream(Stream):
     def probabilities(self, points: np.ndarray, policies: np.ndarray) -> np.ndarray:
         """The behaviour's probabilities [point, action]; policies [point, action, policy]."""
         mu = np.empty((len(points), self.run.sizes.actions))
-        agent = self.agent._replace(behaviour=self.run.planner.shown(self.agent.behaviour))
+        agent = self.arrays._replace(behaviour=self.run.planner.shown(self.arrays.behaviour))
         before = [array.copy() for array in (agent.rng, agent.state, agent.policies)]
         self.run.compiled[2](agent, points.astype(np.float32), np.ascontiguousarray(policies, np.float32), mu)
         for array, old in zip((agent.rng, agent.state, agent.policies), before, strict=True):
@@ -452,27 +453,29 @@ class LinearStream(Stream):
         notes: dict[str, Any] = {"not_resolved": unresolved(self.data, choice, self.run.names)}
         return notes | {"inputs": left_out(choice, self.run.size), "starts": outside(found, self.data)}
 
-    def outcome(self, k: int) -> dict[str, Any]:
+    def found(self) -> dict[str, Any]:
+        """The fields of the seed's part about what was learned."""
         found = self.answers(True, True)[0]
         return {"function": found, "differences": self.start_joint(found).known if found.halves else EMPTY}
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, np.ndarray]:
-        arrays = dict(tables(self.agent)) | {"cells.side": np.array(self.agent.cells.side)}
+    def learned(self) -> dict[str, np.ndarray]:
+        """Everything that acts and learns, as named arrays."""
+        arrays = dict(tables(self.arrays)) | {"cells.side": np.array(self.arrays.cells.side)}
         if self.choice is not None:
             arrays |= {f"choice.{name}": array for name, array in self.choice.arrays().items()}
         return arrays
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def learn_again(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `learned` returned."""
         kept = len(arrays["kept.action"])
-        if kept > len(self.agent.kept.action):
-            self.agent = self.agent._replace(kept=with_room(self.agent.kept, kept))
-        self.agent = self.agent._replace(cells=Cells.from_arrays(arrays, "cells."))
-        fill(self.agent, arrays)
+        if kept > len(self.arrays.kept.action):
+            self.arrays = self.arrays._replace(kept=with_room(self.arrays.kept, kept))
+        self.arrays = self.arrays._replace(cells=Cells.from_arrays(arrays, "cells."))
+        fill(self.arrays, arrays)
         chosen = {name[7:]: array for name, array in arrays.items() if name.startswith("choice.")}
         self.choice = Choice.from_arrays(chosen) if chosen else None
-        self.t = int(self.agent.t[0])
 
 
 def following(choice: Choice) -> float:

@@ -29,7 +29,7 @@ from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, flatten, prefixed, tables, unflatten, unprefixed
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import LIMIT, FrozenActions, Nearby, QNetwork, Scales, layers, recent
-from gvfx.running.stepping import Lanes
+from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.running.streams.gym_stream import PoliciesAt
 from gvfx.running.streams.linear_runs import without_states
@@ -331,8 +331,8 @@ class NetworkGym(GymNetworks):
         (learning, replay), losses = jax.lax.scan(one, (learning, replay), (blocks, ends))
         return learning, replay, jax.tree.map(lambda each: each.sum(axis=0), losses)
 
-    def begin(self, seed: int) -> SteppedNetwork:
-        return SteppedNetwork(self, seed)
+    def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedNetwork:
+        return SteppedNetwork(self, seed, source)
 
     def note_targets(self, observations: list[Any]) -> None:
         self.points_pi = self.policies(observations)
@@ -343,11 +343,12 @@ class SteppedNetwork(SteppedNetworks):
 
     run: NetworkGym
 
-    def __init__(self, run: NetworkGym, seed: int) -> None:
+    def __init__(self, run: NetworkGym, seed: int, source: SingleStepper | VectorStepper) -> None:
         actions = np.zeros(run.spec.lanes, np.int64)
-        super().__init__(run, seed, TOGETHER * run.learner.block, run.updates.prioritised, actions)
+        super().__init__(run, seed, source, TOGETHER * run.learner.block, run.updates.prioritised, actions)
         self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, if already known
         self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
+        self.draws_from(self.bootstrap)
         self.replay_key, networks = named_keys(seed, ("replay", "networks"))
         self.learning: DeepLearning = jax.jit(run.updates.begin)(jax.random.split(networks, 4))
         kind = TracedDecider if run.behaviour.needs_intrinsic else Decider
@@ -359,13 +360,13 @@ class SteppedNetwork(SteppedNetworks):
 
     def act(self, at: Lanes) -> None:
         if self.pi is None or np.count_nonzero(at.fresh):
-            self.pi = self.run.policies(self.stepper.seen_now)
+            self.pi = self.run.policies(self.source.seen_now)
             self.note_starts()
-        self.decider.act(self.t, at.state, self.pi, self.over, at.action)
+        self.decider.act(int(at.t[0]), at.state, self.pi, self.over, at.action)
         self.over[:] = False
 
     def learn(self, at: Lanes) -> None:
-        self.pi = self.run.policies(self.stepper.seen_next)
+        self.pi = self.run.policies(self.source.seen_next)
         seen, signals = (at.state, at.action, at.following), (at.c, at.gamma, at.alive)
         made = keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over)
         self.stored_rows(self.rows[self.pending : self.pending + made])
@@ -432,12 +433,9 @@ class SteppedNetwork(SteppedNetworks):
             variances = np.einsum("nai,nai->in", pi, m)
         return values, variances, self.decider.probabilities(self.t, points, run.points_pi), errors
 
-    def own_generators(self) -> tuple[np.random.Generator, ...]:
-        return (self.bootstrap,)
-
     def state(self) -> dict[str, np.ndarray]:
-        return super().state() | prefixed("decider", self.decider.state())
+        return self.learned() | prefixed("decider", self.decider.state())
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        super().restore(arrays)
+        self.learn_again(arrays)
         self.decider.restore(unprefixed("decider", arrays))

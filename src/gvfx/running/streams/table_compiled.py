@@ -14,7 +14,7 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.wrappers import rescale, watching
 from gvfx.errors import Diverged, InputError
 from gvfx.evidence.counts import Empirical, Evidence, counting, no_evidence, reach
-from gvfx.evidence.decisions import Groups, Joint, joint_of_sums
+from gvfx.evidence.decisions import Groups, Joint, joint_of, joint_of_sums
 from gvfx.evidence.uncertainty import ErrorBelow, standard_errors, start_values
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.learners.base import Learner
@@ -22,7 +22,7 @@ from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.where import EVERYWHERE, START
 from gvfx.rng import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, seed_streams, uniform
 from gvfx.running.checkpoint import fill, tables
-from gvfx.running.drive import Backend, Stream
+from gvfx.running.drive import Agent, Backend, Loop
 from gvfx.running.plan import Method, Options
 from gvfx.running.schema import EMPTY, Measurement
 from gvfx.theory.equations import squared_error
@@ -102,15 +102,16 @@ class Improvement:
         return np.moveaxis(asked.pi, 2, 0)[:, :states].copy() if asked.own else np.empty(0)
 
 
-class TableStream(Stream):
-    """One seed of a run on tables: what is known from its evidence, and what the behaviour and the learner make of it."""
+class TableAgent(Agent):
+    """What learns on tables from one seed: what is known from its evidence, and what the behaviour and the learner make of it."""
 
     run: Any  # the backend
     asked: Stacked  # the seed's questions
     acting: Any  # the behaviour's state
     learning: Any  # the learner's state
     finite: FiniteTables
-    _known: Empirical | None = None
+    t: int
+    known_now: Empirical | None = None
 
     @abstractmethod
     def evidence(self) -> tuple[Empirical, np.ndarray]:
@@ -118,9 +119,9 @@ class TableStream(Stream):
 
     @property
     def known(self) -> Empirical:
-        if self._known is None:
-            self._known = self._improved(0)
-        return self._known
+        if self.known_now is None:
+            self.known_now = self._improved(0)
+        return self.known_now
 
     def _improved(self, stop: int) -> Empirical:
         """The evidence so far, with the policies that it implies if some are found during the run."""
@@ -128,17 +129,19 @@ class TableStream(Stream):
         return self.run.improvement(stop, known, self.acting, self.learning, visits)
 
     def weigh(self, weights: np.ndarray) -> None:
-        self.asked, self._known = self.asked._replace(weights=weights), None
+        self.asked, self.known_now = self.asked._replace(weights=weights), None
 
-    def pause(self, stop: int) -> None:
-        self._known = known = self._improved(stop)
+    def plan(self, stop: int) -> None:
+        """Improve policies, refresh the learner's tables and renew the behaviour's plan, as far as they are due."""
+        self.known_now = known = self._improved(stop)
         if stop in self.run.refreshes:
             self.run.learner.refresh(self.learning, known)
             rescale(self.run.behaviour, self.acting, known)
         if stop in self.run.replans:
             self.run.behaviour.refresh(self.acting, known)
 
-    def check(self) -> None:
+    def check_finite(self) -> None:
+        """Raise Diverged if a number is no longer finite."""
         self.finite.check(self.t, self.acting, None if self.run.learner.needs_evidence else self.learning)
 
     # --- answers -----------------------------------------------------------------------------------------------------
@@ -173,12 +176,12 @@ class TableStream(Stream):
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         errors = self.own_errors()
         if errors is None:
-            return super().bound(until, looks)
+            return until.bound(self.known, looks)
         return until.from_own(self.known.evaluation, self.values(), errors, self.run.weights, looks)
 
     def joint(self, groups: Groups) -> Joint:
         if self.own_errors() is None:
-            return super().joint(groups)
+            return joint_of(self.known, groups)
         value, error = self.start_table()[:, :2].T
         return joint_of_sums(value, error)
 
@@ -289,7 +292,7 @@ def cursor(world: MDP, asked: Stacked, streams: np.ndarray, evidence: Evidence |
     )
 
 
-Loop = Callable[[Dynamics, Any, Any, Cursor, Monitor, int], None]
+Advance = Callable[[Dynamics, Any, Any, Cursor, Monitor, int], None]
 
 
 @cache
@@ -357,7 +360,7 @@ def make_loop(
     drifting: bool,
     monitored: bool = False,
     counted: bool = False,
-) -> Loop:
+) -> Advance:
     """A loop run(dynamics, behaviour state, learner state, cursor, monitor, steps); sizes and flags are compiled in."""
     gvfs, actions = sizes
     drift, pay = make_signals(gvfs, drifting)
@@ -494,7 +497,7 @@ class TableCompiled(Backend):
         return CompiledTable(self, seed)
 
 
-class CompiledTable(TableStream):
+class CompiledTable(TableAgent, Loop):
     """One seed: the state of the compiled loop."""
 
     def __init__(self, run: TableCompiled, seed: int) -> None:
@@ -510,17 +513,22 @@ class CompiledTable(TableStream):
         ring = np.zeros((max(1, run.plan.average_episodes), run.sizes.gvfs))
         base, unit = (np.ascontiguousarray(part.T) for part in (run.truth.base, run.truth.unit))
         self.monitor = Monitor(base, unit, run.truth.points, ring)
-        self._known: Empirical | None = None
         self.finite = FiniteTables(run.names, seed, self.acting)
 
     def start(self) -> None: ...
 
     def advance(self, to: int) -> None:
         self.run.loop(self.moving, self.acting, self.learning, self.at, self.monitor, to - self.t)
-        self.t, self._known = to, None
+        self.t, self.known_now = to, None
 
     def evidence(self) -> tuple[Empirical, np.ndarray]:
         return Empirical(self.run.world, self.asked, self.at.evidence), self.at.visits
+
+    def pause(self, stop: int) -> None:
+        self.plan(stop)
+
+    def check(self) -> None:
+        self.check_finite()
 
     def episodes(self) -> list[int]:
         return [int(self.at.at[EPISODES])]
@@ -559,7 +567,7 @@ class CompiledTable(TableStream):
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         fill(self._tree(), arrays)
-        self.t, self._known = int(self.at.at[STEPS]), None
+        self.t, self.known_now = int(self.at.at[STEPS]), None
 
     def outcome(self, k: int) -> dict[str, Any]:
         truth = self.run.truth.values(self.at.level)

@@ -42,8 +42,9 @@ from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, drawn_action, frozen_table, labels_of
 from gvfx.running.record import Part, expected_error, expected_over, reordered
 from gvfx.running.schema import EMPTY, Measurement
-from gvfx.running.streams.gym_stream import NEVER, GymRun, GymStream
-from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableStream, dynamics, make_table
+from gvfx.running.stepping import SingleStepper, VectorStepper
+from gvfx.running.streams.gym_stream import NEVER, Actor, GymRun
+from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableAgent, dynamics, make_table
 from gvfx.theory.exact import DENSE_BELOW, predicted_values
 from gvfx.worlds.mdp import MDP
 from gvfx.worlds.spaces import Key
@@ -54,7 +55,7 @@ from gvfx.worlds.spec import MOST_STATES, DiscreteSpec, skeleton_mdp
 # called once per step for all environments that are stepped together (a plain environment is a single lane).
 
 
-class TableAgent(NamedTuple):
+class TableArrays(NamedTuple):
     """Everything that `act` and `learn` read and write; [lane] is one of the environments stepped together."""
 
     behaviour: Any
@@ -80,7 +81,7 @@ class TableAgent(NamedTuple):
 @cache
 def make_agent(
     sizes: Sizes, behaviour: BehaviourRule, learner: LearnerRule, needs_next_action: bool, counted: bool
-) -> tuple[Callable[[TableAgent], None], Callable[[TableAgent], None], Callable[[TableAgent], None]]:
+) -> tuple[Callable[[TableArrays], None], Callable[[TableArrays], None], Callable[[TableArrays], None]]:
     """act(agent) chooses an action in every lane; learn(agent) learns from every lane's transition; end(agent) ends the
     episodes of all lanes without a transition, for a run that continues in new ones."""
     actions = sizes.actions
@@ -227,8 +228,8 @@ class TableGym(GymRun):
         own = {q.policy: i for i, q in enumerate(asked) if is_function(q.policy) and not isinstance(q.policy, OwnPolicy)}
         return [Steady.of_table(p, self.asked.pi[:states, :, i], f"{asked[i].name}.policy") for p, i in own.items()]
 
-    def begin(self, seed: int) -> SteppedTable:
-        return SteppedTable(self, seed)
+    def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedTables:
+        return SteppedTables(self, seed, source)
 
     def aligned(self, parts: Sequence[Part]) -> list[Part]:
         if self.spec.fixed:
@@ -253,7 +254,7 @@ class TableGym(GymRun):
 class Met:
     """The numbered states of one seed at the end: their keys in the order of their numbers, and the evidence in any order."""
 
-    stream: SteppedTable | None
+    stream: SteppedTables | None
     keys: tuple[Key, ...]
 
     def model(self, order: Sequence[Key]) -> Empirical | None:
@@ -261,24 +262,23 @@ class Met:
         return self.stream.in_order(order) if self.stream is not None else None
 
 
-class SteppedTable(GymStream, TableStream):
-    """One seed: the agent's arrays, and the environment that it acts in."""
+class SteppedTables(TableAgent, Actor):
+    """One seed: the arrays in which it acts and learns."""
 
     run: TableGym
-    spec: Any
     room = 0
 
-    def __init__(self, run: TableGym, seed: int) -> None:
-        super().__init__(run, seed)
+    def __init__(self, run: TableGym, seed: int, source: SingleStepper | VectorStepper) -> None:
+        Actor.__init__(self, run, seed, source)
         self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
         self.logged = run.logged
         self.asked, self.tables = (run.asked, run.tables) if self.spec.fixed else run.sized(self.spec)
-        self.agent = self.new_agent()
-        self.act, self.learn = (bound(function, self.agent) for function in run.compiled[:2])
-        self.finite = FiniteTables(run.names, seed, self.agent.behaviour)
+        self.arrays = self.new_agent()
+        self.act, self.learn = (bound(function, self.arrays) for function in run.compiled[:2])
+        self.finite = FiniteTables(run.names, seed, self.arrays.behaviour)
         self.policies_of: Targets | None = None  # asked at numbered states, when they are met
         if run.log is not None:
-            self.agent = replayed(run.log, self.agent, self.learn)
+            self.arrays = replayed(run.log, self.arrays, self.learn)
         if not self.spec.fixed:
             asked = expand(run.questions)
             self.given = [i for i, q in enumerate(asked) if not isinstance(q.policy, OwnPolicy)]
@@ -286,14 +286,14 @@ class SteppedTable(GymStream, TableStream):
             self.retargeted = 0  # states whose policies the behaviour knows
             self.spec.numbering.met = self.new_state
 
-    def new_agent(self) -> TableAgent:
+    def new_agent(self) -> TableArrays:
         """The agent before the first step."""
         run, skeleton, lanes = self.run, self.spec.skeleton, self.spec.lanes
         c, gamma = self.reader.begin(lanes)
         rates, capacity = run.learner.forgetting_rates, max(FIRST, 2 * lanes) if run.counted else 0
         asked = run.improvement.begin(self.asked)
         acting, learning = run.behaviour.begin(asked, self.tables), run.learner.begin(asked, self.tables)
-        return TableAgent(
+        return TableArrays(
             behaviour=watching(run.behaviour, acting, learning.q),
             learner=learning,
             pi=asked.pi,
@@ -319,17 +319,17 @@ class SteppedTable(GymStream, TableStream):
 
     # --- room ----------------------------------------------------------------------------------------------------------
 
-    def grow(self) -> TableAgent:
+    def grow(self) -> TableArrays:
         spec = self.spec
         if not spec.fixed and spec.skeleton.states - self.met < 4 * spec.lanes + 4:
-            self.agent = self.resized(min(2 * spec.skeleton.states, MOST_STATES + 4 * spec.lanes + 5))
-        outcomes = self.agent.outcomes
+            self.arrays = self.resized(min(2 * spec.skeleton.states, MOST_STATES + 4 * spec.lanes + 5))
+        outcomes = self.arrays.outcomes
         if len(outcomes.pair) and outcomes.used[0] > len(outcomes.pair) - spec.lanes:
             outcomes = grown(outcomes)
-            self.agent = self.agent._replace(outcomes=outcomes)
+            self.arrays = self.arrays._replace(outcomes=outcomes)
         left = len(outcomes.pair) - spec.lanes - int(outcomes.used[0])
-        self.room = int(self.agent.t[0]) + max(left, 0) + 1 if len(outcomes.pair) else NEVER
-        return self.agent
+        self.room = int(self.arrays.t[0]) + max(left, 0) + 1 if len(outcomes.pair) else NEVER
+        return self.arrays
 
     @property
     def met(self) -> int:
@@ -338,13 +338,13 @@ class SteppedTable(GymStream, TableStream):
 
     def new_state(self, number: int, observation: Any) -> None:
         """Note the target policies at an observation that is met for the first time."""
-        agent = self.agent
+        agent = self.arrays
         if self.policies_of is not None:
             try:
                 agent.pi[number][:, self.given] = self.policies_of(self.spec.together([observation]))[0]
             except Exception as error:
                 what = str(error) if isinstance(error, InputError) else _raised(error, observation)
-                raise self.stepper.failed(what) if agent.t[0] else InputError(what) from error
+                raise self.source.failed(what) if agent.t[0] else InputError(what) from error
         if self.spec.skeleton.states - number <= 4 * self.spec.lanes + 4:
             self.room = 0
         if number >= (1 + RETARGET) * self.retargeted:
@@ -353,13 +353,13 @@ class SteppedTable(GymStream, TableStream):
     def retarget(self) -> None:
         """Have the behaviour know the policies of all numbered states."""
         self.retargeted = self.met
-        known = Empirical(self.tables, self.asked._replace(pi=self.agent.pi), self.agent.outcomes.evidence)
-        self.run.behaviour.retarget(self.agent.behaviour, known)
+        known = Empirical(self.tables, self.asked._replace(pi=self.arrays.pi), self.arrays.outcomes.evidence)
+        self.run.behaviour.retarget(self.arrays.behaviour, known)
 
-    def resized(self, states: int) -> TableAgent:
+    def resized(self, states: int) -> TableArrays:
         """The agent with room for more states, and everything that it learned."""
-        run, old, before = self.run, self.agent, self.spec.skeleton.states
-        self.spec = self.stepper.spec = self.spec.sized(states)
+        run, old, before = self.run, self.arrays, self.spec.skeleton.states
+        self.source.spec = self.spec.sized(states)
         weights = self.asked.weights
         self.asked, self.tables = run.sized(self.spec)
         self.asked = self.asked._replace(weights=weights)
@@ -375,29 +375,29 @@ class SteppedTable(GymStream, TableStream):
             for array in (evidence.found, evidence.starts):
                 array[states], array[before] = array[before], 0
         self.finite = FiniteTables(run.names, self.seed, new.behaviour)
-        self._known = None
+        self.known_now = None
         return new
 
     # --- audits ------------------------------------------------------------------------------------------------------
 
     @property
-    def written(self) -> TableAgent:
-        return self.agent
+    def at(self) -> TableArrays:
+        return self.arrays
 
     def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[int, int]:
-        agent, state = self.agent, int(self.agent.state[lane])
+        agent, state = self.arrays, int(self.arrays.state[lane])
         agent.mu[lane] = self.policies[policy][state]
         agent.action[lane] = drawn_action(agent.mu[lane], rng)
         return state, int(agent.action[lane])
 
     def arrived(self, lane: int) -> int:
-        return int(self.agent.following[lane])
+        return int(self.arrays.following[lane])
 
     def at_starts(self, observations: list[Any]) -> list[int]:
         return [self.spec.seen(observation) for observation in observations]
 
     def break_off(self) -> None:
-        self.run.compiled[2](self.agent)
+        self.run.compiled[2](self.arrays)
 
     @property
     def policies(self) -> list[np.ndarray]:
@@ -412,31 +412,31 @@ class SteppedTable(GymStream, TableStream):
 
     @property
     def acting(self) -> Any:
-        return self.agent.behaviour
+        return self.arrays.behaviour
 
     @property
     def learning(self) -> Any:
-        return self.agent.learner
+        return self.arrays.learner
 
     def evidence(self) -> tuple[Empirical, np.ndarray]:
-        asked = self.asked._replace(pi=self.agent.pi)
+        asked = self.asked._replace(pi=self.arrays.pi)
         if self.run.counted:
-            return empirical(self.agent.outcomes, self.spec.skeleton, asked, self.run.varying), self.agent.visits
-        return Empirical(self.tables, asked, no_evidence(self.tables, asked, kept=False)), self.agent.visits
+            return empirical(self.arrays.outcomes, self.spec.skeleton, asked, self.run.varying), self.arrays.visits
+        return Empirical(self.tables, asked, no_evidence(self.tables, asked, kept=False)), self.arrays.visits
 
     def pause(self, stop: int) -> None:
         if stop in self.stops and not self.spec.fixed:  # not at measurements, which must not change a run
             self.retarget()
-        super().pause(stop)
+        self.plan(stop)
 
     def check(self) -> None:
-        super().check()
+        self.check_finite()
         for asked in (self.reader, *self.run.steady, self.policies_of):
             if asked is not None:
                 asked.again()
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
-        run, agent, known, n = self.run, self.agent, self.known, self.met
+        run, agent, known, n = self.run, self.arrays, self.known, self.met
         states = self.spec.skeleton.states
         certain = run.learner.needs_evidence and not run.learner.forgetting_rates and states < DENSE_BELOW
         own = self.own_errors()
@@ -473,7 +473,7 @@ class SteppedTable(GymStream, TableStream):
 
     def in_order(self, order: Sequence[Key]) -> Empirical:
         """The evidence with numbered states in a given order, which includes all met; the environment may have others."""
-        run, outcomes, known = self.run, self.agent.outcomes, self.known
+        run, outcomes, known = self.run, self.arrays.outcomes, self.known
         states, actions, before = len(order), run.sizes.actions, self.spec.skeleton.states
         place = {key: s for s, key in enumerate(order)}
         at = np.full(before + 1, -1)
@@ -501,27 +501,25 @@ class SteppedTable(GymStream, TableStream):
         return replace(model, closed=False)
 
     def outcome(self, k: int) -> dict[str, Any]:
-        out = self.learned(bool(self.run.counted and self.known.evidence.starts.any())) | self.audit_outcome()
+        out = self.learned(bool(self.run.counted and self.known.evidence.starts.any()))
         return out if self.spec.fixed else out | {"met": Met(self, tuple(self.spec.numbering.keys))}
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
-        own = {"episodes": np.array([self.done, self.stepper.episode])}
+        own = {"episodes": np.full(2, self.source.episode)}
         own |= {} if self.spec.fixed else {"numbering:told": np.array(self.retargeted)}
-        return dict(tables(self.agent)) | own | self.gym_state()
+        return dict(tables(self.arrays)) | own
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         if not self.spec.fixed:
             if len(arrays["visits"]) != self.spec.skeleton.states:
-                self.agent = self.resized(len(arrays["visits"]))
+                self.arrays = self.resized(len(arrays["visits"]))
             self.retargeted = int(arrays["numbering:told"])
-        while len(self.agent.outcomes.pair) < len(arrays["outcomes.pair"]):
-            self.agent = self.agent._replace(outcomes=grown(self.agent.outcomes))
-        fill(self.agent, arrays)
-        self.restore_gym(arrays)
-        self.done, self.stepper.episode = (int(n) for n in arrays["episodes"])
-        self.t, self.room, self._known = int(self.agent.t[0]) - self.logged, 0, None
+        while len(self.arrays.outcomes.pair) < len(arrays["outcomes.pair"]):
+            self.arrays = self.arrays._replace(outcomes=grown(self.arrays.outcomes))
+        fill(self.arrays, arrays)
+        self.source.episode, self.room = int(arrays["episodes"][1]), 0
 
 
 def _raised(error: Exception, observation: Any) -> str:
