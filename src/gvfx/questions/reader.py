@@ -157,8 +157,9 @@ class Reader:
             if not 0 <= x <= 1:
                 raise SignalFailed(f"{field}: {x!r} lies outside [0, 1]; return a number between 0 and 1.")
             gamma[place] = x
-        for steady, (_, place, _) in zip(self.steady, self._ends):
-            self._watched(steady.look, ((observation, action, reward, following, info),), np.atleast_1d(gamma[place]))
+        if self.steady:
+            for steady, (_, place, _) in zip(self.steady, self._ends):
+                self._watched(steady.look, ((observation, action, reward, following, info),), np.atleast_1d(gamma[place]))
 
     def _watched(self, ask: Callable[..., None], *given: Any) -> None:
         """Warn once of a discount that answers differently; as chance alone it is averaged correctly."""
