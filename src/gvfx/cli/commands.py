@@ -94,13 +94,13 @@ class RunOptions:
 
     seeds: Number of independent runs.
     seed: Run this one seed.
-    behaviour: A behaviour by class name (default: it is chosen).
-    learner: A learner by class name (default: by the observations).
+    behaviour: A behaviour by class name (default: chosen from the observation space).
+    learner: A learner by class name (default: chosen from the observation space).
     audit: Share of the steps that check the values at the start, such as 0.15.
-    calibrate: Divide each GVF's weight by its mean square value.
+    calibrate: Count every question relative to its own size, its mean square value.
     evaluate_every: Steps between measurements (default: twenty per run).
     track: Send every measurement to a file of JSON lines, to tensorboard:FOLDER or to wandb:PROJECT (offline); may be repeated.
-    workers: Runs at the same time; more than 1 in known worlds only.
+    workers: Parallel runs; more than 1 only where the transition table is known.
     progress: Show or hide the progress bar (default: in a terminal).
     """
 
@@ -153,7 +153,7 @@ def log(
     behaviour_prob, policy and further signals if there are any.
 
     file: A CSV or Parquet file with a row per transition.
-    audit: Let episodes whose column `policy` names a policy check its value.
+    audit: Use logged episodes of a target policy (column `policy`) to check its estimate.
 
         gvfx log runs.csv --questions questions.toml
         gvfx log runs.parquet --questions questions.toml --json -
@@ -226,7 +226,7 @@ def plan(
     """Forecast how many steps each behaviour needs to reach an error, with CertaintyEquivalence as the learner.
 
     error: The mean squared error to reach.
-    pilot: Treat the world as unknown and estimate it from a first run of N steps.
+    pilot: Treat the environment as unknown and estimate it from a first run of N steps.
     seed: Random seed of the pilot run.
 
         gvfx plan distinct --error 0.05
