@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import gvfx
 from gvfx.errors import error_text
-from gvfx.inputs import as_array, checked, is_real, listed, shown, unfit, whole
+from gvfx.inputs import as_array, check_ranges, checked, is_real, listed, shown, unfit, whole
+from gvfx.names import public_classes
 
 
 @pytest.mark.parametrize(
@@ -132,3 +138,35 @@ def test_errors_are_said_in_one_line():
 def test_parts_and_worlds_name_the_field(make, named):
     with pytest.raises(gvfx.InputError, match=named):
         make()
+
+
+@pytest.mark.parametrize(
+    ("interval", "value", "fits"),
+    [
+        ("[0, 1)", 0, True),
+        ("[0, 1)", 1.0, False),
+        ("(0, 1]", 0.0, False),
+        ("(0, 1]", 1, True),
+        ("(0, inf)", math.inf, False),
+        ("(0, inf]", math.inf, True),
+        ("[1, inf)", np.int64(1), True),
+        ("[0, 1]", math.nan, False),
+        ("[0, 1]", None, True),  # only numbers have a range
+    ],
+)
+def test_ranges_are_intervals(interval, value, fits):
+    part = SimpleNamespace(share=value, ranges={"share": interval})
+    if fits:
+        check_ranges(part)
+    else:
+        with pytest.raises(
+            gvfx.InputError, match=f"^share: {value!r} lies outside {re.escape(interval)}; give a number within it"
+        ):
+            check_ranges(part)
+
+
+def test_every_range_names_fields_of_its_class():
+    for base in (gvfx.Behaviour, gvfx.Learner):
+        for kind in public_classes(base).values():
+            fields = {f.name for f in dataclasses.fields(kind)}
+            assert {name for names in kind.ranges for name in names.split()} <= fields, kind
