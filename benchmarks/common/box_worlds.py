@@ -112,24 +112,29 @@ def truth_at(world: BoxWorld, states: Batch, episodes: int, rng: np.random.Gener
     """True values at states [point, ...]."""
     values = []
     for policy in world.policies.values():
-        returns = paid_from(world, np.repeat(states, episodes, axis=0), policy, rng)
+        returns, _ = returns_from(world, np.repeat(states, episodes, axis=0), policy, rng)
         returns = returns.reshape(len(world.signals), len(states), episodes)
         values.append(returns.mean(axis=2))
     return BoxTruth(world.observe(states).astype(np.float32), np.concatenate(values))
 
 
-def paid_from(world: BoxWorld, states: Batch, policy: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """Discounted sums of all signals [signal, n] from states [n, ...], one episode each, until what follows hardly counts."""
-    out, going, weight = np.zeros((len(world.signals), len(states))), np.arange(len(states)), 1.0
-    while len(going) and weight > 1e-4:
+def returns_from(
+    world: BoxWorld, states: Batch, policy: Callable[[np.ndarray], np.ndarray], rng: Rng, least: float = 1e-4
+) -> tuple[np.ndarray, np.ndarray]:
+    """Discounted sums of all signals [signal, n] from states [n, ...], one episode each, until what follows counts less than
+    `least`, and the episodes' steps [n]."""
+    out, steps = np.zeros((len(world.signals), len(states))), np.zeros(len(states), np.int64)
+    going, weight = np.arange(len(states)), 1.0
+    while len(going) and weight > least:
         chances = policy(world.observe(states).astype(np.float32)).cumsum(axis=1)
         action = (rng.random((len(states), 1)) > chances[:, :-1]).sum(axis=1)
         states, ended = world.step(states, action, rng)
         seen = world.observe(states).astype(np.float32)
         for k, signal in enumerate(world.signals.values()):
             out[k, going] += weight * signal(seen)
+        steps[going] += 1
         states, going, weight = states[~ended], going[~ended], weight * world.discount
-    return out
+    return out, steps
 
 
 def chances(prefers: np.ndarray, share: float, actions: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.box_worlds import ACROBOT, CARTPOLE, MASSES, TANKS, Batch, BoxWorld, Rng, chances, paid_from
+from benchmarks.common.box_worlds import ACROBOT, CARTPOLE, MASSES, TANKS, Batch, BoxWorld, Rng, chances
 
 # --- named -----------------------------------------------------------------------------------------------------------
 
@@ -156,11 +156,3 @@ def drawn(kind: str, seed: int) -> BoxWorld:
         observe=lambda s: s[:, : of.seen],
         discount=of.discount,
     )
-
-
-def start_values(world: BoxWorld, episodes: int, seed: int = 11) -> tuple[np.ndarray, np.ndarray]:
-    """True values at the start of all questions, their standard errors and the standard deviations of returns, [3, gvf]."""
-    rng = np.random.default_rng(seed)
-    each = [paid_from(world, world.begin(rng, episodes), policy, rng) for policy in world.policies.values()]
-    returns = np.concatenate(each)
-    return returns.mean(axis=1), returns.std(axis=1)
