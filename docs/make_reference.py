@@ -30,7 +30,7 @@ GROUPS = {  # page: title, and its public names
     "policies": (
         "Policies",
         "uniform_policy constant_policy table_policy deterministic_policy callable_policy softmax_policy mixture_policy "
-        "gaussian_policy own_greedy own_softmax from_sb3 Policy",
+        "gaussian_policy stateful_policy own_greedy own_softmax from_sb3 Policy",
     ),
     "worlds": ("Worlds", "MDP gridworld four_rooms from_gymnasium history actions_of World"),
     "behaviours": (
@@ -41,7 +41,7 @@ GROUPS = {  # page: title, and its public names
     ),
     "learners": (
         "Learners",
-        "CertaintyEquivalence LinearCertaintyEquivalence ExpectedSarsa ImportanceSampling Deep TwinCritics Learner",
+        "CertaintyEquivalence LinearCertaintyEquivalence ExpectedSarsa ImportanceSampling Deep TwinCritics Rollouts Learner",
     ),
     "running": (
         "Running",

@@ -31,6 +31,7 @@ from gvfx.learners.base import Learner as Learner
 from gvfx.learners.linear import LinearCertaintyEquivalence as LinearCertaintyEquivalence
 from gvfx.learners.networks.learners import Deep as Deep
 from gvfx.learners.networks.learners import TwinCritics as TwinCritics
+from gvfx.learners.rollouts import Rollouts as Rollouts
 from gvfx.learners.tabular import CertaintyEquivalence as CertaintyEquivalence
 from gvfx.learners.tabular import ExpectedSarsa as ExpectedSarsa
 from gvfx.learners.tabular import ImportanceSampling as ImportanceSampling
@@ -45,6 +46,7 @@ from gvfx.questions.policies import mixture_policy as mixture_policy
 from gvfx.questions.policies import own_greedy as own_greedy
 from gvfx.questions.policies import own_softmax as own_softmax
 from gvfx.questions.policies import softmax_policy as softmax_policy
+from gvfx.questions.policies import stateful_policy as stateful_policy
 from gvfx.questions.policies import table_policy as table_policy
 from gvfx.questions.policies import uniform_policy as uniform_policy
 from gvfx.questions.signals import Constant as Constant

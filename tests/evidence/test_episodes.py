@@ -157,6 +157,12 @@ def test_a_model_that_agrees_makes_the_interval_narrower():
     assert out.half.diagonal() == pytest.approx([weight * least + (1 - weight) * alone] * 2, rel=1e-3)
 
 
+def test_a_difference_errs_by_no_more_than_both_values():
+    out = blended(told([1.0, 1.0], [0.1, 0.5]), np.array([1.0, 1.0]), np.array([[0.5, 0.3], [0.3, 0.01]]))
+    assert out.weight[0] < 0.5 < out.weight[1]
+    assert max(out.half.diagonal()) < out.half[0, 1] <= out.half.diagonal().sum() * (1 + 1e-12)
+
+
 def test_a_model_that_disagrees_hardly_counts():
     out = blended(told([1.0], [0.1]), np.array([3.0]), np.full((1, 1), 0.01))
     assert out.weight[0] < 0.01 and out.value[0] == pytest.approx(1.0, abs=0.01)

@@ -31,8 +31,9 @@ the half-width of the mean is the weighted mean of both, as if the two erred tog
 
 **Does the observation determine what follows?**  If it does and the answers are right, the errors $\delta_t$ along an episode are
 uncorrelated.  Errors of the answers make them agree: with $H_t = \sum_k \gamma^k \delta_{t+k}$ and $D_t = \sum_k \gamma^{2k}
-\delta_{t+k}^2$, the mean of $H_t^2 - D_t$ is the mean square of what the answers miss.  And what follows must not depend on where
-the episode was one step before: the sums of $\delta_t (o_t - o_{t-1})$ over episodes have the mean 0 (Hotelling's test).
+\delta_{t+k}^2$, the mean of $H_t^2 - D_t$ is the mean square of what the answers miss; Student's test compares it with 0.
+What follows must not depend on where the episode was one step before, either: the sums of $\delta_t (o_t - o_{t-1})$ over the
+episodes of all policies have the mean 0 (Hotelling's test).
 """
 
 from __future__ import annotations
@@ -48,7 +49,6 @@ FOLDS = 4
 NONE_MET = 3.69  # the upper limit of 97.5 % of a Poisson mean if there was no event
 UPPER = 0.975  # of the half-widths that weights are made of
 SUPPORT = 0.5  # of the episodes' half-width: the least that the model's counts as
-REFUSED = 0.01  # the level of the test for what came before
 
 
 class Scores(NamedTuple):
@@ -202,12 +202,14 @@ def blended(found: Estimate, value: np.ndarray, halves: np.ndarray, trusted: np.
         weight = np.asarray(1 / (1 + (model / alone) ** 2))  # NaN if both are infinite, or 0
     weight = np.where(np.isnan(weight), np.where(np.isnan(found.value), 1.0, 0.5 * (alone == 0)), weight)
     half = _mean(weight, model, alone)
-    # a difference has the mean of two weights; what they differ by counts as the four errors would add up at worst
+    # a difference has the mean of two weights; what they differ by counts as the four errors would add up at worst, but no
+    # difference errs by more than both values
     odd = np.abs(weight[:, None] - weight) / 2
     worst = np.where(np.isfinite(model), model, 0.0) + np.where(np.isfinite(alone), alone, 0.0)
     sides = odd * (worst[:, None] + worst)
     pairs = np.maximum(np.sqrt(widened**2 + 4 * beyond), floor)
     out = _mean((weight[:, None] + weight) / 2, pairs, own) + sides
+    out = np.minimum(out, half[:, None] + half)
     out[~np.isfinite(half), :] = out[:, ~np.isfinite(half)] = np.inf
     np.fill_diagonal(out, half)
     return Blend(_mean(weight, value, found.value), out, weight)
@@ -228,12 +230,22 @@ def missed(of: Scores) -> np.ndarray:
     return np.divide(np.nansum(of.agreeing, axis=0), steps, out=np.full(len(steps), np.nan), where=steps > 0)
 
 
+def errors_agree(of: Scores) -> float:
+    """The probability that temporal-difference errors agree as much as these along episodes if answers are right, over all
+    questions."""
+    out = 1.0
+    for column in of.agreeing.T:
+        x = column[~np.isnan(column)]
+        if len(x) > 2 and (spread := x.std(ddof=1)) > 0:
+            out = min(out, float(scipy.stats.t.sf(x.mean() / spread * np.sqrt(len(x)), len(x) - 1)))
+    return min(1.0, out * of.agreeing.shape[1])
+
+
 def depends_on_before(of: Scores) -> float:
     """The probability of sums like these if what follows did not depend on the observation before, over all questions."""
     out, tests = 1.0, 0
-    for i in range(of.gain.shape[1]):
-        x = of.lagged[~np.isnan(of.gain[:, i]), i]
-        x = x[:, x.std(axis=0) > 0] if len(x) else x
+    for x in of.lagged.swapaxes(0, 1):
+        x = x[:, x.std(axis=0) > 0]
         n, size = x.shape
         if n < 2 * size + 2 or not size:
             continue
@@ -281,6 +293,6 @@ class Schedule:
             self.share = share / share.sum()
 
 
-def longest(discount: float) -> float:
-    """The steps after which what follows counts less than `CUT`; infinite with discount 1."""
-    return float(np.ceil(np.log(CUT) / np.log(discount))) if 0 < discount < 1 else (1.0 if discount <= 0 else np.inf)
+def longest(discount: float, cut: float = CUT) -> float:
+    """The steps after which what follows counts less than `cut`; infinite with discount 1."""
+    return float(np.ceil(np.log(cut) / np.log(discount))) if 0 < discount < 1 else (1.0 if discount <= 0 else np.inf)

@@ -331,12 +331,15 @@ OTHERS = 64  # observations that say how far away others are
 FIX = "leave out inputs that do not matter, or have it audited (audit=0.15)"
 
 
-def start_answers(found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def start_answers(
+    found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray], further: np.ndarray | None = None
+) -> np.ndarray:
     """The value at the start and its standard error, [gvf, 2]; NaN without starts, or without half-samples for the error.
 
     policies: a function from observations [n, o] to the policies there [1 or n, action, gvf].
+    further:  observations [m, o] of further resets, in which no episode of the data began; equal starts then count once.
     """
-    starts, others = _starts(data)
+    starts, others = _starts(data, further)
     if not len(starts):
         return np.full((data.gvfs, 2), np.nan)
     pi = policies(starts)
@@ -347,9 +350,12 @@ def start_answers(found: Answers, data: Transitions, policies: Callable[[np.ndar
     return np.stack([value, np.sqrt(error**2 + variance)], axis=1)
 
 
-def _starts(data: Transitions) -> tuple[np.ndarray, np.ndarray]:
+def _starts(data: Transitions, further: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Observations in which episodes began, and others."""
-    return some(data.observation[data.first], STARTS), some(data.observation, OTHERS)
+    starts = data.observation[data.first]
+    if further is not None:
+        starts = np.concatenate([np.unique(starts, axis=0), further])
+    return some(starts, STARTS), some(data.observation, OTHERS)
 
 
 def _variance(away: np.ndarray, far: np.ndarray) -> np.ndarray:
@@ -357,10 +363,12 @@ def _variance(away: np.ndarray, far: np.ndarray) -> np.ndarray:
     return ((away**2).sum(axis=-1) + (far**2).mean(axis=-1)) / away.shape[-1] ** 2
 
 
-def start_joint(found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray]) -> Joint:
+def start_joint(
+    found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray], further: np.ndarray | None = None
+) -> Joint:
     """The values at the start with the errors of all their differences; arguments as in `start_answers`."""
-    starts, others = _starts(data)
-    own = start_answers(found, data, policies)
+    starts, others = _starts(data, further)
+    own = start_answers(found, data, policies, further)
     if not len(starts):
         return joint_of_means(own, np.full((len(own), len(own)), np.nan))
     pi = policies(starts)

@@ -177,6 +177,40 @@ class DeterministicPolicy(Policy):
 
 
 @dataclass(frozen=True)
+class StatefulPolicy(Policy):
+    """A policy with a memory: `make` begins an episode and returns a function from observations to actions."""
+
+    make: Callable[..., Any]  # of a generator of random numbers
+
+    def table(self, states: int, actions: int, field: str = "policy") -> np.ndarray:
+        raise InputError(f"{field}: a policy with a memory can be followed only; use gvfx.Rollouts() as the learner.")
+
+    def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
+        return self.table(0, actions, field)
+
+    def begun(self, rng: np.random.Generator, field: str = "policy") -> Callable[[Any], Any]:
+        """The function that acts in one episode."""
+
+        def chosen(observation: Any) -> Any:
+            try:
+                return act(observation)
+            except Exception as error:
+                raise FunctionFailed(
+                    f"{field}: the function raised {error_text(error)}; make it accept every observation."
+                ) from error
+
+        try:
+            act = self.make(rng)
+        except Exception as error:
+            raise FunctionFailed(
+                f"{field}: make raised {error_text(error)}; let it take a generator of random numbers."
+            ) from error
+        if not callable(act):
+            raise InputError(f"{field}: make returned {act!r:.40}; return a function from observations to actions.")
+        return chosen
+
+
+@dataclass(frozen=True)
 class MixturePolicy(Policy):
     """A weighted average of policies: at every step one of them is drawn with its weight and followed."""
 
@@ -262,6 +296,16 @@ def as_policy(policy: PolicyLike) -> Policy:
         return CallablePolicy(policy)
     table = checked_rows(policy, "policy")
     return constant_policy(cast(Row, policy)) if table.ndim == 1 else table_policy(cast(Rows, policy))
+
+
+@checked
+def stateful_policy(make: Function) -> StatefulPolicy:
+    """A policy with a memory, such as a recurrent network or one that plans several actions ahead.
+
+    make: called with a NumPy generator at the beginning of every episode; returns a function from observations to actions of the
+          environment.  All that is random must come from the generator, so that episodes can be paired.
+    """
+    return StatefulPolicy(make)
 
 
 def constant_policy(probabilities: Row) -> ConstantPolicy:

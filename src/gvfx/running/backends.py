@@ -11,7 +11,7 @@ import numpy as np
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import GVFExplorer
-from gvfx.behaviours.fixed import Uniform
+from gvfx.behaviours.fixed import RoundRobin, Uniform
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.behaviours.wrappers import Blend, Hold, calibrated
 from gvfx.errors import InputError, require
@@ -22,10 +22,11 @@ from gvfx.kernel import KINDS, runs_on
 from gvfx.learners.base import Learner
 from gvfx.learners.linear import LARGEST, LinearCertaintyEquivalence
 from gvfx.learners.networks.learners import Deep, TwinCritics
+from gvfx.learners.rollouts import Rollouts
 from gvfx.learners.tabular import CertaintyEquivalence
 from gvfx.names import as_call, kinds_of, public_classes, wraps_others
 from gvfx.questions.gvf import GVF, Audit, expand, stack
-from gvfx.questions.policies import OwnPolicy, Policy
+from gvfx.questions.policies import OwnPolicy, Policy, StatefulPolicy
 from gvfx.questions.signals import Drifter, SignalFailed
 from gvfx.questions.where import is_start
 from gvfx.running.auditing import SHARE, checked_share, room_for
@@ -34,6 +35,7 @@ from gvfx.running.earlier import NOT_HERE, check_start
 from gvfx.running.log_table import Checked, as_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.streams.linear_gym import LinearGym
+from gvfx.running.streams.rollouts import RolloutsGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import FIRST_STATES, TableGym
 from gvfx.threads import one_thread
@@ -55,6 +57,7 @@ from gvfx.worlds.spec import (
 # --- The method of a run, a behaviour and a learner: the defaults of each kind of run, and errors for what does not fit
 
 
+FLAT = 2  # numbers in an observation up to which a design on cells is worth half the episodes
 LARGEST_REPLAY = 200_000  # most transitions that the default learners keep in environments
 NEEDS = {  # what a learner of each kind requires of an environment
     "tables": "Discrete observations",
@@ -144,6 +147,15 @@ RUNS = {
 }  # "tables": finite worlds and Discrete observations; "linear" and "networks": other observations and Discrete actions
 
 
+def beside_episodes(every: int, options: Options, size: int) -> Behaviour:
+    """With linear features, what acts in the episodes that do not follow a target policy; size: of an observation."""
+    if every == 1:
+        return Uniform()  # never
+    if size <= FLAT or options.where is not None:
+        return OptimalDesign()
+    return Blend(RoundRobin(), Uniform(), 0.5)
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +208,17 @@ def _by_name(given: str, base: type[Any], run: Run) -> str:
     classes = {name.lower(): kind for name, kind in public_classes(base).items()}
     near = difflib.get_close_matches(given.lower(), classes, n=1)
     return as_call(classes[near[0]]) if near else f"an object, such as {_fitting(base, run)}"
+
+
+def only_rollouts(env: Any, questions: Sequence[GVF]) -> bool:
+    """Whether nothing can be learned from observations, or some policy has a memory."""
+    if any(isinstance(q.policy, StatefulPolicy) for q in questions):
+        return True
+    try:
+        observed(env)
+    except InputError:
+        return not hasattr(env, "num_envs")
+    return False
 
 
 NO_AUDIT = "audit: {} cannot be audited; {}."
@@ -286,7 +309,14 @@ class GymWorld:
             return FiniteWorld(known).open(questions, method, options)
         if options.plan.average_episodes:
             raise InputError("average_episodes: needs true values, which are not known for this environment; give 0.")
+        if isinstance(method.learner, Rollouts) or (method == Method() and options.log is None and only_rollouts(env, questions)):
+            return self._rollouts(questions, method, options)
         kind, by_default = self.kind(method, options.numbered), method.learner is None
+        whole = kind == "linear" and method.behaviour is None and options.log is None and not options.calibrate
+        whole = whole and not checked_share(options.audit)
+        every = whole * (1 if options.where is not None and is_start(options.where) else 2)
+        if every:
+            method = method._replace(behaviour=beside_episodes(every, options, box_spec(env).size))
         audit = self._audit(kind, questions, method.behaviour, options)
         if options.where is not None and options.calibrate:
             raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
@@ -307,6 +337,7 @@ class GymWorld:
             raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
         if kind == "linear":
             linear = LinearGym(box_spec(env), questions, method, options)
+            linear.every = every
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}" * by_default
             return linear
         require("jax", "deep")
@@ -321,6 +352,20 @@ class GymWorld:
         reason = f"an observation has {size} numbers, more than {LARGEST}" if size > LARGEST else "the behaviour needs them"
         networks.why = f"networks, because {reason}" * by_default
         return networks
+
+    def _rollouts(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
+        """Rollouts, which have values at the start alone."""
+        if method.behaviour is not None:
+            raise InputError("behaviour: rollouts follow the target policies; leave the behaviour out.")
+        if options.log is not None or options.calibrate or checked_share(options.audit):
+            raise InputError("learner: rollouts take no log, calibrate or audit; leave them out.")
+        if options.where is not None and not is_start(options.where):
+            raise InputError("where: rollouts have values at the start alone; give 'start', or leave it out.")
+        check_until(options.until, questions, Rollouts)
+        learner = method.learner or Rollouts()
+        run = RolloutsGym(self.env, questions, Method(Uniform(), learner), options)
+        run.why = "rollouts, because observations or policies cannot be learned from" * (method.learner is None)
+        return run
 
     def kind(self, method: Method, numbered: bool = True) -> str:
         """The kind of learning, a key of `RUNS`: by the spaces, or where several are possible by the method."""

@@ -211,10 +211,11 @@ class SingleStepper(_Stepper):
         super().__init__(spec, reader)
         self.first_action = None if isinstance(spec, BoxActionSpec) or spec.listed else spec.first_action
         self.copies = reader.reads_observations  # which an environment may overwrite in its next step
+        self.options: Callable[[], dict[str, int]] = dict  # gives those of every reset
 
     def begin(self, agent: Any, seed: int, t: int = 0) -> None:
         """The first reset, at step t of the run."""
-        self._reset(agent, seed=reset_seed(seed, t))
+        self._reset(agent, **{"seed": reset_seed(seed, t), **self.options()})
 
     def _reset(self, agent: Any, **options: Any) -> None:
         self.age, before = 0, "" if self.watch is None else self.chance()
@@ -236,11 +237,16 @@ class SingleStepper(_Stepper):
         self.watch, self.recording = None, False  # of what the environment itself does
         self._reset(agent, **({} if seed is None else {"seed": seed}))
 
-    def observe_resets(self, n: int) -> list[Any]:
-        """The first observations of n episodes that are not continued; the caller resets afterwards."""
+    def cut(self, agent: Any) -> None:
+        """End the episode here and begin the next."""
+        self.episode += 1
+        self._reset(agent, **self.options())
+
+    def observe_resets(self, n: int, seed: int | None = None) -> list[Any]:
+        """The first observations of n episodes that are not continued; the caller resets afterwards.  seed: of the first."""
         out = []
-        for _ in range(n):
-            observation = self.began()
+        for k in range(n):
+            observation = self.began(**({} if k or seed is None else {"seed": seed}))
             self.seen(observation)
             out.append(copied(observation))
         return out
@@ -275,7 +281,7 @@ class SingleStepper(_Stepper):
         self.age += 1
         if ended:
             self.episode += 1
-            self._reset(agent)
+            self._reset(agent, **self.options())
             return 1
         agent.state[0] = s
         self.seen_now = self.seen_next

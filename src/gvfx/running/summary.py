@@ -162,6 +162,7 @@ SHOWN = [
     "learner",
     "chosen",
     "inputs",
+    "observation",
     "starts",
     "kept",
     "failed",

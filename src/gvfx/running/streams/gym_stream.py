@@ -16,6 +16,7 @@ import numpy as np
 
 from gvfx.errors import printable
 from gvfx.evidence.decisions import Groups, Joint
+from gvfx.evidence.episodes import CUT
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.features.scaling import too_far
 from gvfx.inputs import LARGE
@@ -28,6 +29,7 @@ from gvfx.running.drive import Agent, Backend, Stream
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import Frozen, drawn_action
 from gvfx.running.stepping import NEW_EPISODE, SingleStepper, VectorStepper, stepper
+from gvfx.running.whole_episodes import WholeEpisodes
 
 POINTS = 64  # observations at which answers are shown and errors estimated
 NEVER = sys.maxsize  # a step that no run reaches; comparing a NumPy integer with a float takes longer than all else in the loop
@@ -42,6 +44,9 @@ class GymRun(Backend, ABC):
     knows_truth = False
     largest: float = LARGE  # the size of a cumulant above which it is refused
     answers_from = 0  # the step of the first answers
+    every = 0  # 1: all episodes follow target policies; 2: every second one does; 0: none
+    cut_at = CUT  # the weight of what follows, below which these are cut
+    further = True  # whether a plain environment is reset further times, to see where episodes begin
     points: np.ndarray | None = None  # [point, o], absolute: where answers are shown, chosen by the first seed
 
     def __init__(self, spec: Any, questions: Sequence[GVF], method: Method, options: Options) -> None:
@@ -93,6 +98,7 @@ class Actor(Agent):
     learn: Callable[[Any], None]  # learns from every lane's transition
     room: int = NEVER  # the transitions from which the arrays must grow
     logged = 0  # transitions of a log that t counts too
+    whole: WholeEpisodes | None = None  # those of target policies
     known_now: Any = None  # what was found from the data so far; forgotten after further steps
 
     def __init__(self, run: Any, seed: int, source: SingleStepper | VectorStepper) -> None:
@@ -196,10 +202,17 @@ class GymStream(Stream):
         self.audits: Audits | None = None
         if run.audit:
             self.audits = Audits(run, run.targets.member, self.stepper.reader, seed, run.answers_from)
+        self.whole: WholeEpisodes | None = None
+        if run.every:
+            discounts, steps = self.stepper.reader.discounts, run.plan.steps
+            self.whole = WholeEpisodes(run.targets.member, discounts, seed, run.every, steps, run.cut_at)
+            self.agent.whole = self.whole
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
             self.agent.break_off()
+        if self.whole is not None and isinstance(self.stepper, SingleStepper):
+            self.whole.prepare(self.stepper, self.agent, self.run.further and not self.t)
         self.stepper.begin(self.agent.at, self.seed, self.t)
         if 0 in self.agent.stops and not self.t:
             self.agent.plan_on_log()
@@ -214,13 +227,17 @@ class GymStream(Stream):
         """Step and learn until `to` steps are done."""
         agent, step = self.agent, self.stepper.step
         at, act, learn = agent.at, agent.act, agent.learn
-        audits = self.audits if self.audits is not None and self.audits.under_way else None
+        audits, whole = self.audits if self.audits is not None and self.audits.under_way else None, self.whole
         to += agent.logged
         if at.t[0] >= agent.room:
             at = agent.grow()
         try:
             while at.t[0] < to:
+                if whole is not None:
+                    whole.begin(self)
                 act(at)
+                if whole is not None:
+                    whole.follow(agent)
                 if audits is not None:
                     audits.follow(self)
                 step(at, learn)
@@ -255,6 +272,7 @@ class GymStream(Stream):
         arrays = agent.state()
         arrays |= {name: generator_state(generator) for name, generator in agent.generators.items()}
         arrays |= self.stepper.spec.arrays() | (prefixed("audits", self.audits.state()) if self.audits else {})
+        arrays |= prefixed("whole", self.whole.state()) if self.whole else {}
         return arrays if run.points is None else arrays | {"points": run.points}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -264,6 +282,8 @@ class GymStream(Stream):
         self.stepper.spec.restore(arrays)
         if self.audits:
             self.audits.restore(unprefixed("audits", arrays))
+        if self.whole:
+            self.whole.restore(unprefixed("whole", arrays))
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())
         self.t, self.agent.known_now = self.agent.t, None

@@ -12,6 +12,8 @@ from gvfx.errors import InputError
 from gvfx.evidence.decisions import Joint
 from gvfx.features.scaling import Scaling
 from gvfx.learners.half_samples import Answers, start_answers, start_joint
+from gvfx.learners.least_squares import BLOCKS, Rows
+from gvfx.learners.linear import Choice
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
@@ -20,12 +22,14 @@ from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import MOST, FrozenActions, LinearPredictor, Nearby
 from gvfx.running.record import Part, expected_error
 from gvfx.running.schema import EMPTY, Measurement
+from gvfx.running.start_evidence import FEW_GROUPS, REFUSED, StartEvidence, corrected, dealt, grouped, start_evidence
 from gvfx.running.stepping import SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun, PoliciesAt
 from gvfx.running.streams.linear_runs import LinearAgent, LinearArrays, LinearRuns
 from gvfx.running.streams.table_gym import bound
 from gvfx.worlds.spec import BoxSpec, time_limit
 
+ORDINAL = {2: "second"}
 GROWN = 1.5  # by which the data have grown when the expected error between snapshots is estimated again
 
 
@@ -44,6 +48,10 @@ class LinearGym(GymRun, LinearRuns):
         self.prepare(spec.size, spec.actions, time_limit(spec.env))
         self.points_pi = np.empty(0)  # [point, action, policy]
 
+    def described(self) -> dict[str, Any]:
+        out, rest = super().described(), f"; in every {ORDINAL[self.every]} episode {self.behaviour!r}" if self.every > 1 else ""
+        return out | ({"behaviour": f"the target policies in whole episodes{rest}"} if self.every else {})
+
     def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedLinear:
         return SteppedLinear(self, seed, source)
 
@@ -59,6 +67,7 @@ class SteppedLinear(LinearAgent, AtVectors):
 
     run: LinearGym
     room = 0
+    evidence: StartEvidence | None = None  # of the answers last found
 
     def __init__(self, run: LinearGym, seed: int, source: SingleStepper | VectorStepper) -> None:
         AtVectors.__init__(self, run, seed, source)
@@ -149,11 +158,32 @@ class SteppedLinear(LinearAgent, AtVectors):
         """Each question's policy at relative vectors [point, o], [point, action, gvf]."""
         return self.distinct_at(points)[:, :, self.run.targets.member]
 
+    def fitted(self, choice: Choice, intervals: bool) -> Answers:
+        self.evidence, whole, learner, data = None, self.whole, self.run.learner, self.data
+        if whole is None or not intervals or not learner.intervals or self.arrays.kept.used[1] > learner.capacity:
+            return super().fitted(choice, intervals)
+        followed = whole.followed()
+        group = grouped(data, followed)
+        if group.max() + 1 >= FEW_GROUPS:
+            rows = learner.rows(replace(data, episode=group), choice, self.seed)
+            found = learner.answers(rows)
+        elif group.max():
+            found, rows = super().fitted(choice, intervals), Rows.of(data, choice.basis, dealt(group), BLOCKS)
+        else:
+            return super().fitted(choice, intervals)
+        further = whole.further.reshape(-1, data.observation.shape[1])
+        model = start_joint(found, data, self.policies_at, further)
+        self.evidence = start_evidence(model, found, data, followed, learner.crossfit(rows), self.policies_at, further)
+        return found if self.evidence is None else corrected(found, self.evidence)
+
     def start_answers(self, found: Answers) -> np.ndarray:
-        return start_answers(found, self.data, self.policies_at)
+        if self.evidence is None:
+            return start_answers(found, self.data, self.policies_at)
+        joint = self.evidence.joint
+        return np.column_stack([joint.values, joint.known.diagonal()])
 
     def start_joint(self, found: Answers) -> Joint:
-        return start_joint(found, self.data, self.policies_at)
+        return start_joint(found, self.data, self.policies_at) if self.evidence is None else self.evidence.joint
 
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         points = self.points_of(self.data.observation)
@@ -190,11 +220,13 @@ class SteppedLinear(LinearAgent, AtVectors):
         return _expected(found.values(*self.bounded_at())[1], gvfs)
 
     def outcome(self, k: int) -> dict[str, Any]:
-        run, out, notes = self.run, self.found(), self.resolution()
+        run, notes, out = self.run, self.resolution(), self.found()
         start = self.start_answers(out["function"])
         out["function"] = replace(out["function"], origin=self.spec.origin.at)
         out["start"] = np.column_stack([start, np.full(len(start), np.nan)])
         notes["not_resolved"] = run.notes.get("not_resolved", {}) | notes["not_resolved"]  # with those of other seeds
+        if self.evidence is not None and self.evidence.refused:
+            notes["observation"] = REFUSED
         run.notes |= {name: note for name, note in notes.items() if note}
         if self.arrays.kept.used[1] > run.learner.capacity:
             run.notes["kept"] = f"a random {run.learner.capacity:,} of {int(self.arrays.kept.used[1]):,} transitions"

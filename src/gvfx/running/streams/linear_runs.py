@@ -397,9 +397,13 @@ class LinearAgent(Agent):
         choice = self.choice
         if fresh or choice is None:
             choice = self.run.learner.choose(self.data, self.seed)
-        found = self.run.learner.answers(self.run.learner.rows(self.data, choice, self.seed), intervals)
+        found = self.fitted(choice, intervals)
         self._answers = (self.t, intervals, found, choice)
         return found, choice
+
+    def fitted(self, choice: Choice, intervals: bool) -> Answers:
+        """The answers in chosen features."""
+        return self.run.learner.answers(self.run.learner.rows(self.data, choice, self.seed), intervals)
 
     @property
     def asked_at(self) -> np.ndarray:

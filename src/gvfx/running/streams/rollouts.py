@@ -1,0 +1,303 @@
+"""Rollouts in any plain Gymnasium environment: whole episodes of the target policies, whose returns are all that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from gvfx.errors import InputError
+from gvfx.evidence.decisions import Groups, Joint, quantile, quantiles
+from gvfx.evidence.episodes import UPPER, Estimate, Scores, estimate
+from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.learners.rollouts import sides
+from gvfx.questions.gaussian import ContinuousPolicy
+from gvfx.questions.gvf import GVF, expand, question_names
+from gvfx.questions.policies import StatefulPolicy
+from gvfx.questions.reader import Reader
+from gvfx.running.plan import Method, Options
+from gvfx.running.predictor import Predictor
+from gvfx.running.record import Part
+from gvfx.running.schema import Measurement
+from gvfx.running.stepping import SingleStepper, VectorStepper
+from gvfx.running.streams.gym_stream import Actor, GymRun
+from gvfx.running.whole_episodes import Followed
+from gvfx.schedules import growing
+from gvfx.worlds.spec import environment_name, numbered_actions, spaces_of
+
+LEAST = 1e-3  # the weight of what follows, below which an episode is cut
+FIRST, GROWTH = 500, 1.5  # steps before shares are first chosen from the data, and their growth between two choices
+
+
+@dataclass(frozen=True, eq=False)
+class AnySpec:
+    """An environment whose observations nobody but its policies reads."""
+
+    env: Any
+    name: str
+    lanes: ClassVar[int] = 1
+    single: ClassVar[bool] = True
+    listed: ClassVar[tuple[Any, ...]] = ("any",)  # actions are the environment's own
+    left_out: ClassVar[tuple[str, ...]] = ()
+
+    def anew(self) -> AnySpec:
+        return self
+
+    def seen(self, observation: Any) -> Any:
+        return observation
+
+    def to_env(self, action: Any) -> Any:
+        return action
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None: ...
+
+
+class Policies:
+    """The distinct policies of questions, as functions from observations to actions of the environment."""
+
+    def __init__(self, questions: Sequence[GVF], env: Any) -> None:
+        names, asked = question_names(expand(questions)), expand(questions)
+        self.distinct: dict[Any, str] = {}
+        for name, q in zip(names, asked, strict=True):
+            self.distinct.setdefault(q.policy, f"{name}.policy")
+        order = list(self.distinct)
+        self.member = np.array([order.index(q.policy) for q in asked])
+        self.space = spaces_of(env)[1]
+        plain = not all(isinstance(policy, StatefulPolicy) for policy in order)
+        box = plain and type(self.space).__name__ == "Box"
+        self.numbers = None if box or not plain else numbered_actions(env)  # actions, the first, and all if they are listed
+        for policy, field in self.distinct.items():
+            if not isinstance(policy, StatefulPolicy) and box != isinstance(policy, ContinuousPolicy):
+                raise InputError(f"{field}: {type(policy).__name__} does not fit {type(self.space).__name__} actions.")
+
+    def begun(self, k: int, rng: np.random.Generator) -> Any:
+        """A function from observations to actions, for an episode of the k-th distinct policy."""
+        policy, field = list(self.distinct.items())[k]
+        if isinstance(policy, StatefulPolicy):
+            return policy.begun(rng, field)
+        if isinstance(policy, ContinuousPolicy):
+            low, high, shape = self.space.low, self.space.high, self.space.shape
+            spread = policy.sigmas(shape, field)
+            return lambda o: np.clip(
+                policy.middles(_one(o), shape, field)[0] + spread * rng.standard_normal(shape), low, high
+            ).astype(self.space.dtype)
+        assert self.numbers is not None
+        actions, first, listed = self.numbers
+
+        def chosen(observation: Any) -> Any:
+            chances = policy.at(_one(observation), actions, field)[0]
+            a = min(int(np.searchsorted(chances.cumsum(), rng.random(), side="right")), actions - 1)
+            return listed[a] if listed else a + first
+
+        return chosen
+
+
+def _one(observation: Any) -> Any:
+    """A batch of one observation."""
+    return observation[None] if isinstance(observation, np.ndarray) else [observation]
+
+
+class RolloutsGym(GymRun):
+    """What the seeds share."""
+
+    every, cut_at, further = 1, LEAST, False
+
+    def __init__(self, env: Any, questions: Sequence[GVF], method: Method, options: Options) -> None:
+        if hasattr(env, "num_envs"):
+            raise InputError("world: rollouts step plain environments; give one that is not a vector.")
+        super().__init__(AnySpec(env, environment_name(env)), questions, method, options)
+        self.targets = Policies(questions, env)
+        asked = expand(questions)
+        self.names, self.weights = question_names(asked), np.array([q.weight for q in asked], float)
+        ranges = self.learner.ranges or {}
+        if unknown := sorted(set(ranges) - set(self.names)):
+            raise InputError(f"ranges: there is no question {unknown[0]!r}; the questions are {', '.join(self.names)}.")
+        self.ranges = [ranges.get(name) for name in self.names]
+        Reader(questions)  # refuses signals that cannot be read here
+
+    def described(self) -> dict[str, Any]:
+        return super().described() | {"behaviour": "the target policies in whole episodes"}
+
+    def actor(self, seed: int, source: SingleStepper | VectorStepper) -> Returns:
+        return Returns(self, seed, source)
+
+    def predictor(self, parts: list[Part]) -> StartOnly:
+        return StartOnly(tuple(f"as {name.removesuffix('.policy')}" for name in self.targets.distinct.values()))
+
+
+class Returns(Actor):
+    """One seed."""
+
+    def __init__(self, run: RolloutsGym, seed: int, source: SingleStepper | VectorStepper) -> None:
+        super().__init__(run, seed, source)
+        source.watch, source.recording = None, False  # which reads observations
+        c, gamma = self.reader.begin(1)
+        self.arrays = SimpleNamespace(
+            state=np.empty(1, object), following=np.empty(1, object), action=np.empty(1, object), c=c, gamma=gamma,
+            alive=np.ones(1), ended=np.zeros(1, bool), fresh=np.zeros(1, bool), counts=np.ones(1, bool),
+            number=np.zeros(1, np.int64), t=np.zeros(1, np.int64),
+        )  # fmt: skip
+        self.returns: list[np.ndarray] = []  # of every episode begun, [gvf]
+        self.weight = np.ones(len(run.names))
+        self.policy: Any = None  # the function that acts in this episode
+        self.visits = np.zeros((1, len(run.targets.distinct)), np.int64)
+        self.stops = frozenset(growing(FIRST, GROWTH, run.plan.steps))
+
+    @property
+    def at(self) -> Any:
+        return self.arrays
+
+    def act(self, at: Any) -> None:
+        if at.fresh[0]:
+            at.number[0], at.fresh[0], self.policy = len(self.returns), False, None
+            self.returns.append(np.zeros(len(self.run.names)))
+            self.weight[:] = 1.0
+
+    def choose_as(self, lane: int, policy: int, rng: np.random.Generator) -> Any:
+        """Write the action of a target policy."""
+        if self.policy is None:
+            self.policy = self.run.targets.begun(policy, rng)
+        self.visits[0, policy] += 1
+        self.arrays.action[0] = self.policy(self.source.seen_now[0])
+
+    def learn(self, at: Any) -> None:
+        self.returns[-1] += self.weight * at.c[0]
+        self.weight *= at.gamma[0]
+        at.t[0] += 1
+
+    def grow(self) -> Any: ...
+
+    def plan_on_log(self) -> None: ...
+
+    def break_off(self) -> None: ...
+
+    def check(self) -> None:
+        self.reader.again()
+
+    def at_starts(self, observations: list[Any]) -> list[Any]:
+        return []
+
+    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def arrived(self, lane: int) -> Any:
+        raise NotImplementedError
+
+    def freeze(self) -> Any:
+        raise NotImplementedError
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def found(self) -> tuple[Estimate, np.ndarray]:
+        """The mean returns, and bounds of them [gvf, 2] where they are exact, else NaN."""
+        assert self.whole is not None
+        followed, member = Followed(*np.array(self.whole.done, np.int64).reshape(-1, 4).T), self.run.targets.member
+        gain = np.array([self.returns[k] for k in followed.number.tolist()]).reshape(-1, len(member))
+        gain = np.where(followed.policy[:, None] == member, gain, np.nan)
+        none, zeros = np.zeros(len(gain), np.int64), np.zeros_like(gain)
+        along = (zeros, gain, zeros, zeros, zeros, none, zeros[:, :, None])
+        out = estimate(Scores(followed.policy, followed.pair, none, followed.steps, none > 0, *along))
+        exact, rates = np.full((len(member), 2), np.nan), np.zeros(len(member), bool)
+        for i, within in enumerate(self.run.ranges):
+            own = gain[~np.isnan(gain[:, i]), i]
+            bounds = sides(own, within)
+            if bounds is not None:
+                exact[i], rates[i] = bounds, within is None
+            elif not own.any():  # nothing was ever paid
+                out.variance[i] = out.variance[:, i] = np.inf
+        least = 1 / np.maximum(np.minimum(out.episodes[:, None], out.episodes), 1) ** 2  # one success more, of either
+        return out._replace(variance=np.where(rates[:, None] | rates, np.maximum(out.variance, least), out.variance)), exact
+
+    def pause(self, stop: int) -> None:
+        assert self.whole is not None
+        out, _ = self.found()
+        each = np.where(np.isfinite(out.error), out.variance.diagonal() * out.episodes, np.nan)
+        policies, member = range(len(self.run.targets.distinct)), self.run.targets.member
+        own = [each[(member == p) & (each > 0)] for p in policies]
+        if all(len(found) for found in own):
+            lengths = [float((out.steps / np.maximum(out.episodes, 1))[member == p].mean()) for p in policies]
+            self.whole.schedule.spend(np.exp([np.log(found).mean() for found in own]), np.array(lengths))
+
+    def joint(self, groups: Groups) -> Joint:
+        out, exact = self.found()
+        errors, wide = np.sqrt(out.variance), np.abs(exact - out.value[:, None]).max(axis=1)
+        own = np.where(np.isnan(wide), errors.diagonal(), wide / quantiles(1 - UPPER, out.freedom.diagonal()))
+        ranged = np.array([within is not None for within in self.run.ranges])
+        errors = np.where(ranged[:, None] | ranged, own[:, None] + own, errors)
+        np.fill_diagonal(errors, own)
+        unsure = ~np.isfinite(own) | np.isnan(out.value)
+        return Joint(np.nan_to_num(out.value), errors, unsure, unsure, np.zeros(len(unsure)), out.freedom)
+
+    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        joint = self.joint(())
+        value, error = joint.values[:, None], joint.known.diagonal()[:, None]
+        return until.from_errors(value, error, self.run.weights, float(np.min(joint.freedom)), looks)
+
+    def weigh(self, weights: np.ndarray) -> None: ...
+
+    def measure(self, curve: bool, tables: bool) -> list[Measurement]:
+        start = self.start()
+        expected = np.where(np.isfinite(start[:, 1]), start[:, 1], np.nan) ** 2
+        if not tables:
+            return [Measurement(expected=expected)]
+        return [
+            Measurement(
+                expected=expected,
+                values=start[:, :1],
+                visits=self.visits.copy(),
+                behaviour=self.visits / max(1, self.visits.sum()),
+                standard_errors=start[:, 1:2],
+            )
+        ]
+
+    def start(self) -> np.ndarray:
+        """The value at the start, its standard error, nothing, and those towards lower and higher values, [gvf, 5]: normal errors
+        whose intervals of 95 % are as wide."""
+        out, exact = self.found()
+        unit = quantile(1 - UPPER)
+        half = out.halves().diagonal() / unit
+        low, high = (np.where(np.isnan(side), half, np.abs(side - out.value) / unit) for side in exact.T)
+        return np.column_stack([out.value, np.maximum(low, high), np.full(len(half), np.nan), low, high])
+
+    def outcome(self, k: int) -> dict[str, Any]:
+        joint, start = self.joint(()), self.start()
+        differences = joint.known * joint.quantiles(1 - UPPER) / quantile(1 - UPPER)
+        np.fill_diagonal(differences, start[:, 1])
+        return {"start": start, "differences": differences}
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        returns = np.array(self.returns).reshape(-1, len(self.run.names))
+        return {"returns": returns, "visits": self.visits, "steps": self.arrays.t, "episodes": np.array([self.source.episode])}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.returns, self.visits[:], self.arrays.t[:] = list(arrays["returns"].copy()), arrays["visits"], arrays["steps"]
+        self.source.episode = int(arrays["episodes"][0])
+
+
+@dataclass(frozen=True, eq=False)
+class StartOnly(Predictor):
+    """Values at the start alone."""
+
+    followed: tuple[str, ...] = ()
+    no_intervals = "intervals: rollouts have them at the start alone: intervals('start')."
+
+    @property
+    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
+        return "asymptotic"
+
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise InputError("observation: rollouts have values at the start alone; use result.value().")
+
+    def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
+        return self.followed
+
+    def label(self, s: int) -> Any:
+        return "start"
