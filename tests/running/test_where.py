@@ -151,8 +151,9 @@ def test_plans():
 
 
 def test_continuous_observations():
-    """A walk from one point: the mean over starts is the answer there, and its error that of the mean."""
-    result = gvfx.evaluate(Walk(), WALK_QUESTIONS, steps=1500, where="start", evaluate_every=750)
+    """A walk from one point, by a behaviour that is given: the mean over starts is the answer there, and its error that of the
+    mean."""
+    result = gvfx.evaluate(Walk(), WALK_QUESTIONS, gvfx.OptimalDesign(), steps=1500, where="start", evaluate_every=750)
     at = np.array([0, 0], np.float32)
     values = [v.value for v in result.value().values()]
     np.testing.assert_allclose(values, result.predict(at), rtol=1e-6)
