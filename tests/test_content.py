@@ -160,6 +160,7 @@ def test_what_functions_import_is_followed(tmp_path, monkeypatch):
         assert content(f) != before and not unknown(f)
         monkeypatch.undo()
         monkeypatch.syspath_prepend(tmp_path)
+    assert not unknown(defined("def f(s):\n    import a_package_that_is_not_installed"))
 
 
 @pytest.mark.parametrize(

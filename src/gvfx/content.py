@@ -24,7 +24,8 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -236,6 +237,14 @@ OUTSIDE = (  # whose objects stand for something outside the program
     "_ctypes _io _socket _ssl _thread asyncio ctypes http io multiprocessing mmap socket sqlite3 ssl subprocess threading"
 )
 BUILT_IN = (list, dict, set, frozenset, int, float, complex, str, bytes, bytearray)
+PARTS: dict[type, tuple[str, ...]] = {  # of objects that are known by some of their attributes
+    partial: ("func", "args", "keywords"),
+    property: ("fget", "fset", "fdel"),
+    cached_property: ("func",),
+    classmethod: ("__func__",),
+    staticmethod: ("__func__",),
+    re.Pattern: ("pattern", "flags"),
+}
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
 MOST, DEEPEST = 100_000, 60  # objects, and how deep they may be nested
 
@@ -284,10 +293,10 @@ class Identity(Content):
         elif isinstance(thing, set | frozenset):
             self.text("set", *sorted(self._apart(part, attributes) for part in thing))
         elif isinstance(thing, dict | types.MappingProxyType):
-            self._mapping(thing, attributes)
-        elif isinstance(thing, partial):
-            self.text("partial")
-            self._row("of", (thing.func, thing.args, thing.keywords), attributes)
+            items = (
+                sorted(thing.items(), key=lambda item: item[0]) if all(type(key) is str for key in thing) else list(thing.items())
+            )
+            self._row("mapping", [part for item in items for part in item], attributes)
         elif isinstance(thing, int | float | complex | str | bytes | bytearray):
             self.text(repr(thing))
         elif isinstance(thing, types.BuiltinMethodType) and isinstance(thing.__self__, types.ModuleType | type(None)):
@@ -296,19 +305,12 @@ class Identity(Content):
             self.text("method", thing.__name__)
             self.add(getattr(thing, "__func__", None))
             self.add(thing.__self__, attributes | {thing.__name__})
-        elif isinstance(thing, classmethod | staticmethod):
-            self.text(type(thing).__name__)
-            self.add(thing.__func__)
-        elif isinstance(thing, property):
-            self._row("property", (thing.fget, thing.fset, thing.fdel), attributes)
-        elif isinstance(thing, cached_property):
-            self._row("property", (thing.func,), attributes)
+        elif parts := next((names for kind, names in PARTS.items() if isinstance(thing, kind)), ()):
+            self._row(type(thing).__name__, [getattr(thing, name) for name in parts], attributes)
         elif isinstance(thing, type):
             self._class(thing)
         elif (inner := _inside(thing)) is not None:
             self._row(type(thing).__name__, (inner,), attributes)
-        elif isinstance(thing, re.Pattern):
-            self._row("pattern", (thing.pattern, thing.flags), attributes)
         elif isinstance(thing, PurePath):
             self.text("path", thing)
         elif isinstance(thing, (logging.Logger, ref, *DESCRIPTORS)):
@@ -334,15 +336,6 @@ class Identity(Content):
         self.unknown += [each for each in own.unknown if each not in self.unknown]
         return own.hexdigest()
 
-    def _mapping(self, thing: Mapping[Any, Any], attributes: frozenset[str]) -> None:
-        items = list(thing.items())
-        if all(type(key) is str for key in thing):
-            items.sort(key=lambda item: item[0])
-        self.text("mapping", len(items))
-        for key, value in items:
-            self.add(key)
-            self.add(value, attributes)
-
     # --- functions ---------------------------------------------------------------------------------------------------
 
     def _function(self, function: FunctionType) -> None:
@@ -354,12 +347,13 @@ class Identity(Content):
             self._outside([code])
 
     def _imported(self, name: str, attributes: frozenset[str]) -> None:
-        """A module that a function imports when it is called."""
+        """A module that a function imports when it is called, if it is there: pictures may need a package that runs do not."""
         top = name.partition(".")[0]
         found = None if top in sys.modules else find_spec(top)
         library = _library_of(name) if found is None else _package(top, found.origin, True)
         if library is None:
-            self.add(importlib.import_module(name), attributes)
+            with suppress(ImportError):
+                self.add(importlib.import_module(name), attributes)
         self.libraries.add(library or "")
 
     def _outside(self, codes: Iterable[CodeType]) -> None:

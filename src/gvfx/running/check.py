@@ -152,15 +152,13 @@ def check(
 
 def _two(env: Any, found: _Findings) -> tuple[Any, Any]:
     """Two environments to try: two new ones from a factory, or the same one twice."""
-    made = (env, env)
     try:
-        made = (env, env) if is_environment(env) else (env(), env()) if callable(env) else (None, None)
+        made = (env(), env()) if callable(env) and not is_environment(env) else (env, env)
     except Exception as error:
         found.raised(error, "env", "make the function work without arguments")
         return None, None
     if not is_environment(made[0]):
         found.error("env", f"{type(env).__name__} is not a Gymnasium environment; give one, or a function that makes one.")
-    if found:
         return None, None
     if hasattr(made[0], "num_envs"):
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +96,9 @@ class Watch:
         """What the record shows: a sentence by field."""
         if self.compared < len(self.moves):  # not only ends have been added since
             self.compared, self.repeated = len(self.moves), repeats_itself(self)
-        return {**resets_itself(self), **limits_time(self), **self.repeated, **seeds_itself(self)}
+        seeded = {"reset": REPEATS} if len(self.chance) >= FEWEST and len(set(self.chance)) == 1 else {}
+        repeated = self.repeated or seeded  # which explains ends at starts too
+        return {**({} if repeated else resets_itself(self)), **limits_time(self), **repeated}
 
     def signs(self) -> list[str]:
         """Sentences about what was not reported before."""
@@ -132,7 +133,11 @@ def resets_itself(watch: Watch) -> dict[str, str]:
     if len(watch.starts) == 0 or not (between or watch.several):
         return {}
     for end in ("truncated", "terminated"):
-        last = [(move.after, watch.next.get(k)) for k, move in enumerate(watch.ends) if move.end == end and _changed(move)]
+        last = [
+            (move.after, watch.next.get(k))
+            for k, move in enumerate(watch.ends)  # an action may also terminate a game without a move
+            if move.end == end and (end == "truncated" or _key(move.before) != _key(move.after))
+        ]
         matters = end == "truncated" or watch.reads_next  # nothing else reads the last observation
         if not matters or len(last) < FEWEST:
             continue
@@ -143,11 +148,6 @@ def resets_itself(watch: Watch) -> dict[str, str]:
                 "environment resets itself in step, return the last observation of the episode."
             }
     return {}
-
-
-def _changed(move: Moved) -> bool:
-    """Whether a last observation is not the one before it, as where an action ends a game without a move."""
-    return move.end == "truncated" or _key(move.before) != _key(move.after)
 
 
 def _are_starts(last: list[tuple[Any, int | None]], starts: list[Any] | np.ndarray, between: list[Any]) -> bool:
@@ -255,32 +255,18 @@ def _apart(some: np.ndarray, others: np.ndarray) -> np.ndarray:
 # --- chance that begins anew ---------------------------------------------------------------------------------------------------
 
 
-def seeds_itself(watch: Watch) -> dict[str, str]:
-    """Whether resets without a seed put the environment's generator into one state."""
-    return {"reset": REPEATS} if len(watch.chance) >= FEWEST and len(set(watch.chance)) == 1 else {}
-
-
 def repeats_itself(watch: Watch) -> dict[str, str]:
     """Whether episodes with the same actions are the same, although what follows a pair differs within them."""
-    by_path, by_pair = _followers((move.path, move) for move in watch.moves), defaultdict(list)
+    by_path: dict[Any, set[Any]] = defaultdict(set)
+    by_pair: dict[Any, list[Moved]] = defaultdict(list)
+    for move in watch.moves:
+        by_path[move.path].add(_key(move.after))
+        by_pair[_pair(move)].append(move)
     if any(len(after) > 1 for after in by_path.values()):
         return {}
-    for move in watch.moves:
-        by_pair[_pair(move)].append(move)
     evidence = 0.0  # the log of the chance of so many repetitions
     for moves in by_pair.values():
-        of_path = Counter(move.path for move in moves)
-        if len(of_path) > 1:
-            after = Counter(_key(move.after) for move in {move.path: move for move in moves}.values())
-            likely = (after.most_common(1)[0][1] + 1) / (len(of_path) + 1)  # 1 if all are the same
-            evidence += (len(moves) - len(of_path)) * math.log(likely)
-    if evidence > math.log(UNLIKELY):
-        return {}
-    return {"reset": REPEATS}
-
-
-def _followers(moves: Iterable[tuple[Any, Moved]]) -> dict[Any, set[Any]]:
-    out: dict[Any, set[Any]] = defaultdict(set)
-    for key, move in moves:
-        out[key].add(_key(move.after))
-    return out
+        once = {move.path: _key(move.after) for move in moves}
+        likely = (Counter(once.values()).most_common(1)[0][1] + 1) / (len(once) + 1)  # 1 if all are the same
+        evidence += (len(moves) - len(once)) * math.log(likely)
+    return {"reset": REPEATS} if evidence <= math.log(UNLIKELY) else {}
