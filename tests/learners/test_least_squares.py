@@ -15,6 +15,11 @@ from gvfx.learners import least_squares
 from gvfx.learners.least_squares import BLOCKS, FEWEST, Rows, blocks, diagonal, solved
 
 
+@pytest.fixture(autouse=True)
+def double_precision(monkeypatch):
+    monkeypatch.setattr(least_squares, "PRECISION", np.float64)
+
+
 def bases(data):
     """A lattice and a kernel."""
     scaling = Scaling.of(data.observation)

@@ -11,8 +11,24 @@ from helpers.linear import some_transitions
 from gvfx.features.bases import Basis, Kernel, Lattice
 from gvfx.features.scaling import Scaling
 from gvfx.learners import least_squares
-from gvfx.learners.half_samples import FOLDS, FREEDOM, HALVES, SMALLEST, Answers, answered, crossfit, fitted
+from gvfx.learners.half_samples import (
+    FOLDS,
+    FREEDOM,
+    HALVES,
+    SMALLEST,
+    Answers,
+    accumulated,
+    answered,
+    crossfit,
+    fitted,
+    steadiest,
+)
 from gvfx.learners.least_squares import BLOCKS, Range, Rows, blocks
+
+
+@pytest.fixture(autouse=True)
+def double_precision(monkeypatch):
+    monkeypatch.setattr(least_squares, "PRECISION", np.float64)
 
 
 def lattice_basis(data, side=6, strength=0.01):
@@ -83,7 +99,7 @@ def test_iteration_finds_the_solution_of_the_system_where_both_exist(monkeypatch
     basis = lattice_basis(data)
     wide = Range(np.full(3, -1e6), np.full(3, 1e6))
     plain = fit_to(data, basis, within=wide).action_values(data.observation)
-    monkeypatch.setattr(least_squares, "beyond", lambda rows, found, within: np.ones((len(found), 3), bool))
+    monkeypatch.setattr(least_squares, "beyond", lambda rows, parts, weights, within: np.ones((len(parts), 3), bool))
     monkeypatch.setattr(least_squares, "SETTLED", 1e-12)
     monkeypatch.setattr(least_squares, "solved", lambda total, groups, fixed: np.zeros(total.paid.shape))  # a start far away
     for held in (least_squares.HELD, 0):  # with features in memory and computed again
@@ -181,3 +197,39 @@ def test_errors_are_infinite_for_a_policy_with_an_action_never_tried():
     found = answers_to(replace(data, pi=never), lattice_basis(data))
     assert found.supported.tolist() == [False, True, False]
     assert np.isinf(found.values(data.observation[:4], np.full((1, 3, 3), 1 / 3))[1]).all(axis=1).tolist() == [True, False, True]
+
+
+def test_accumulated_errors_are_double_sums_of_products_along_episodes():
+    data = some_transitions(60)
+    errors = np.random.default_rng(3).normal(size=(60, 3))
+    total = np.zeros(3)
+    for t in range(60):
+        for j in range(t, 60):
+            for k in range(t, 60):
+                if j != k and data.episode[j] == data.episode[k] == data.episode[t]:
+                    weights = (np.prod(data.discount[t:end], axis=0) for end in (j, k))
+                    total += errors[j] * errors[k] * next(weights) * next(weights)
+    assert np.allclose(accumulated(data, errors), total / 60)
+    mixed = np.argsort(-data.episode, kind="stable")  # episodes may lie in any order
+    assert np.allclose(accumulated(data.part(mixed), errors[mixed]), total / 60)
+
+
+def test_the_penalty_is_that_whose_errors_accumulate_least():
+    data = some_transitions(800)
+    rows = Rows.of(data, basis_of("kernel", data), blocks(data.episode, 0), BLOCKS)
+    chosen = steadiest(rows, (1e-3, 1.0, 1e3))
+    found = {}
+    for strength in (1e-3, 1.0, 1e3):
+        own = Rows.of(data, replace(rows.basis, strength=strength), blocks(data.episode, 0), BLOCKS)
+        found[strength] = (accumulated(data, crossfit(own).errors) / crossfit(rows).following.var(axis=0)).mean()
+    assert chosen.basis.strength == min(found, key=found.get)
+    assert found[1e3] > found[1.0]
+
+
+def test_features_in_single_precision_give_nearly_the_same_answers(monkeypatch):
+    data = some_transitions(800)
+    basis = basis_of("kernel", data)
+    exact = fit_to(data, basis).action_values(data.observation)
+    monkeypatch.setattr(least_squares, "PRECISION", np.float32)
+    single = fit_to(data, basis).action_values(data.observation)
+    assert not np.array_equal(single, exact) and np.allclose(single, exact, atol=1e-4)

@@ -13,13 +13,9 @@ START = RNG.normal(size=(6, 3))
 FIXED = np.linalg.solve(np.eye(6) - SLOW, START)
 
 
-def euclidean(x):
-    return x
-
-
-def after(steps, metric=euclidean):
+def after(steps):
     """The error after so many accelerated and so many plain steps of x <- SLOW x + START."""
-    fast, plain, accelerated = np.zeros((6, 3)), np.zeros((6, 3)), Anderson(metric)
+    fast, plain, accelerated = np.zeros((6, 3)), np.zeros((6, 3)), Anderson()
     for _ in range(steps):
         fast, plain = accelerated.next(fast, SLOW @ fast + START), SLOW @ plain + START
     return np.abs(fast - FIXED).max(), np.abs(plain - FIXED).max()
@@ -31,13 +27,8 @@ def test_a_linear_map_is_solved_in_few_more_steps_than_it_has_directions():
     assert after(12)[0] < 1e-6
 
 
-def test_any_norm_finds_the_same_point():
-    weights = np.diag([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    assert after(12, lambda x: weights @ x)[0] < 1e-6
-
-
 def test_the_first_step_is_plain_and_the_second_minimises_the_residual():
-    accelerated, x0 = Anderson(euclidean), np.zeros((6, 3))
+    accelerated, x0 = Anderson(), np.zeros((6, 3))
     x1 = accelerated.next(x0, START)
     assert np.array_equal(x1, START)
     r0, r1 = START - x0, SLOW @ x1 + START - x1
@@ -49,7 +40,7 @@ def test_the_first_step_is_plain_and_the_second_minimises_the_residual():
 
 
 def test_columns_are_apart_also_when_some_are_done():
-    together, alone = Anderson(euclidean), Anderson(euclidean)
+    together, alone = Anderson(), Anderson()
     x, y = np.zeros((6, 3)), np.zeros((6, 1))
     for k in range(6):
         x, y = together.next(x, SLOW @ x + START[:, : x.shape[1]]), alone.next(y, SLOW @ y + START[:, :1])
@@ -60,7 +51,7 @@ def test_columns_are_apart_also_when_some_are_done():
 
 
 def test_a_residual_that_has_grown_gets_the_plain_step():
-    accelerated, x = Anderson(euclidean), np.zeros((6, 3))
+    accelerated, x = Anderson(), np.zeros((6, 3))
     for _ in range(4):
         x = accelerated.next(x, SLOW @ x + START)
     far = x + 100 * RNG.normal(size=(6, 3))
@@ -68,7 +59,7 @@ def test_a_residual_that_has_grown_gets_the_plain_step():
 
 
 def test_few_steps_are_remembered_and_a_point_that_is_fixed_stays():
-    accelerated, x = Anderson(euclidean), FIXED
+    accelerated, x = Anderson(), FIXED
     for _ in range(3 * MEMORY):
         x = accelerated.next(x, SLOW @ x + START)
     assert len(accelerated.history) == MEMORY + 1

@@ -137,13 +137,21 @@ class Kernel:
 
 def matern(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The Matern-5/2 kernel with length 1 between points x [n, d] and y [m, d], [n, m]."""
-    r = np.sqrt(5.0 * squared_distances(x, y))
-    return (1.0 + r + r * r / 3.0) * np.exp(-r)
+    square = squared_distances(x, y)
+    square *= 5.0
+    r = np.sqrt(square)
+    square /= 3.0
+    square += r
+    square += 1.0
+    square *= np.exp(np.negative(r, out=r), out=r)
+    return square  # (1 + r + r^2 / 3) exp(-r), in few passes over memory
 
 
 def squared_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Squared distances between points x [n, d] and y [m, d], [n, m]."""
-    out = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2.0 * (x @ y.T)
+    out = x @ (-2.0 * y).T
+    out += (x**2).sum(axis=1)[:, None]
+    out += (y**2).sum(axis=1)
     return np.maximum(out, 0.0, out=out)
 
 

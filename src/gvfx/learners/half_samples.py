@@ -15,7 +15,7 @@ of how far the possible answers reach, so that an interval of at least two stand
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -303,12 +303,39 @@ class CrossFit:
 
 def crossfit(rows: Rows) -> CrossFit:
     """Predictions for all transitions, in `BLOCKS` blocks, from the sums over all blocks without those of their fold."""
-    data, within = rows.data, Range.of(rows.data)
-    weights = fits(rows, np.arange(FOLDS[-1] + 1)[:, None] != FOLDS[None], within, rounds=HALF_SAMPLES_ROUNDS)
-    each = tuple(Fit(rows.basis, w, within) for w in weights)
-    taken, following = predicted(rows, [each[k] for k in FOLDS])
-    errors = data.cumulant + data.discount * following - taken
-    return CrossFit(FOLDS[rows.block], each, taken, following, errors)
+    data, within, key = rows.data, Range.of(rows.data), (rows.basis.strength, rows.basis.sharing)
+    if key not in rows.found:
+        weights = fits(rows, np.arange(FOLDS[-1] + 1)[:, None] != FOLDS[None], within, rounds=HALF_SAMPLES_ROUNDS)
+        each = tuple(Fit(rows.basis, w, within) for w in weights)
+        taken, following = predicted(rows, [each[k] for k in FOLDS])
+        errors = data.cumulant + data.discount * following - taken
+        rows.found[key] = CrossFit(FOLDS[rows.block], each, taken, following, errors)
+    return rows.found[key]
+
+
+def accumulated(data: Transitions, errors: np.ndarray) -> np.ndarray:
+    """The mean square of what temporal-difference errors [n, gvf] of unseen transitions add up to along episodes, [gvf].
+
+    With H the discounted sum of the errors from a transition on and D that of their squares, it is the mean of H^2 - D: chance is
+    not correlated between transitions, whatever acted, and what is left are the errors of the answers.
+    """
+    order = np.argsort(data.episode, kind="stable")
+    delta, discount = errors[order], data.discount[order]
+    last = np.append(np.flatnonzero(np.diff(data.episode[order])), len(order) - 1)
+    lengths = np.diff(last, prepend=-1)
+    after, squares = delta.copy(), delta**2
+    for k in range(1, int(lengths.max())):
+        t = last[lengths > k] - k
+        after[t] += discount[t] * after[t + 1]
+        squares[t] += discount[t] ** 2 * squares[t + 1]
+    return np.asarray((after**2 - squares).mean(axis=0))
+
+
+def steadiest(rows: Rows, strengths: Sequence[float]) -> Rows:
+    """The rows with the strength of the penalty whose errors out of fold accumulate least, in units of the answers' variance."""
+    tried = [replace(rows, basis=replace(rows.basis, strength=strength)) for strength in strengths]
+    spread = crossfit(rows).following.var(axis=0) + np.finfo(float).tiny
+    return min(tried, key=lambda one: float((accumulated(one.data, crossfit(one).errors) / spread).mean()))
 
 
 def predicted(rows: Rows, by_block: Sequence[Fit]) -> tuple[np.ndarray, np.ndarray]:

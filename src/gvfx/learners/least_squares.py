@@ -16,8 +16,8 @@ blocks, so that a dozen of them need one pass over the data and a solution each.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
@@ -31,8 +31,8 @@ from gvfx.features.bases import Basis, Matrix
 from gvfx.theory.exact import DEFINITE, Solve
 
 # --- Anderson's acceleration of fixed-point iterations $x \leftarrow F(x)$, several at once -------------------------
-# The next point is the combination of the last few whose residuals $F(x) - x$ cancel best, in a norm of the caller's.  Where a
-# residual has grown beyond twice the smallest so far the plain step $F(x)$ is taken.
+# The next point is the combination of the last few whose residuals $F(x) - x$ cancel best.  Where a residual has grown
+# beyond twice the smallest so far the plain step $F(x)$ is taken.
 
 MEMORY = 8  # differences that are combined
 GROWN = 2.0  # of the smallest residual so far: beyond it the plain step is taken
@@ -40,32 +40,30 @@ RIDGE = 1e-10  # relative, of the small least-squares problems
 
 
 class Anderson:
-    """The iteration of points x [k, column], every column on its own; metric(r) [k, column] is the norm's matrix times r."""
+    """The iteration of points x [k, column], every column on its own."""
 
-    def __init__(self, metric: Callable[[np.ndarray], np.ndarray]) -> None:
-        self.metric = metric
-        self.history: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # x, F(x) - x and its product with the metric
+    def __init__(self) -> None:
+        self.history: list[tuple[np.ndarray, np.ndarray]] = []  # x and F(x) - x
         self.smallest: np.ndarray | None = None  # [column] squared norms
 
     def next(self, x: np.ndarray, fx: np.ndarray) -> np.ndarray:
         """The point after x, given F(x)."""
         residual = fx - x
-        weighted = self.metric(residual)
-        size = (residual * weighted).sum(axis=0)
+        size = (residual**2).sum(axis=0)
         self.smallest = size if self.smallest is None else np.minimum(self.smallest, size)
-        self.history = [*self.history[-MEMORY:], (x, residual, weighted)]
+        self.history = [*self.history[-MEMORY:], (x, residual)]
         if len(self.history) == 1:
             return fx
-        moved, changed, weights = (np.diff(each, axis=0) for each in zip(*self.history, strict=True))  # [step, k, column]
-        gram = np.einsum("skc,tkc->cst", changed, weights)
+        moved, changed = (np.diff(each, axis=0) for each in zip(*self.history, strict=True))  # [step, k, column]
+        gram = np.einsum("skc,tkc->cst", changed, changed)
         gram += RIDGE * (np.trace(gram, axis1=1, axis2=2) + np.finfo(float).tiny)[:, None, None] * np.eye(len(moved))
-        shares = np.linalg.solve(gram, np.einsum("skc,kc->cs", weights, residual)[:, :, None])[:, :, 0]
+        shares = np.linalg.solve(gram, np.einsum("skc,kc->cs", changed, residual)[:, :, None])[:, :, 0]
         shares[size > GROWN**2 * self.smallest] = 0.0
         return fx - np.einsum("skc,cs->kc", moved + changed, shares)
 
     def keep(self, columns: np.ndarray) -> None:
         """Go on with some of the columns only, by a mask."""
-        self.history = [tuple(array[:, columns] for array in one) for one in self.history]  # type: ignore[misc]
+        self.history = [(x[:, columns], residual[:, columns]) for x, residual in self.history]
         self.smallest = None if self.smallest is None else self.smallest[columns]
 
 
@@ -75,6 +73,7 @@ BLOCKS = 8  # of episodes
 FEWEST = 16  # episodes, or stretches of transitions in their place, that are dealt to the blocks
 CHUNK = 25_000_000  # features that are in memory together
 HELD = 60_000_000  # numbers of features that are kept in memory
+PRECISION = np.float32  # of features that are not sparse; their sums over a piece are added in double precision
 ORDERED = DEFINITE | {"diag_pivot_thresh": 0.01}  # of sparse systems
 
 
@@ -116,19 +115,21 @@ class Piece:
     def gram(self, points: Matrix) -> list[Matrix]:
         """[action] of features times features, [size, size] each."""
         here = [points[self.here[rows]].T for rows in self.by_action]
-        return [h @ h.T for h in here]
+        return [_product(h, h.T) for h in here]
 
     def back(self, points: Matrix, columns: np.ndarray) -> np.ndarray:
         """Features times columns [n, k] of numbers, in the blocks of the actions, [action, size, k]."""
         actions, count = self.data.actions, columns.shape[1]
-        spread = np.zeros((len(self.seen), actions, count))
+        spread = np.zeros((len(self.seen), actions, count), points.dtype)
         spread[self.here, self.data.action] = columns
-        return np.asarray(points.T @ spread.reshape(-1, actions * count)).reshape(-1, actions, count).swapaxes(0, 1)
+        out = _product(points.T, spread.reshape(len(spread), actions * count))
+        return np.asarray(out).reshape(points.shape[1], actions, count).swapaxes(0, 1)
 
     def each(self, points: Matrix, weights: np.ndarray) -> np.ndarray:
         """Q [k, action, column] at all observations, from weights [action, size, column]."""
         actions, size, columns = weights.shape
-        return np.asarray(_narrow(points, size) @ weights.swapaxes(0, 1).reshape(size, -1)).reshape(-1, actions, columns)
+        flat = weights.swapaxes(0, 1).reshape(size, actions * columns).astype(points.dtype)
+        return np.asarray(_product(_narrow(points, size), flat)).reshape(len(self.seen), actions, columns)
 
     def following(self, each: np.ndarray, member: np.ndarray) -> np.ndarray:
         """V(s') [n, column] without limits; each: as `each` gives it; member [column]: their policies."""
@@ -149,6 +150,7 @@ class Rows:
     pieces: list[Piece]
     known: list[Matrix]  # features of every piece's observations; empty if not kept
     count: int  # of the blocks
+    found: dict[Any, Any] = field(default_factory=dict)  # what was computed of them, for all penalties
 
     @classmethod
     def of(cls, data: Transitions, basis: Basis, block: np.ndarray | None = None, count: int = 1) -> Rows:
@@ -159,11 +161,11 @@ class Rows:
             own = own[np.argsort(data.episode[own], kind="stable")]
             pieces += [Piece.of(data, own[k : k + most], b) for k in range(0, max(1, len(own)), most)]
         kept = sum(len(piece.seen) for piece in pieces) * basis.filled <= HELD
-        return cls(data, basis, pieces, [basis(piece.seen) for piece in pieces] if kept else [], count)
+        return cls(data, basis, pieces, [_points(basis, piece) for piece in pieces] if kept else [], count)
 
     def seen_with(self, basis: Basis) -> Rows:
         """The same transitions with other features, not more of which are 0."""
-        return Rows(self.data, basis, self.pieces, [basis(p.seen) for p in self.pieces] if self.known else [], self.count)
+        return Rows(self.data, basis, self.pieces, [_points(basis, p) for p in self.pieces] if self.known else [], self.count)
 
     @property
     def block(self) -> np.ndarray:
@@ -176,16 +178,18 @@ class Rows:
     def __iter__(self) -> Iterator[tuple[Piece, Matrix]]:
         """The pieces with their features."""
         for k, piece in enumerate(self.pieces):
-            yield piece, self.known[k] if self.known else self.basis(piece.seen)
+            yield piece, self.known[k] if self.known else _points(self.basis, piece)
 
-    @cached_property
+    @property
     def sums(self) -> list[Sums]:
         """Those of every block."""
-        out: list[Sums | None] = [None] * self.count
-        for piece, points in self:
-            so_far, own = out[piece.block], piece_sums(piece, points, self.data)
-            out[piece.block] = own if so_far is None else so_far + own
-        return out  # type: ignore[return-value]
+        if "sums" not in self.found:
+            out: dict[int, Sums] = {}
+            for piece, points in self:
+                own = piece_sums(piece, points, self.data)
+                out[piece.block] = out[piece.block] + own if piece.block in out else own
+            self.found["sums"] = [out[b] for b in range(self.count)]
+        return self.found["sums"]
 
     def total(self, part: np.ndarray, size: int | None = None) -> Sums:
         """The sums over the blocks of a part, bool [block], for the first `size` features alone (default: all)."""
@@ -235,7 +239,7 @@ def piece_sums(piece: Piece, points: Matrix, data: Transitions) -> Sums:
 
     def products(weights: np.ndarray) -> list[Matrix]:
         """[action] of features times what follows, weighted [n]."""
-        return [h @ _weighted(a, weights[rows]) for h, a, rows in zip(here, after, piece.by_action, strict=True)]
+        return [_product(h, _weighted(a, weights[rows])) for h, a, rows in zip(here, after, piece.by_action, strict=True)]
 
     for members in data.groups:
         discount, policy = own.discount[:, members[0]], int(own.member[members[0]])
@@ -255,13 +259,24 @@ def piece_sums(piece: Piece, points: Matrix, data: Transitions) -> Sums:
     return Sums(piece.gram(points), cross, piece.back(points, own.cumulant))
 
 
+def _points(basis: Basis, piece: Piece) -> Matrix:
+    points = basis(piece.seen)
+    return points if sp.issparse(points) else points.astype(PRECISION)
+
+
+def _product(a: Matrix, b: Matrix) -> Matrix:
+    """The product, in double precision."""
+    out = a @ b
+    return out if out.dtype == np.float64 else out.astype(np.float64)
+
+
 def _narrow(rows: Matrix, size: int) -> Matrix:
     return rows if rows.shape[1] == size else rows[:, :size]
 
 
 def _weighted(rows: Matrix, weights: np.ndarray) -> Matrix:
     if not sp.issparse(rows):
-        return rows * weights[:, None]
+        return rows * weights[:, None].astype(rows.dtype)
     return sp.csr_array((rows.data * np.repeat(weights, np.diff(rows.indptr)), rows.indices, rows.indptr), shape=rows.shape)
 
 
@@ -292,7 +307,7 @@ def solved(total: Sums, groups: list[list[int]], fixed: Matrix) -> np.ndarray:
 
 # --- Answers within what the cumulants allow ------------------------------------------------------------------------
 # Off-policy data can make the linear system's solution large where no target policy could earn as much.  Where it leaves the
-# possible range by more than a twentieth of its width after more than one transition in a thousand, the question is fitted with
+# possible range by more than a twentieth of its width after more than one transition in a hundred, the question is fitted with
 # targets c + gamma V(s') that are limited to the range (fitted Q evaluation):
 #
 #     w = (Phi' Phi + Lambda)^-1 Phi' (c + gamma limited(Phi'_pi w))
@@ -300,7 +315,7 @@ def solved(total: Sums, groups: list[list[int]], fixed: Matrix) -> np.ndarray:
 # It is solved by iteration, which cannot diverge because its targets are limited; Anderson's acceleration shortens it.
 
 BEYOND = 0.05  # of the range's width, by which an answer may leave it before it is fitted with limits
-SELDOM = 0.001  # of the transitions, after which this may happen
+SELDOM = 0.01  # of the transitions, after which this may happen
 ROUNDS = 200  # of the iteration
 SETTLED = 1e-4  # of the range's width (of the targets' if it has none): the largest change of a target at which it ends
 
@@ -342,94 +357,78 @@ def fits(rows: Rows, parts: np.ndarray, within: Range, size: int | None = None, 
 
     size: the first features that are used (default: all); rounds: the most of an iteration.
     """
-    prior, out = rows.basis.prior(rows.data.actions), []
+    prior, fixed, weights = rows.basis.prior(rows.data.actions), [], []
     if size is not None:
-        chosen = (np.arange(len(prior)) % rows.basis.size) < size
+        chosen = np.arange(len(prior)) % rows.basis.size < size
         prior = prior[np.ix_(chosen, chosen)]
     for part in parts:
         total = rows.total(part, size)
-        fixed = diagonal(total.gram) + prior
-        out.append(_Fitting(part, fixed, solved(total, rows.data.groups, fixed)))
-    left = beyond(rows, out, within)
-    for one, off in zip(out, left, strict=True):
-        one.begin(off)
-    limited(rows, [one for one in out if len(one.left)], within, rounds)
-    return [one.weights for one in out]
+        fixed.append(diagonal(total.gram) + prior)
+        weights.append(solved(total, rows.data.groups, fixed[-1]))
+    off = beyond(rows, parts, np.stack(weights, axis=-1), within)
+    weights = [np.nan_to_num(own) for own in weights]
+    limited(rows, parts, fixed, weights, off, within, rounds)
+    return weights
 
 
-class _Fitting:
-    """The fit to one part of the data."""
+def beyond(rows: Rows, parts: np.ndarray, weights: np.ndarray, within: Range) -> np.ndarray:
+    """The questions whose values after too many transitions that go on leave the range, bool [part, gvf].
 
-    def __init__(self, part: np.ndarray, fixed: Matrix, weights: np.ndarray) -> None:
-        self.part, self.fixed, self.weights = part, fixed, weights
-        self.left = np.arange(weights.shape[2])  # the questions that are not settled yet
-        self.before: np.ndarray | None = None  # the last targets
-        self.now: list[np.ndarray] = []  # those of this round, by piece
-        self.right = np.zeros_like(weights)
-
-    def begin(self, off: np.ndarray) -> None:
-        """Iterate for the questions `off`, bool [gvf]."""
-        self.left, self.weights = np.flatnonzero(off), np.nan_to_num(self.weights)
-        if len(self.left):
-            self.solve, self.accelerated = definite(self.fixed), Anderson(lambda x: self.fixed @ x)
-
-    def next(self, within: Range, last: bool) -> None:
-        """The next weights, from the round's targets; unsettled questions alone go on."""
-        left, whole = self.left, np.concatenate(self.now)
-        x = self.weights[:, :, left].reshape(-1, len(left))
-        plain = self.solve(self.right.reshape(x.shape))
-        self.weights[:, :, left] = plain.reshape(self.right.shape)  # where a question has settled, the regression on its targets
-        if self.before is not None:
-            wide = np.where(np.isfinite(within.width[left]), within.width[left], np.ptp(whole, axis=0))
-            going = np.asarray((np.abs(whole - self.before) > SETTLED * wide).any(axis=0))
-            self.left, whole, x, plain = left[going], whole[:, going], x[:, going], plain[:, going]
-            self.accelerated.keep(going)
-        if len(self.left) and not last:
-            after = self.accelerated.next(x, plain)
-            self.before, self.weights[:, :, self.left] = whole, after.reshape(*self.weights.shape[:2], -1)
-
-
-def beyond(rows: Rows, found: Sequence[_Fitting], within: Range) -> np.ndarray:
-    """The questions of each fit whose values after too many transitions that go on leave the range, bool [fit, gvf]."""
-    gvfs = rows.data.gvfs
-    out, many = np.zeros((len(found), gvfs)), np.zeros(len(found))
-    singular = np.array([np.isnan(one.weights).any(axis=(0, 1)) for one in found])
+    weights [action, size, gvf, part].
+    """
+    singular, weights = np.isnan(weights).any(axis=(0, 1)).T, np.nan_to_num(weights)
     slack = BEYOND * np.where(np.isfinite(within.width), within.width, 0.0)
+    out, many = np.zeros(singular.shape), np.zeros((len(parts), 1))
     for piece, points in rows:
-        own = [k for k, one in enumerate(found) if one.part[piece.block]]
-        if own:
-            weights = np.concatenate([np.nan_to_num(found[k].weights) for k in own], axis=2)
-            v = piece.following(piece.each(points, weights), np.tile(piece.data.member, len(own))).reshape(-1, len(own), gvfs)
-            off = ((v < within.low - slack) | (v > within.high + slack)) & (piece.data.discount > 0)[:, None]
-            out[own] += off.sum(axis=0)
-            many[own] += len(piece.data)
-    return singular | (out > SELDOM * many[:, None])
+        for k in np.flatnonzero(parts[:, piece.block]):
+            v = piece.following(piece.each(points, weights[..., k]), piece.data.member)
+            out[k] += (((v < within.low - slack) | (v > within.high + slack)) & (piece.data.discount > 0)).sum(axis=0)
+            many[k] += len(v)
+    return np.asarray(singular | (out > SELDOM * many))
 
 
-def limited(rows: Rows, found: list[_Fitting], within: Range, rounds: int) -> None:
-    """Fit the questions that are left of every fit with limited targets; all fits have one pass over the data in a round."""
-    for k in range(rounds):
-        found = [one for one in found if len(one.left)]
-        if not found:
+def limited(
+    rows: Rows,
+    parts: np.ndarray,
+    fixed: list[Matrix],
+    weights: list[np.ndarray],
+    off: np.ndarray,
+    within: Range,
+    rounds: int,
+) -> None:
+    """Fit the questions `off`, bool [part, gvf], with limited targets; all have one pass over the data in a round.
+
+    fixed: the parts' matrices of the regression on features; weights: the parts' solutions without limits, which are replaced.
+    """
+    part, gvf = np.nonzero(off)  # of every column of what follows
+    solve = {k: definite(fixed[k]) for k in np.unique(part)}
+    before: list[np.ndarray] = []  # the targets of the last round, by piece
+
+    accelerated = Anderson()
+    for done in range(rounds):
+        if not len(part):
             return
-        for one in found:
-            one.now, one.right = [], np.zeros((*one.weights.shape[:2], len(one.left)))
-        for piece, points in rows:
-            own = [one for one in found if one.part[piece.block]]
-            if not own:
-                continue
-            size = own[0].weights.shape[1]
-            left = np.concatenate([one.left for one in own])
-            each = piece.each(points, np.concatenate([one.weights[:, :, one.left] for one in own], axis=2))
-            v = np.clip(piece.following(each, piece.data.member[left]), within.low[left], within.high[left])
-            targets = piece.data.discount[:, left] * v
-            right, at = piece.back(_narrow(points, size), piece.data.cumulant[:, left] + targets), 0
-            for one in own:
-                columns = slice(at, at := at + len(one.left))
-                one.now.append(targets[:, columns])
-                one.right += right[:, :, columns]
-        for one in found:
-            one.next(within, k == rounds - 1)
+        w = np.stack([weights[k][:, :, i] for k, i in zip(part, gvf, strict=True)], axis=2)
+        right, now, moved, reach = np.zeros_like(w), [], np.zeros(len(part)), np.zeros(len(part))
+        for j, (piece, points) in enumerate(rows):
+            own = np.flatnonzero(parts[part, piece.block])
+            v = piece.following(piece.each(points, w[:, :, own]), piece.data.member[gvf[own]])
+            now.append(np.zeros((len(piece.data), len(part))))
+            now[-1][:, own] = piece.data.discount[:, gvf[own]] * np.clip(v, within.low[gvf[own]], within.high[gvf[own]])
+            right[:, :, own] += piece.back(_narrow(points, w.shape[1]), piece.data.cumulant[:, gvf[own]] + now[-1][:, own])
+            moved = np.maximum(moved, np.abs(now[-1] - before[j]).max(axis=0, initial=0.0)) if before else moved
+            reach = np.maximum(reach, np.abs(now[-1]).max(axis=0, initial=0.0))
+        x = w.reshape(-1, len(part))
+        plain = right.reshape(x.shape)
+        for k in np.unique(part):
+            plain[:, part == k] = solve[k](plain[:, part == k])
+        width = within.width[gvf]
+        going = moved > SETTLED * np.where(np.isfinite(width), width, reach) if before else np.ones(len(part), bool)
+        after = plain if done == rounds - 1 else np.where(going, accelerated.next(x, plain), plain)
+        for k, i, own in zip(part, gvf, after.reshape(w.shape).transpose(2, 0, 1), strict=True):
+            weights[k][:, :, i] = own  # where a question has settled, the regression on its targets
+        part, gvf, before = part[going], gvf[going], [each[:, going] for each in now]
+        accelerated.keep(going)
 
 
 def definite(matrix: Matrix) -> Solve:

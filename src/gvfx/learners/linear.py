@@ -14,7 +14,7 @@ from gvfx.features.bases import ROUNDS, Basis, Kernel, Lattice, relevance, sprea
 from gvfx.features.scaling import Scaling, named
 from gvfx.inputs import check_fields
 from gvfx.learners.base import Learner, NoValues
-from gvfx.learners.half_samples import Answers, CrossFit, Fit, answered, crossfit, fitted, missing, predicted
+from gvfx.learners.half_samples import Answers, CrossFit, Fit, answered, crossfit, fitted, missing, predicted, steadiest
 from gvfx.learners.least_squares import BLOCKS, Range, Rows, blocks, definite, diagonal
 from gvfx.schedules import growing
 from gvfx.threads import one_thread
@@ -35,9 +35,9 @@ LENGTHS = (1.0, 2.0, 4.0)  # of kernels, in standard deviations
 SHARING = 0.8  # between actions, of kernels
 CENTRES, ROOTS, MOST = 400, 4.0, 800  # of kernels: up to 10,000 transitions, per square root of their number beyond, at most
 WORK = 1e7  # most products of two features and a policy's action per transition
-TRIAL, TRIAL_CENTRES = 3000, 150  # transitions and centres with which kernels are compared
+TRIAL, TRIAL_CENTRES = 20_000, 150  # most transitions and centres with which kernels are compared
 PER_CENTRE = 10  # least transitions per centre
-ROUGH = 20  # rounds of iterations for targets and relevance, which need not be exact
+ROUGH = 10  # rounds of iterations for targets and relevance, which need not be exact
 HELD_OUT = 4  # one transition in four is held out
 KEEP = 0.9  # relevance is used if it lowers the score at least to this share
 
@@ -149,9 +149,8 @@ def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Ch
         """The best length, then the best strength and sharing with it."""
         rows = best(of, targets)[0]
         bases = [replace(rows.basis, strength=s, sharing=r) for s in STRENGTHS["kernel"] for r in (SHARING, 0.0)]
-        return min(
-            ((rows, *pair) for pair in zip(bases, scores(rows, bases, targets), strict=True)), key=lambda one: one[2].mean()
-        )
+        found = zip(bases, scores(rows, bases, targets), strict=True)
+        return min(((rows, *pair) for pair in found), key=lambda one: one[2].mean())
 
     plain = trials(np.ones(scaling.size))
     targets = _reference(plain)
@@ -223,8 +222,13 @@ class LinearCertaintyEquivalence(Learner[NoValues]):
             return fitted(Rows.of(data, choice.basis.halved() if halved else choice.basis))
 
     def rows(self, data: Transitions, choice: Choice, seed: int = 0) -> Rows:
-        """Transitions with their features, dealt to blocks; `answers` and `crossfit` share what is computed of them."""
-        return Rows.of(data, choice.basis, blocks(data.episode, seed), BLOCKS)
+        """Transitions with their features, dealt to blocks; `answers` and `crossfit` share what is computed of them.
+
+        The penalty of kernels is that with which temporal-difference errors add up to least.
+        """
+        with one_thread():
+            rows = Rows.of(data, choice.basis, blocks(data.episode, seed), BLOCKS)
+            return steadiest(rows, STRENGTHS["kernel"]) if isinstance(choice.basis.features, Kernel) else rows
 
     def answers(self, rows: Rows, intervals: bool = True) -> Answers:
         """The answers with chosen features, with error bars if they are wanted and kept."""

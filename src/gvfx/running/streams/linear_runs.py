@@ -15,7 +15,7 @@ from gvfx.evidence.counts import widened
 from gvfx.evidence.decisions import Groups, Joint
 from gvfx.evidence.transitions import CellModel, Transitions, cell_model
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.features.bases import Kernel
+from gvfx.features.bases import Kernel, Lattice
 from gvfx.features.cells import Cells, find
 from gvfx.kernel import BehaviourRule, Sizes, Transition, piece, whole
 from gvfx.learners.half_samples import FREEDOM, Answers, outside
@@ -486,8 +486,10 @@ def following(choice: Choice) -> float:
     """The share of actions that follow the target policies: all of them where resolution and not chance limits the answers.
 
     It is judged by how much the full resolution predicts better than half of it.  Where chance is all that is left there is no
-    gain, and the design's prediction of the error holds.
+    gain, and the design's prediction of the error holds.  So it does on lattices, which get finer as the data grow.
     """
+    if isinstance(choice.basis.features, Lattice):
+        return 0.0
     coarse = choice.halved.mean()
     gain = 1 - choice.score.mean() / coarse if coarse > 0 else 0.0
     return float(np.clip((gain - SIGNS[0]) / (SIGNS[1] - SIGNS[0]), 0.0, 1.0))
