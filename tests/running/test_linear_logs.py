@@ -87,7 +87,7 @@ def test_a_result_is_saved_and_loaded(tmp_path):
     [
         ({"observation": np.full((N, 1), np.nan)}, "observation: holds nan, infinity or"),
         ({"next_observation": np.zeros((N, 2))}, "next_observation: its shape differs"),
-        ({"action": np.full(N, 0.5)}, "action: is 0.5 in row 0; give one whole number"),
+        ({"action": np.full(N, -1)}, "action: is -1 in row 0; give one whole number"),
         ({"actions": 1}, "actions: the log has action 1 and 1 actions were given"),
         ({"observation": np.full((N, 1), "a")}, "observation: holds 'a' .str., not numbers"),
     ],

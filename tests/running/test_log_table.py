@@ -50,7 +50,7 @@ def test_terminated_is_a_truth_value_or_0_and_1(ends):
         ({"observation": [0, -1, 0, 0]}, "observation: is -1 in row 1"),
         ({"observation": [[0.0], [1.0, 2.0], [0.0], [0.0]]}, "observation: its entries have different shapes"),
         ({"observation": [2**40] * 4}, "observation: .* are too many for a table"),
-        ({"action": np.zeros((4, 2))}, r"action: has shape \[4, 2\]; .* Box actions need gvfx.evaluate"),
+        ({"action": [[0.0], [np.inf], [0.0], [0.0]]}, "action: holds nan, infinity .* in row 1"),
         ({"states": 2}, "states: the log has state 2 and 2 states were given; give at least 3"),
         ({"states": "many"}, "states: 'many' is not a number of states"),
         ({"actions": 1}, "actions: the log has action 1 and 1 actions were given"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from gvfx.questions.signals import Drifter, SignalFailed
 from gvfx.questions.where import is_start
 from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
-from gvfx.running.earlier import NOT_HERE, check_start
+from gvfx.running.earlier import check_start
 from gvfx.running.log_table import Checked, as_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.streams.linear_gym import LinearGym
@@ -225,9 +225,14 @@ NO_AUDIT = "audit: {} cannot be audited; {}."
 NO_WHERE = "where: networks learn everywhere in the same way; give 'start' in a Gymnasium environment, or leave it out."
 
 
-def method_for(run: Run, questions: Sequence[GVF], given: Method, options: Options, audited: bool = False) -> Method:
-    """The behaviour and learner of a run; refuses options that do not fit them.  audited: the error is that of audits."""
-    behaviour, learner = choose_method(run, questions, *given, options.plan.steps)
+def method_for(
+    run: Run, questions: Sequence[GVF], given: Method, options: Options, audited: bool = False, logged: int = 0
+) -> Method:
+    """The behaviour and learner of a run; refuses options that do not fit them.
+
+    audited: the error is that of audits.  logged: transitions of a log, from which it learns too.
+    """
+    behaviour, learner = choose_method(run, questions, *given, options.plan.steps + logged)
     check_until(options.until, questions, learner, audited)
     if not options.calibrate:
         return Method(behaviour, learner)
@@ -269,8 +274,6 @@ def has_own(questions: Sequence[GVF]) -> bool:
 class Evaluable(Protocol):
     """A world in which questions can be answered: `FiniteWorld`, `GymWorld` or a `gvfx.worlds.mdp.CompiledWorld`."""
 
-    takes_logs: ClassVar[bool]  # whether a run may start from a log
-
     def open(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
         """The backend of a run; a method that does not fit is refused before anything is compiled."""
 
@@ -283,7 +286,6 @@ class FiniteWorld:
     """A world whose transition table is known: its loop is compiled, and true values are exact."""
 
     world: MDP
-    takes_logs: ClassVar[bool] = False
 
     def open(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
         return TableCompiled(self.world, questions, method_for(RUNS["tables"], questions, method, options), options)
@@ -297,7 +299,6 @@ class GymWorld:
     """An environment of Gymnasium, plain or vector, stepped from Python."""
 
     env: Any
-    takes_logs: ClassVar[bool] = True
 
     def stepped(self, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
         return self.env, questions
@@ -321,12 +322,13 @@ class GymWorld:
         if options.where is not None and options.calibrate:
             raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
         audited = bool(audit.share) and kind in ("networks", "box_actions") and isinstance(options.where, str)
-        method, options = method_for(RUNS[kind], questions, method, options, audited), replace(options, audit=audit)
-        if options.log is not None:
-            log: Checked = as_log(options.log)
+        log: Checked = None if options.log is None else as_log(options.log)
+        logged = 0 if log is None else len(log.action)
+        method = method_for(RUNS[kind], questions, method, options, audited, logged)
+        options = replace(options, audit=audit, log=log)
+        if log is not None:
             check_start(kind, *method)
-            method = method._replace(behaviour=method.behaviour.after_log(options.plan.steps, len(log.action)))
-            options = replace(options, log=log)
+            method = method._replace(behaviour=method.behaviour.after_log(options.plan.steps, logged))
         if kind == "tables":
             discrete = type(spaces_of(env)[0]).__name__ == "Discrete"
             spec = discrete_spec(env) if discrete else counted_spec(env, FIRST_STATES)
@@ -432,10 +434,8 @@ def open_backend(
     world: Any, questions: Sequence[GVF], behaviour: Behaviour | None = None, learner: Any = None, *, options: Options
 ) -> Backend:
     """The backend of a run in a world; with audits, in the environment that is this world."""
-    share, given = checked_share(options.audit), world_of(world)
-    if options.log is not None and not given.takes_logs:
-        raise InputError(NOT_HERE.format("a world that is known"))
-    if share:
+    given = world_of(world)
+    if checked_share(options.audit) or options.log is not None:
         env, questions = given.stepped(questions)
         given = GymWorld(env)
     return given.open(questions, Method(behaviour, learner), options)

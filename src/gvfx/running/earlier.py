@@ -9,42 +9,36 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces.utils import unflatten
+from gymnasium.spaces.utils import flatdim, unflatten
 
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
-from gvfx.evidence.counts import grown
 from gvfx.features.scaling import Origin
-from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
 from gvfx.running.log_table import Checked, apart, ended, signals
-from gvfx.worlds.spec import BoxSpec, DiscreteSpec
-
-NOT_HERE = (
-    "log: {} cannot start from a log; use gvfx.evaluate_log, or a Gymnasium environment with Discrete actions and tables or "
-    "linear features."
-)
+from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
     """The transitions of a log; n of them."""
 
-    state: np.ndarray  # int64 [n], or float32 [n, o]
-    action: np.ndarray  # int64 [n], from 0
-    following: np.ndarray  # as `state`
+    here: Sequence[Any]  # [n] observations as the environment returns them
+    after: Sequence[Any]  # [n] those that followed
+    action: np.ndarray  # [n] or [n, a] as learners see them
+    probability: np.ndarray | None  # [n] with which it was chosen, if that is known
     terminated: np.ndarray  # bool [n]
     last: np.ndarray  # bool [n]: whether the next row does not continue from it
+    begins: np.ndarray  # bool [n]: whether it does not continue from the row before it
     starts: np.ndarray  # bool [n]: whether an episode is known to begin with it
-    episode: np.ndarray  # int64 [n]
     c: np.ndarray  # [n, gvf]
     gamma: np.ndarray  # [n, gvf]; 0 on termination
-    origin: Mapping[str, np.ndarray]  # what was subtracted from observations, if anything was
+    origin: Mapping[str, np.ndarray]  # what is subtracted from observations, if anything is
+    columns: tuple[np.ndarray, ...]  # the observations as numbers
 
     def __len__(self) -> int:
         return len(self.action)
@@ -52,7 +46,8 @@ class Earlier:
     @property
     def digest(self) -> str:
         """Identifies the transitions."""
-        parts = (self.state, self.action, self.following, self.last, self.starts, self.c, self.gamma, *self.origin.values())
+        state, following = self.columns
+        parts = (state, self.action, following, self.last, self.starts, self.c, self.gamma, *self.origin.values())
         return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[:16]
 
 
@@ -66,57 +61,92 @@ def later(stops: Callable[[int], Iterable[int]], before: int, steps: int) -> fro
 
 
 def check_start(kind: str, behaviour: Behaviour, learner: Any) -> None:
-    """Refuse a method that cannot start from a log."""
-    if kind not in ("tables", "linear"):
-        raise InputError(NOT_HERE.format("networks" if kind == "networks" else "Box actions"))
-    if kind == "tables" and not learner.needs_evidence:
-        raise InputError(f"log: {type(learner).__name__} learns from its own steps alone; use gvfx.CertaintyEquivalence().")
+    """Refuse a method whose mathematics needs steps of its own."""
+    if kind == "tables" and (learner.needs_next_action or learner.by_episode):
+        raise InputError(
+            f"log: {type(learner).__name__} learns from its own steps alone, because it weighs the actions that its behaviour "
+            "takes next; use gvfx.CertaintyEquivalence()."
+        )
     if behaviour.by_episode:
         raise InputError(f"log: {type(behaviour).__name__} learns from its own actions alone; use gvfx.OptimalDesign().")
 
 
-def earlier_states(log: Checked, questions: Sequence[GVF], spec: DiscreteSpec) -> Earlier:
-    """The log of an environment with numbered states."""
-    if log.observation.ndim != 1:
-        raise InputError(f"log: its observations are rows of numbers and those of {spec.name} are states; give their numbers.")
-    own = log._replace(observation=log.observation - spec.first_state, next_observation=log.next_observation - spec.first_state)
-    states = spec.skeleton.states
-    for name in ("observation", "next_observation"):
-        _check_within(getattr(own, name), states, spec.first_state, name, spec.name)
-    return _earlier(own, _actions(log, spec, spec.skeleton.actions), signals(log, Reader(questions, spec)))
+def earlier(log: Checked, questions: Sequence[GVF], spec: Any) -> Earlier:
+    """The log of an environment."""
+    columns, origin = _columns(log, spec), Origin()
+    here, after = (_as_returned(spec, column) for column in columns)
+    if isinstance(spec, BoxSpec):
+        origin = Origin.of(columns[0])
+        columns = tuple(origin.relative(column).astype(np.float32) for column in columns)
+    action = _actions(log, spec)
+    read = signals(log, Reader(questions, spec), here, [spec.to_env(a) for a in action], after)
+    over, jumps = ended(log), apart(log)
+    jumps &= ~over[:-1]
+    return Earlier(
+        here=here,
+        after=after,
+        action=action,
+        probability=log.behaviour_prob,
+        terminated=log.terminated,
+        last=np.append(over[:-1] | jumps, True),
+        begins=read.begins,
+        # rows in any order say nothing about where episodes begin
+        starts=np.zeros(len(log.action), bool) if jumps.any() else read.begins,
+        c=read.c,
+        gamma=read.gamma,
+        origin=origin.arrays(),
+        columns=columns,
+    )
 
 
-def earlier_vectors(log: Checked, questions: Sequence[GVF], spec: BoxSpec, learner: LinearCertaintyEquivalence) -> Earlier:
-    """The log of an environment whose observations are vectors."""
-    columns = {name: getattr(log, name).reshape(len(log.action), -1) for name in ("observation", "next_observation")}
-    for name, column in columns.items():
-        if column.shape[1] != spec.size:
+def _columns(log: Checked, spec: Any) -> tuple[np.ndarray, ...]:
+    """The observations as numbers, [n] states counted from 0 or [n, o]."""
+    columns = log.observation, log.next_observation
+    if spec.fixed:
+        if log.observation.ndim != 1:
             raise InputError(
-                f"log: {name} has {column.shape[1]} numbers and those of {spec.name} have {spec.size}; give as many."
+                f"log: its observations are rows of numbers and those of {spec.name} are states; give their numbers."
             )
-    if len(log.action) >= learner.capacity:
-        raise InputError(
-            f"log: has {len(log.action):,} transitions and {type(learner).__name__} keeps {learner.capacity:,}; give it a larger "
-            "capacity, or a part of the log."
-        )
-    seen = log._replace(**{name: _unflattened(spec, column) for name, column in columns.items()})
-    origin = Origin.of(columns["observation"])
-    own = log._replace(**{name: origin.relative(column).astype(np.float32) for name, column in columns.items()})
-    return _earlier(own, _actions(log, spec, spec.actions), signals(seen, Reader(questions)), origin.arrays())
+        states = tuple(column - spec.first_state for column in columns)
+        for name, column in zip(NAMES, states, strict=True):
+            _check_within(column, spec.skeleton.states, spec.first_state, name, spec.name)
+        return states
+    size = spec.size if isinstance(spec, BoxSpec) else _numbers_in(spec.space)
+    rows = tuple(column.reshape(len(column), -1) for column in columns)
+    for name, column in zip(NAMES, rows, strict=True):
+        if column.shape[1] != size:
+            raise InputError(f"log: {name} has {column.shape[1]} numbers and those of {spec.name} have {size}; give as many.")
+    return rows
 
 
-def _unflattened(spec: BoxSpec, rows: np.ndarray) -> np.ndarray:
-    """Observations as the environment returns them, [n] objects or arrays."""
-    if spec.box:
-        return rows.astype(spec.space.dtype).reshape(len(rows), *spec.space.shape)
+NAMES = ("observation", "next_observation")
+
+
+def _numbers_in(space: Any) -> int:
+    """The numbers in an observation of a space, as logs have them."""
+    return int(np.prod(space.shape)) if space.shape is not None else int(flatdim(space))
+
+
+def _as_returned(spec: Any, rows: np.ndarray) -> Any:
+    """Observations as the environment returns them, from states counted from 0 or rows of numbers."""
+    if spec.fixed:
+        return (rows + spec.first_state).tolist()
+    space = spec.space
+    if space.shape is not None and (not isinstance(spec, BoxSpec) or spec.box):
+        return rows.astype(space.dtype).reshape(len(rows), *space.shape)
     out = np.empty(len(rows), object)
-    out[:] = [unflatten(spec.space, row) for row in rows]
+    out[:] = [unflatten(space, row) for row in rows]
     return out
 
 
-def _actions(log: Checked, spec: Any, actions: int) -> np.ndarray:
+def _actions(log: Checked, spec: Any) -> np.ndarray:
+    """The actions as learners see them."""
+    if isinstance(spec, BoxActionSpec):
+        return spec.given(log.action.reshape(len(log.action), *spec.moves.shape), len(log.action))
+    if log.action.ndim != 1:
+        raise InputError(f"log: its actions are rows of numbers and those of {spec.name} are numbered; give their numbers.")
     own = np.asarray(log.action - spec.first_action)
-    _check_within(own, actions, spec.first_action, "action", spec.name)
+    _check_within(own, spec.actions, spec.first_action, "action", spec.name)
     return own
 
 
@@ -129,56 +159,34 @@ def _check_within(column: np.ndarray, count: int, first: int, name: str, env: st
         )
 
 
-def _earlier(log: Checked, action: np.ndarray, read: Any, origin: Mapping[str, np.ndarray] = MappingProxyType({})) -> Earlier:
-    over = ended(log)
-    jumps = apart(log) & ~over[:-1]
-    last = np.append(over[:-1] | jumps, True)
-    # rows in any order say nothing about where episodes begin
-    starts = np.zeros(len(action), bool) if jumps.any() else read.begins
-    return Earlier(
-        state=log.observation,
-        action=action,
-        following=log.next_observation,
-        terminated=log.terminated,
-        last=last,
-        starts=starts,
-        episode=np.cumsum(read.begins) - 1,
-        c=read.c,
-        gamma=read.gamma,
-        origin=origin,
-    )
+def learn_from_log(agent: Any, log: Earlier) -> None:
+    """Have an actor learn from a log before its first step, one transition after another, in its first lane."""
+    at, source, lanes = agent.at, agent.source, len(agent.at.counts)
+    constant = at.c.copy(), at.gamma.copy()
+    at.counts[1:] = False
+    for t in range(len(log)):
+        if at.t[0] >= agent.room:
+            at = agent.grow()
+        at.state[0], at.following[0] = source.spec.seen(log.here[t]), source.spec.seen(log.after[t])
+        at.action[0], at.alive[0], at.ended[0] = log.action[t], not log.terminated[t], log.last[t]
+        at.fresh[0], at.c[0], at.gamma[0] = log.starts[t], log.c[t], log.gamma[t]
+        source.seen_next = [log.after[t]] * lanes
+        agent.heed(at, bool(log.begins[t]), None if log.probability is None else float(log.probability[t]))
+        agent.learn(at)
+    at = agent.at
+    at.counts[:] = True
+    at.c[:], at.gamma[:] = constant
+    agent.logged, agent.room = len(log), 0
 
 
-def replayed(log: Earlier, agent: Any, learn: Callable[[Any], None]) -> Any:
-    """A table's agent after it has learned from a log of states, one transition after another, in its first lane."""
-    starts, found = agent.outcomes.evidence.starts, agent.outcomes.evidence.found
-    constant = agent.c.copy(), agent.gamma.copy()
-    agent.counts[1:] = False
-    agent.mu[0] = 1 / agent.mu.shape[1]
-    rows = zip(log.state.tolist(), log.action.tolist(), log.following.tolist(), strict=True)
-    for t, (s, a, following) in enumerate(rows):
-        starts[s] += log.starts[t]
-        found[s] = found[s] or t + 1
-        agent.state[0], agent.action[0], agent.following[0] = s, a, following
-        agent.alive[0], agent.ended[0] = not log.terminated[t], log.last[t]
-        agent.c[0], agent.gamma[0] = log.c[t], log.gamma[t]
-        learn(agent)
-        if agent.outcomes.used[0] > len(agent.outcomes.pair) - len(agent.state):
-            agent = agent._replace(outcomes=grown(agent.outcomes))
-            starts, found = agent.outcomes.evidence.starts, agent.outcomes.evidence.found
-    agent.counts[:] = True
-    agent.c[:], agent.gamma[:] = constant
-    return agent
-
-
-def plan_first(stream: Any) -> None:
-    """Plan what to add to a log before the first step of a table's stream.
+def plan_first(agent: Any) -> None:
+    """Plan what to add to a log before the first step of an agent of tables.
 
     If the log does not tell where episodes start, the present states count as starts meanwhile.
     """
-    starts = stream.at.outcomes.evidence.starts
-    here = np.bincount(stream.at.state, minlength=len(starts)) * (not starts.any())
+    starts = agent.at.outcomes.evidence.starts
+    here = np.bincount(agent.at.state, minlength=len(starts)) * (not starts.any())
     starts += here
-    stream.pause(0)
+    agent.pause(0)
     starts -= here
-    stream.weigh(stream.asked.weights)  # forget the model with those starts
+    agent.weigh(agent.asked.weights)  # forget the model with those starts

@@ -98,7 +98,7 @@ def evaluate(
                     list of them.
     log:            transitions of the same environment recorded earlier, in any form that `gvfx.evaluate_log` takes, from
                     which the run starts: answers rest on them too, and OptimalDesign chooses what to add.  They are not
-                    counted as steps; visits include them.  On tables and linear features.
+                    counted as steps; visits include them.  Not for learners that weigh their behaviour's own actions.
     step_limit:     seconds that one reset or step of an environment may take; after them the run ends with EnvironmentFailed.
                     A step that hangs in compiled code, or outside the main thread, cannot be interrupted: a warning says so.
 

@@ -170,7 +170,7 @@ LARGEST = 5_000_000  # states times actions of a table
 class Log(NamedTuple):
     """Transitions as columns, one entry per transition.
 
-    Actions are whole numbers from 0.  So are states; or observations are numbers, one row of them per transition.
+    Actions are whole numbers from 0, or rows of numbers.  So are states and observations.
     """
 
     observation: Column
@@ -199,8 +199,10 @@ def as_log(table: LogLike, questions: Sequence[GVF] = ()) -> Checked:
     columns: dict[str, Any] = {n: None if (c := getattr(given, n)) is None else _sized(c, n, size) for n in names}
     columns["info"] = {name: _sized(column, name, size) for name, column in (given.info or {}).items()}
     box = columns["observation"].dtype.kind == "f" or columns["observation"].ndim > 1
+    moves = columns["action"].ndim > 1 or (columns["action"].dtype.kind == "f" and (columns["action"] % 1 != 0).any())
     for name in names:
-        check = _numbers if box and name.endswith("observation") else CHECKS[name]
+        numbers = (box and name.endswith("observation")) or (moves and name == "action")
+        check = _numbers if numbers else CHECKS[name]
         columns[name] = None if columns[name] is None else check(columns[name], name)
     if "truncated" in columns["info"]:
         columns["info"]["truncated"] = _truths(columns["info"]["truncated"], "truncated")
@@ -208,6 +210,8 @@ def as_log(table: LogLike, questions: Sequence[GVF] = ()) -> Checked:
     if prob is not None and not ((prob > 0) & (prob <= 1)).all():
         raise InputError("behaviour_prob: has a number outside (0, 1]; give the probability of each action that was taken.")
     columns["policy"] = policy_names(given.policy, size)
+    if moves:
+        return Log(**columns)
     known = [_actions_of(q.policy, columns["observation"][:1]) for q in expand(questions)]
     columns["actions"] = _count(given.actions, "actions") or max([1 + int(columns["action"].max()), *known])
     if columns["action"].max() >= columns["actions"]:
@@ -292,8 +296,7 @@ def _whole(column: np.ndarray, name: str) -> np.ndarray:
     """One whole number of at least 0 per transition, int64 [n]."""
     wanted = "one whole number of at least 0 per transition"
     if column.ndim != 1:
-        boxes = "; Box actions need gvfx.evaluate with their environment" if name == "action" else ""
-        raise InputError(f"{name}: has shape {list(column.shape)}; give {wanted}{boxes}.")
+        raise InputError(f"{name}: has shape {list(column.shape)}; give {wanted}.")
     if column.dtype.kind not in "fiub":
         more = ", or columns observation_0, observation_1, ... for its numbers" if name != "action" else ""
         raise _not_numbers(column, name, wanted + more)
@@ -384,16 +387,12 @@ def components(log: Checked) -> tuple[str, ...] | None:
     return tuple(map(str, range(many))) or None
 
 
-def signals(log: Checked, reader: Reader, first_state: int = 0, first_action: int = 0) -> Signals:
-    """The cumulants and discounts of every row; first_state, first_action: what the reader calls state 0 and action 0."""
-    c, gamma = reader.begin(len(log.observation))
+def signals(log: Checked, reader: Reader, here: Sequence[Any], actions: Sequence[Any], after: Sequence[Any]) -> Signals:
+    """The cumulants and discounts of every row; here, actions, after [n]: as the environment has them."""
+    c, gamma = reader.begin(len(log.action))
     reward = np.full(len(c), np.nan) if log.reward is None else log.reward
-    here, after = (
-        (column + first_state).tolist() if column.ndim == 1 else column for column in (log.observation, log.next_observation)
-    )
-    rows = zip(here, (log.action + first_action).tolist(), reward.tolist(), after, strict=True)
     info = log.info or {}
-    for t, (s, a, r, s_next) in enumerate(rows):
+    for t, (s, a, r, s_next) in enumerate(zip(here, actions, reward.tolist(), after, strict=True)):
         try:
             reader.read(s, a, r, s_next, {name: column[t] for name, column in info.items()}, c[t], gamma[t])
         except SignalFailed as error:

@@ -110,7 +110,7 @@ def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike)
         raise InputError("next_observation: its shape differs from that of observation; give as many numbers in each.")
     n, size = len(log.action), log.observation.shape[1]
     reader, targets, origin = Reader(questions), Targets(questions, log.actions), Origin.of(log.observation)
-    read, learner = signals(log, reader), LinearCertaintyEquivalence()
+    read, learner = signals(log, reader, *_rows(log)), LinearCertaintyEquivalence()
     data = Transitions(
         observation=origin.relative(log.observation).astype(np.float32),
         action=log.action,
@@ -197,6 +197,8 @@ def evaluate_log(
     if save is not None:
         save = check_writable(save, "save")
     checked: Checked = as_log(log, questions)
+    if checked.actions is None:
+        raise InputError("action: holds rows of numbers; Box actions need gvfx.evaluate with their environment and log=.")
     questions = of_components(questions, components(checked))
     if not audit:
         checked = checked._replace(policy=None)
@@ -212,7 +214,7 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
     asked = stack(policies_only(questions, spec), spec.skeleton, where=where)
     reader = Reader(questions, spec)
-    read = signals(log, reader)
+    read = signals(log, reader, *_rows(log))
     varying = any(callable(q.discount) for q in reader.questions)
 
     def counted(rows: np.ndarray | slice) -> Empirical:
@@ -256,6 +258,11 @@ def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Resul
     record.shown([len(log.action)], tables)
     part = record.part(None, 0.0, audit=audits, start=start, model=known)
     return gather(asked.names, asked.weights, (0,), [part], experiment)
+
+
+def _rows(log: Checked) -> tuple[Any, Any, Any]:
+    """Observations, actions and next observations one by one."""
+    return tuple(c.tolist() if c.ndim == 1 else c for c in (log.observation, log.action, log.next_observation))
 
 
 def _noted(log: Checked, questions: Sequence[GVF], where: Where, taken: np.ndarray) -> dict[str, Any]:

@@ -255,7 +255,6 @@ def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray],
 class CompiledWorld(ABC):
     """A world that brings its own loop, true values or default method: derive a frozen dataclass from it."""
 
-    takes_logs: ClassVar[bool] = False  # whether a run may start from a log
     planned_on_cells: ClassVar[bool] = False  # whether `gvfx.plan` can forecast from a pilot, on cells of the observations
 
     @abstractmethod

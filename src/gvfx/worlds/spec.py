@@ -154,6 +154,10 @@ class DiscreteSpec(_Spec):
     listed: tuple[Any, ...] = ()
     fixed: ClassVar[bool] = True
 
+    @property
+    def actions(self) -> int:
+        return self.skeleton.actions
+
     def seen(self, observation: Any) -> int:
         """The number of the observed state, counted from 0; raises BadObservation if the observation is not in the space."""
         try:

@@ -56,7 +56,7 @@ class CriticsGym(GymNetworks):
             jnp.zeros(0), tuple(range(gvfs)), jnp.asarray(self.targets.sigmas), tuple(self.targets.member.tolist())
         )
         sizes = WorldSizes(spec.size, spec.actions, self.names)
-        self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, self.plan.steps, varying=True)
+        self.agent = GVFAgent(sizes, (), asked, jnp.ones(gvfs), behaviour, learner, self.plan.steps + self.logged, varying=True)
         self.columns = self.agent.columns
         self.lane = self.columns.width if spec.lanes > 1 else -1  # the column with the lane, if there are several
         self.counted = self.columns.width + (spec.lanes > 1)  # the last column: the policy followed
@@ -183,6 +183,13 @@ class SteppedCritics(SteppedNetworks):
         self.first |= self.over
         self.over[:] = False
 
+    def heed(self, at: Lanes, begins: bool, probability: float | None) -> None:
+        """Traces are 0, because whoever chose may have been likelier to do so than the question's policy."""
+        self.note_starts()
+        self.followed[0], self.traces[0] = len(self.run.names), 0.0
+        self.first |= self.over
+        self.over[:] = False
+
     @property
     def weights(self) -> np.ndarray:
         """The weights of the GVFs' variances in the critics' units."""
@@ -245,7 +252,7 @@ class SteppedCritics(SteppedNetworks):
     def absorb_rows(self, rows: np.ndarray) -> None:
         run = self.run
         many = uniforms(self.updates, (run.learner.updates, run.learner.batch, 1 + run.agent.learn_draws))
-        before = self.t - self.pending - self.together  # transitions stored
+        before = self.made - self.pending - self.together  # transitions stored
         if self.aims is not None and not before:
             self.replay = run.store(self.replay, rows)  # none of them has a target yet
             return

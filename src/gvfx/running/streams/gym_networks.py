@@ -26,6 +26,7 @@ from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.drive import UNBOUNDED
+from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
 from gvfx.running.record import Part, expected_error
@@ -102,9 +103,17 @@ class SteppedNetworks(AtVectors):
     def at(self) -> Lanes:
         return self.lanes
 
+    @property
+    def made(self) -> int:
+        """The transitions so far, those of a log included."""
+        return int(self.lanes.t[0])
+
     def grow(self) -> Lanes:
         self.room = NEVER
         return self.lanes
+
+    def take_log(self, log: Earlier) -> None:
+        learn_from_log(self, log)
 
     def plan_on_log(self) -> None: ...
 
@@ -122,7 +131,7 @@ class SteppedNetworks(AtVectors):
         self.lanes.t[0] += len(rows)
         if not self.learns:
             self.early.append(rows.copy())
-            if self.t >= self.run.learner.learning_starts:
+            if self.made >= self.run.learner.learning_starts:
                 self.begin_learning()
             return
         self.pending += len(rows)
@@ -267,7 +276,7 @@ class SteppedNetworks(AtVectors):
         """Everything that learns, as named arrays."""
         run, scales = self.run, self.scales
         arrays = prefixed("learning", flatten(self.learning)) | prefixed("replay", flatten(self.replay))
-        arrays["counts"] = np.array([self.t, self.source.episode, self.source.episode, self.learns, self.pending], np.int64)
+        arrays["counts"] = np.array([self.made, self.source.episode, self.source.episode, self.learns, self.pending], np.int64)
         arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
         arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes, "begun": np.array(self.begun)}
         arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)

@@ -26,6 +26,7 @@ from gvfx.questions.reader import Reader, Targets
 from gvfx.running.auditing import Audits
 from gvfx.running.checkpoint import generator_state, prefixed, set_generator, unprefixed
 from gvfx.running.drive import Agent, Backend, Stream
+from gvfx.running.earlier import Earlier, earlier
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import Frozen, drawn_action
 from gvfx.running.stepping import NEW_EPISODE, SingleStepper, VectorStepper, stepper
@@ -55,6 +56,8 @@ class GymRun(Backend, ABC):
         if isinstance(options.audit, Audit):
             self.audit, self.audit_ranges = options.audit.share or 0.0, options.audit.on(questions)
         self.audits_early = options.until is not None
+        if options.log is not None:
+            self.log = earlier(options.log, questions, spec)
 
     @abstractmethod
     def actor(self, seed: int, source: SingleStepper | VectorStepper) -> Actor:
@@ -124,6 +127,16 @@ class Actor(Agent):
     @abstractmethod
     def grow(self) -> Any:
         """The arrays, with room for a step in every lane; sets `room`."""
+
+    @abstractmethod
+    def take_log(self, log: Earlier) -> None:
+        """Learn from a log, before the first step."""
+
+    @abstractmethod
+    def heed(self, at: Any, begins: bool, probability: float | None) -> None:
+        """Note what another has chosen in the first lane, with this probability if it is known, instead of acting.
+
+        begins: whether the transition does not continue from the one before it."""
 
     @abstractmethod
     def plan_on_log(self) -> None:
@@ -199,6 +212,8 @@ class GymStream(Stream):
         spec = run.spec.anew()
         self.stepper = stepper(spec, Reader(run.questions, spec, seed, run.largest))
         self.agent: Actor = run.actor(seed, self.stepper)
+        if run.log is not None:
+            self.agent.take_log(run.log)
         self.audits: Audits | None = None
         if run.audit:
             self.audits = Audits(run, run.targets.member, self.stepper.reader, seed, run.answers_from)

@@ -17,7 +17,7 @@ from gvfx.learners.linear import Choice
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
-from gvfx.running.earlier import Earlier, earlier_vectors
+from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import MOST, FrozenActions, LinearPredictor, Nearby
 from gvfx.running.record import Part, expected_error
@@ -41,7 +41,6 @@ class LinearGym(GymRun, LinearRuns):
     def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
         super().__init__(spec, questions, method, options)
         self.where, self.asked_at = observations_where(options.where, spec)
-        self.log = None if options.log is None else earlier_vectors(options.log, questions, spec, self.learner)
         Reader(questions)  # refuses signals that cannot be read here
         self.policies = PoliciesAt(questions, spec)
         self.targets = self.policies.targets
@@ -78,22 +77,28 @@ class SteppedLinear(LinearAgent, AtVectors):
         moving = constant is None
         self.act, self.learn = (self.act_by_observation, self.learn_by_observation) if moving else (self.choose, self.keep)
         self._expected: tuple[int, np.ndarray] | None = None
-        if run.log is not None:
-            self.replay(run.log)
 
-    def replay(self, log: Earlier) -> None:
-        """Keep the transitions of a log, before those of the run."""
+    def take_log(self, log: Earlier) -> None:
+        if len(log) >= self.run.learner.capacity:
+            learn_from_log(self, log)  # of which a random part is kept
+            return
         self.spec.origin.restore(log.origin)
         self.make_room(len(log))
         kept, n = self.arrays.kept, len(log)
-        columns = {"observation": log.state, "following": log.following, "action": log.action, "cumulant": log.c}
-        columns |= {"discount": log.gamma, "episode": log.episode, "first": log.starts, "terminated": log.terminated}
+        episode = np.cumsum(log.begins) - 1
+        columns = {"observation": log.columns[0], "following": log.columns[1], "action": log.action, "cumulant": log.c}
+        columns |= {"discount": log.gamma, "episode": episode, "first": log.starts, "terminated": log.terminated}
         for name, column in columns.items():
             getattr(kept, name)[:n] = column
         if len(kept.pi) > 1:
-            kept.pi[:n] = self.distinct_at(log.following)
+            kept.pi[:n] = self.distinct_at(log.columns[1])
         kept.used[:] = n
-        self.arrays.t[1] = log.episode[-1] + 1
+        self.arrays.t[1] = episode[-1] + 1
+
+    def heed(self, at: LinearArrays, begins: bool, probability: float | None) -> None:
+        at.t[1] += begins
+        at.number[0] = at.t[1] - 1
+        at.begins[0], at.fresh[0] = at.fresh[0], False
 
     def plan_on_log(self) -> None:
         if self.data.first.any():

@@ -304,7 +304,9 @@ class NetworkGym(GymNetworks):
         self.columns = network_columns(*sizes, len(self.targets.distinct), learner.heads)
         self.width, self.counted, self.block = self.columns.width, self.columns.action.start, learner.block
         intrinsic = rule.probabilities if behaviour.needs_intrinsic else None
-        self.updates = DeepUpdates(learner, sizes, self.plan.steps, self._parts, behaviour.needs_variance, intrinsic)
+        self.updates = DeepUpdates(
+            learner, sizes, self.plan.steps + self.logged, self._parts, behaviour.needs_variance, intrinsic
+        )
         self.member = jnp.asarray(self.targets.member)
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
         self.squares = jax.jit(self.updates.squares)
@@ -365,6 +367,9 @@ class SteppedNetwork(SteppedNetworks):
         self.decider.act(int(at.t[0]), at.state, self.pi, self.over, at.action)
         self.over[:] = False
 
+    def heed(self, at: Lanes, begins: bool, probability: float | None) -> None:
+        self.note_starts()
+
     def learn(self, at: Lanes) -> None:
         self.pi = self.run.policies(self.source.seen_next)
         seen, signals = (at.state, at.action, at.following), (at.c, at.gamma, at.alive)
@@ -405,7 +410,7 @@ class SteppedNetwork(SteppedNetworks):
         return out
 
     def absorb_rows(self, rows: np.ndarray) -> None:
-        blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.t - self.pending
+        blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.made - self.pending
         self.learning, self.replay, self.losses = self.run.absorb(self.learning, self.replay, blocks, self.replay_key, done)
         if self.run.calibrated and self.run.behaviour.needs_variance:
             self.decider.note(np.asarray(self.run.squares(self.learning, rows)) * self.scales.unit**2, len(rows))
@@ -431,7 +436,7 @@ class SteppedNetwork(SteppedNetworks):
         if run.behaviour.needs_variance:
             m = np.asarray(self.learning.m(jnp.asarray(self.scales.scaled(points)))).astype(float) * self.scales.unit**2
             variances = np.einsum("nai,nai->in", pi, m)
-        return values, variances, self.decider.probabilities(self.t, points, run.points_pi), errors
+        return values, variances, self.decider.probabilities(self.made, points, run.points_pi), errors
 
     def state(self) -> dict[str, np.ndarray]:
         return self.learned() | prefixed("decider", self.decider.state())

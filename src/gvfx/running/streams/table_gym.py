@@ -37,7 +37,7 @@ from gvfx.questions.reader import Reader, Targets, policies_only
 from gvfx.questions.where import EVERYWHERE, START, as_where, is_start
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, tables
-from gvfx.running.earlier import NOT_HERE, earlier_states, later, plan_first, replayed
+from gvfx.running.earlier import Earlier, later, learn_from_log, plan_first
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, drawn_action, frozen_table, labels_of
 from gvfx.running.record import Part, expected_error, expected_over, reordered
@@ -178,7 +178,6 @@ class TableGym(GymRun):
         if not spec.fixed:
             self._check_numbered()
         self.where = as_where(options.where, skeleton, spec.first_state)
-        self.log = None if options.log is None else earlier_states(options.log, questions, spec)
         for what, part in (("learner", learner), ("behaviour", behaviour)):
             if spec.lanes > 1 and part.by_episode:
                 raise InputError(f"{what}: {type(part).__name__} handles one episode at a time; give a plain environment.")
@@ -208,8 +207,6 @@ class TableGym(GymRun):
         if self.audit:
             who, fix = "an environment whose observations are numbered", "give 0, or learner=gvfx.Deep()"
             raise InputError(f"audit: {who} cannot be audited; {fix}.")
-        if self.options.log is not None:
-            raise InputError(NOT_HERE.format("a run that numbers observations as they are met"))
 
     def sized(self, spec: DiscreteSpec) -> Sized:
         """The questions and tables for the states of a spec."""
@@ -271,14 +268,11 @@ class SteppedTables(TableAgent, Actor):
     def __init__(self, run: TableGym, seed: int, source: SingleStepper | VectorStepper) -> None:
         Actor.__init__(self, run, seed, source)
         self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
-        self.logged = run.logged
         self.asked, self.tables = (run.asked, run.tables) if self.spec.fixed else run.sized(self.spec)
         self.arrays = self.new_agent()
         self.act, self.learn = (bound(function, self.arrays) for function in run.compiled[:2])
         self.finite = FiniteTables(run.names, seed, self.arrays.behaviour)
         self.policies_of: Targets | None = None  # asked at numbered states, when they are met
-        if run.log is not None:
-            self.arrays = replayed(run.log, self.arrays, self.learn)
         if not self.spec.fixed:
             asked = expand(run.questions)
             self.given = [i for i, q in enumerate(asked) if not isinstance(q.policy, OwnPolicy)]
@@ -313,6 +307,17 @@ class SteppedTables(TableAgent, Actor):
             gamma=gamma,
             outcomes=no_outcomes(skeleton.states, skeleton.actions, len(run.names), rates, capacity),
         )
+
+    def take_log(self, log: Earlier) -> None:
+        learn_from_log(self, log)
+
+    def heed(self, at: TableArrays, begins: bool, probability: float | None) -> None:
+        at.mu[0] = 1 / at.mu.shape[1] if probability is None else probability
+        if self.run.counted:
+            s, evidence = at.state[0], at.outcomes.evidence
+            evidence.starts[s] += at.fresh[0]
+            evidence.found[s] = evidence.found[s] or at.t[0] + 1
+        at.fresh[0] = False
 
     def plan_on_log(self) -> None:
         plan_first(self)
