@@ -460,7 +460,8 @@ SECONDS = 2e-3
 KEPT = 16  # observations at which it is asked again
 POLICY = (
     "the function answers differently at the same observation, so it is random or has a memory; return the probabilities of all "
-    "actions, or the best action (model.predict(o, deterministic=True)), and put what it remembers into the observation."
+    "actions, or the best action (model.predict(o, deterministic=True)), and put what it remembers into the observation, or "
+    "into gvfx.stateful_policy."
 )
 DISCOUNT = (
     "the function answers differently for the same transition, so it is random or has a memory; return its mean, and put what it "

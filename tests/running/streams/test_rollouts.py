@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
@@ -117,3 +119,19 @@ def test_bad_ranges_and_bad_memories_are_named():
         run(Said(), [gvfx.GVF(gvfx.stateful_policy(lambda rng: 3), gvfx.Reward(), 1.0)])
     with pytest.raises(gvfx.InputError, match=r"gvfx.Rollouts\(\) as the learner"):
         gvfx.stateful_policy(alternates).table(3, 2)
+
+
+def test_values_of_truncated_episodes_are_said_to_be_that():
+    asked = [gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.9, name="often")]
+    for limit, said in ((3, "world: an episode was truncated where 73% of what follows still counts"), (100, "")):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            run(gymnasium.wrappers.TimeLimit(Said(), limit), asked, steps=300)
+        assert [str(each.message)[: len(said)] for each in told] == ([said] if said else [])
+
+
+def test_a_function_with_a_memory_is_refused_unless_it_begins_anew_in_every_episode():
+    remember = alternates(np.random.default_rng(0))
+    asked = [gvfx.GVF(gvfx.deterministic_policy(remember), gvfx.Reward(), 1.0, name="alternates")]
+    with pytest.raises(gvfx.GvfxError, match=r"alternates\.policy: .* gvfx\.stateful_policy"):
+        run(Said(), asked)

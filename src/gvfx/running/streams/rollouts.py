@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +18,7 @@ from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.learners.rollouts import sides
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
-from gvfx.questions.policies import StatefulPolicy
+from gvfx.questions.policies import Ask, StatefulPolicy, Steady, is_function
 from gvfx.questions.reader import Reader
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import Predictor
@@ -75,23 +77,39 @@ class Policies:
         for policy, field in self.distinct.items():
             if not isinstance(policy, StatefulPolicy) and box != isinstance(policy, ContinuousPolicy):
                 raise InputError(f"{field}: {type(policy).__name__} does not fit {type(self.space).__name__} actions.")
+        self.asks = {policy: self._ask(policy, field) for policy, field in self.distinct.items()}
+
+    def _ask(self, policy: Any, field: str) -> Ask | None:
+        """A policy's probabilities, or middle actions, at a batch of observations; None if it has a memory."""
+        if isinstance(policy, StatefulPolicy):
+            return None
+        if isinstance(policy, ContinuousPolicy):
+            return Steady(field, partial(policy.middles, shape=self.space.shape, field=field))
+        assert self.numbers is not None
+        ask = partial(policy.at, actions=self.numbers[0], field=field)
+        return Steady(field, ask) if is_function(policy) else ask
+
+    def again(self) -> None:
+        """Ask the functions again at observations where they have answered."""
+        for ask in self.asks.values():
+            if isinstance(ask, Steady):
+                ask.again()
 
     def begun(self, k: int, rng: np.random.Generator) -> Any:
         """A function from observations to actions, for an episode of the k-th distinct policy."""
         policy, field = list(self.distinct.items())[k]
-        if isinstance(policy, StatefulPolicy):
+        ask = self.asks[policy]
+        if ask is None:
             return policy.begun(rng, field)
         if isinstance(policy, ContinuousPolicy):
             low, high, shape = self.space.low, self.space.high, self.space.shape
             spread = policy.sigmas(shape, field)
-            return lambda o: np.clip(
-                policy.middles(_one(o), shape, field)[0] + spread * rng.standard_normal(shape), low, high
-            ).astype(self.space.dtype)
+            return lambda o: np.clip(ask(_one(o))[0] + spread * rng.standard_normal(shape), low, high).astype(self.space.dtype)
         assert self.numbers is not None
         actions, first, listed = self.numbers
 
         def chosen(observation: Any) -> Any:
-            chances = policy.at(_one(observation), actions, field)[0]
+            chances = ask(_one(observation))[0]
             a = min(int(np.searchsorted(chances.cumsum(), rng.random(), side="right")), actions - 1)
             return listed[a] if listed else a + first
 
@@ -146,6 +164,7 @@ class Returns(Actor):
         self.returns: list[np.ndarray] = []  # of every episode begun, [gvf]
         self.weight = np.ones(len(run.names))
         self.policy: Any = None  # the function that acts in this episode
+        self.truncated = False  # whether an episode was before what follows hardly counts
         self.visits = np.zeros((1, len(run.targets.distinct)), np.int64)
         self.stops = frozenset(growing(FIRST, GROWTH, run.plan.steps))
 
@@ -170,6 +189,14 @@ class Returns(Actor):
         self.returns[-1] += self.weight * at.c[0]
         self.weight *= at.gamma[0]
         at.t[0] += 1
+        left = self.weight.max() * at.alive[0]
+        if at.ended[0] and left > LEAST and not self.truncated:
+            self.truncated = True
+            warnings.warn(
+                f"world: an episode was truncated where {left:.0%} of what follows still counts; rollouts leave that out, so "
+                "their values are those of truncated episodes.",
+                stacklevel=2,
+            )
 
     def grow(self) -> Any: ...
 
@@ -182,6 +209,7 @@ class Returns(Actor):
     def break_off(self) -> None: ...
 
     def check(self) -> None:
+        self.run.targets.again()
         self.reader.again()
 
     def at_starts(self, observations: list[Any]) -> list[Any]:
