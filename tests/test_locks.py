@@ -13,7 +13,7 @@ import time
 import pytest
 
 from gvfx import locks
-from gvfx.locks import lock, owner, sweep_up
+from gvfx.locks import lock, owner, remove_unheld
 
 
 @pytest.fixture(params=["system", errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
@@ -68,14 +68,14 @@ def test_the_lock_of_a_killed_process_is_free_at_once(how, tmp_path, monkeypatch
     with child:
         assert child.stdout.readline() == "held\n"
         assert lock(path) is None and owner(path).process == child.pid
-        sweep_up(path if how == "with" else path.with_name("a.claim.held"))
+        remove_unheld(path if how == "with" else path.with_name("a.claim.held"))
         assert lock(path) is None  # the lock of a living process is not swept up
         child.kill()
         child.wait()
     left = [*tmp_path.iterdir()]
     assert left
     for each in left:
-        sweep_up(each)
+        remove_unheld(each)
     assert not [*tmp_path.iterdir()]
     assert lock(path) is not None
 

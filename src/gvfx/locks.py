@@ -116,7 +116,7 @@ def owner(path: Path) -> Owner | None:
     return _owner(path) or _owner(_held(path))
 
 
-def sweep_up(path: Path) -> None:
+def remove_unheld(path: Path) -> None:
     """Remove the file of a lock that nobody holds; path: of the lock, or the file that stands for it."""
     with contextlib.suppress(OSError):
         if path.suffix == ".held":

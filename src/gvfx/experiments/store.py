@@ -30,8 +30,7 @@ from gvfx.errors import Diverged, StoreError, printable
 from gvfx.experiments.specification import Experiment
 from gvfx.files import Irregular, read_whole, sweep_up, write_whole
 from gvfx.inputs import as_path
-from gvfx.locks import Lock, Owner, lock, owner
-from gvfx.locks import sweep_up as sweep_up_lock
+from gvfx.locks import Lock, Owner, lock, owner, remove_unheld
 from gvfx.running.checkpoint import KEPT, Made, compared
 from gvfx.running.plan import Plan
 from gvfx.running.record import Part
@@ -194,7 +193,7 @@ class Store:
             self._describe(folder / DESCRIBED, experiment, index)
             sweep_up(folder)
             for claim in [each for each in _listed(folder) if each.endswith(CLAIMS)]:
-                sweep_up_lock(folder / claim)
+                remove_unheld(folder / claim)
 
     def _describe(self, path: Path, experiment: Experiment, index: Index) -> None:
         """Write experiment.json, unless it is there and right."""

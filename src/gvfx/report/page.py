@@ -83,7 +83,7 @@ class Curves:
     def __post_init__(self) -> None:
         for series in self.series:
             for name, values in (("mean", series.mean), ("low", series.low), ("high", series.high)):
-                same(f"{name} of series {series.name!r} in {self.id!r}", len(values), len(self.x))
+                check_length(f"{name} of series {series.name!r} in {self.id!r}", len(values), len(self.x))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class DataTable:
         if self.provenance is UNKNOWN:
             raise ValueError(f"provenance: table {self.id!r} has none; say which command, seeds and data it comes from.")
         for k, row in enumerate(self.rows):
-            same(f"row {k} of {self.id!r}", len(row), len(self.columns))
+            check_length(f"row {k} of {self.id!r}", len(row), len(self.columns))
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return plain(value.tolist())
     if isinstance(value, float):
-        return number(value)
+        return short_number(value)
     if dataclasses.is_dataclass(value):
         parts = {part.name: getattr(value, part.name) for part in dataclasses.fields(value)}
         changed = value.drawn() if hasattr(value, "drawn") else {}
@@ -212,13 +212,13 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not supported in a page")
 
 
-def number(value: float) -> float | int | None:
+def short_number(value: float) -> float | int | None:
     """A finite number in short form: integers exactly, others to seven digits; otherwise None."""
     if not math.isfinite(value):
         return None
     return int(value) if value.is_integer() and abs(value) < 2**53 else float(f"{value:.7g}")
 
 
-def same(what: str, length: int, wanted: int) -> None:
+def check_length(what: str, length: int, wanted: int) -> None:
     if length != wanted:
         raise ValueError(f"{what}: has length {length}, but {wanted} is needed.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from gvfx.report.page import Numbers, Provenance, plain, same
+from gvfx.report.page import Numbers, Provenance, check_length, plain
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class Maps:
         cells = self.height * self.width
         for panel in self.panels:
             where = f"of panel {panel.title!r} in {self.id!r}"
-            same(f"frames {where}", len(panel.frames), len(self.times))
+            check_length(f"frames {where}", len(panel.frames), len(self.times))
             for frame in panel.frames:
-                same(f"a frame {where}", np.size(np.asarray(frame, dtype=float)), cells)
+                check_length(f"a frame {where}", np.size(np.asarray(frame, dtype=float)), cells)
             if panel.arrows is not None:
-                same(f"arrows {where}", len(panel.arrows), len(self.times))
+                check_length(f"arrows {where}", len(panel.arrows), len(self.times))
                 for arrows in panel.arrows:
-                    same(f"numbers in the arrows {where}", np.size(np.asarray(arrows, dtype=float)), 2 * cells)
+                    check_length(f"numbers in the arrows {where}", np.size(np.asarray(arrows, dtype=float)), 2 * cells)
             if panel.paths is not None:
-                same(f"paths {where}", len(panel.paths), len(self.times))
+                check_length(f"paths {where}", len(panel.paths), len(self.times))
 
     def goal_cells(self) -> np.ndarray:
         """Which cells belong to a goal, bool [height * width]: their centres lie in its disc."""
@@ -98,7 +98,7 @@ class Pictures:
 
     def __post_init__(self) -> None:
         for name, pictures in self.rows:
-            same(f"row {name!r} of {self.id!r}", len(pictures), len(self.columns))
+            check_length(f"row {name!r} of {self.id!r}", len(pictures), len(self.columns))
 
     def drawn(self) -> dict[str, object]:
         """The pictures as data URLs."""
