@@ -15,7 +15,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.inputs import checked, shown, unfit
-from gvfx.questions.policies import Policy, answers, prepared_function
+from gvfx.questions.policies import Policy, prepared_function, returned_by
 from gvfx.types import Function, Numbers, Observations
 
 
@@ -58,7 +58,7 @@ class GaussianPolicy(ContinuousPolicy):
 
     def middles(self, observations: Observations, shape: tuple[int, ...], field: str = "policy") -> np.ndarray:
         if callable(self.middle):
-            rows = answers(self.middle, self.batched, observations, shape, field)
+            rows = returned_by(self.middle, self.batched, observations, shape, field)
         else:
             fits = len(self.middle) == math.prod(shape)
             rows = [np.reshape(self.middle, shape) if fits else self.middle] * len(observations)

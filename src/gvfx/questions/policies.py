@@ -132,7 +132,7 @@ class CallablePolicy(Policy):
         return self.at(np.arange(states), actions, field)
 
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
-        rows = answers(self.function, self.batched, observations, (actions,), field)
+        rows = returned_by(self.function, self.batched, observations, (actions,), field)
         if len(observations) and np.ndim(rows[0]) == 0:
             what = f"{rows[0]!s:.40}" if np.asarray(rows[0]).dtype == object else f"one number ({rows[0]!s:.40})"
             raise InputError(
@@ -162,7 +162,7 @@ class DeterministicPolicy(Policy):
 
     def at(self, observations: Any, actions: int, field: str = "policy") -> np.ndarray:
         if callable(self.choice):
-            chosen = np.asarray(answers(self.choice, self.batched, observations, (), field))
+            chosen = np.asarray(returned_by(self.choice, self.batched, observations, (), field))
             chosen = chosen if chosen.dtype.kind in "fiub" else np.full(len(observations), np.nan)
         else:
             chosen = np.asarray(self.choice)[np.asarray(observations)]
@@ -237,7 +237,7 @@ class UniformPolicy(_OneRow):
         return np.full((1, actions), 1 / actions)
 
 
-def answers(
+def returned_by(
     function: Callable[[Any], Any], batched: bool | None, observations: Any, row: tuple[int, ...], field: str = "policy"
 ) -> Any:
     """What a function returns at a batch of observations [batch, *row]: by one call if it takes batches, else one call each."""
