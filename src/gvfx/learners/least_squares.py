@@ -193,7 +193,12 @@ class Rows:
 
     def total(self, part: np.ndarray, size: int | None = None) -> Sums:
         """The sums over the blocks of a part, bool [block], for the first `size` features alone (default: all)."""
-        return reduce(operator.add, (own.first(size) for own, chosen in zip(self.sums, part, strict=True) if chosen))
+        key = (part.tobytes(), size)
+        if key not in self.found:
+            self.found[key] = reduce(
+                operator.add, (own.first(size) for own, chosen in zip(self.sums, part, strict=True) if chosen)
+            )
+        return self.found[key]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from gvfx.evidence.counts import widened
 from gvfx.evidence.decisions import Groups, Joint
 from gvfx.evidence.transitions import CellModel, Transitions, cell_model
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.features.bases import Kernel, Lattice
+from gvfx.features.bases import Lattice
 from gvfx.features.cells import Cells, find
 from gvfx.kernel import BehaviourRule, Sizes, Transition, piece, whole
 from gvfx.learners.half_samples import FREEDOM, Answers, outside
@@ -242,7 +242,7 @@ def make_lanes(sizes: Sizes, behaviour: BehaviourRule, counts_cells: bool) -> tu
 LATTICE_CELLS = 400  # cells with one or two inputs
 CENTRE_CELLS = 150  # cells with more inputs
 INITIAL_M = 5.0  # the variance M of pairs without data
-LATE = 200_000  # transitions from which features are chosen again only for snapshots
+AGAIN, FRESH = 2.0, 1.05  # growth of the data from which features are chosen again: for plans and checks, for results
 SIGNS = (0.2, 0.5)  # gains from resolution at which a behaviour begins to follow the targets, and does nothing else
 
 
@@ -265,7 +265,6 @@ class LinearRuns(Backend):
         self.asked = without_states(asked, self.names, skeleton, self.calibrated)
         self.replans = later(lambda steps: self.planner.stops(steps, skeleton), self.logged, plan.steps)
         self.looks = later(learner.stops, self.logged, plan.steps)
-        self.seldom = later(lambda steps: learner.stops(steps)[::2], self.logged, plan.steps)
         self.sizes = Sizes(len(self.names), actions)
         self.rule = self.planner.rule(self.sizes)
         self.compiled = make_lanes(self.sizes, self.rule, behaviour.counts_cells)
@@ -304,7 +303,8 @@ class LinearAgent(Agent):
         """
         self.run, self.seed = run, seed
         self.stops, self.plans, self.weights = run.replans | run.looks, run.replans, run.asked.weights
-        self.choice: Choice | None = None
+        self.choice: Choice | None = None  # the features of the last plan
+        self.chosen_at = 0  # transitions seen when they were chosen
         self._answers: tuple[int, bool, Answers, Choice] | None = None
         self.known_now: tuple[int, CellModel] | None = None
         (lanes, actions, policies), gvfs = pi.shape, len(run.names)
@@ -362,22 +362,23 @@ class LinearAgent(Agent):
             asked = asked._replace(where=counted(cells(self.asked_at)))
         return cell_model(self.data, cells, asked, run.rows, run.horizon, run.varying, errors, share)
 
-    def _settled(self) -> bool:
-        """Whether kernel features were chosen: that takes long, so they are chosen again at every second look only."""
-        return self.choice is not None and isinstance(self.choice.basis.features, Kernel)
+    def _chosen(self, growth: float) -> Choice:
+        """The features of the last plan, or others if the data have grown by so much since."""
+        if self.choice is not None and self.arrays.kept.used[1] < growth * self.chosen_at:
+            return self.choice
+        return self.run.learner.choose(self.data, self.seed)
 
     def pause(self, stop: int) -> None:
         run = self.run
-        if stop in run.looks and self.arrays.kept.used[0] <= LATE and not (self._settled() and stop in run.seldom):
-            self.choice = run.learner.choose(self.data, self.seed)
         if not (stop in run.replans or (stop in run.looks and run.planner.needs_variance)):
             return
         cells, errors, share = self._cells(), None, 0.0
         if stop in run.replans:
-            if self.choice is None:
-                self.choice = run.learner.choose(self.data, self.seed)
-            errors = run.learner.fit(self.data, self.choice, halved=True).errors(self.data)
-            share = following(self.choice)
+            choice = self._chosen(AGAIN)
+            if choice is not self.choice:
+                self.choice, self.chosen_at = choice, int(self.arrays.kept.used[1])
+            errors = run.learner.fit(self.data, choice, halved=True).errors(self.data)
+            share = following(choice)
         model = self._model(cells, errors, share)
         self.arrays = self.arrays._replace(cells=cells)
         if run.planner.needs_variance:
@@ -390,13 +391,11 @@ class LinearAgent(Agent):
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answers(self, fresh: bool, intervals: bool) -> tuple[Answers, Choice]:
-        """The answers now, and the features behind them; unless `fresh`, with the features chosen last."""
+        """The answers now, and the features behind them; unless `fresh`, features chosen for a plan may be older."""
         kept = self._answers
         if kept is not None and kept[0] == self.t and kept[1] >= intervals:
             return kept[2], kept[3]
-        choice = self.choice
-        if fresh or choice is None:
-            choice = self.run.learner.choose(self.data, self.seed)
+        choice = self._chosen(FRESH if fresh else AGAIN)
         found = self.fitted(choice, intervals)
         self._answers = (self.t, intervals, found, choice)
         return found, choice
@@ -469,6 +468,7 @@ class LinearAgent(Agent):
         arrays = dict(tables(self.arrays)) | {"cells.side": np.array(self.arrays.cells.side)}
         if self.choice is not None:
             arrays |= {f"choice.{name}": array for name, array in self.choice.arrays().items()}
+            arrays["chosen_at"] = np.array(self.chosen_at)
         return arrays
 
     def learn_again(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -480,6 +480,7 @@ class LinearAgent(Agent):
         fill(self.arrays, arrays)
         chosen = {name[7:]: array for name, array in arrays.items() if name.startswith("choice.")}
         self.choice = Choice.from_arrays(chosen) if chosen else None
+        self.chosen_at = int(arrays.get("chosen_at", 0))
 
 
 def following(choice: Choice) -> float:
