@@ -74,21 +74,12 @@ def cases() -> list[Case]:
     def push(middle: Callable[[np.ndarray], Any]) -> Draw:
         return lambda o, rng: np.clip(middle(o) + sigma * rng.standard_normal((len(o), 1)), -2, 2).astype(np.float32)
 
+    asked = {name: (lambda o, p=policy: p(np.asarray(o)).tolist()) for name, policy in chances.items()}
+    pushed = {name: gvfx.gaussian_policy(middle, sigma, batched=True) for name, middle in middles.items()}
+    draws = {name: choose(policy) for name, policy in chances.items()}, {name: push(middle) for name, middle in middles.items()}
     return [
-        Case(
-            "CartPole",
-            "CartPole-v1",
-            {name: (lambda o, p=policy: p(np.asarray(o)).tolist()) for name, policy in chances.items()},
-            {name: choose(policy) for name, policy in chances.items()},
-            cartpole_returns,
-        ),
-        Case(
-            "Pendulum",
-            "Pendulum-v1",
-            {name: gvfx.gaussian_policy(middle, sigma, batched=True) for name, middle in middles.items()},
-            {name: push(middle) for name, middle in middles.items()},
-            pendulum_returns,
-        ),
+        Case("CartPole", "CartPole-v1", asked, draws[0], cartpole_returns),
+        Case("Pendulum", "Pendulum-v1", pushed, draws[1], pendulum_returns),
     ]
 
 
@@ -169,11 +160,6 @@ def methods(case: Case) -> list[str]:
     return ["rollouts", OWN, IN_TURN, *[ON_LOG] * (case.name != "Pendulum"), *(UPDATES if fqe.installed() else ())]
 
 
-def parts(method: str) -> list[str]:
-    """What is asked of one measurement of a method."""
-    return [f"{n:,} updates" for n in UPDATES[method]] if method in UPDATES else [""]
-
-
 def truth(case: Case, episodes: int, seed: int = 11) -> dict[str, dict[str, float]]:
     """True values with their standard errors, from episodes that are simulated all at once."""
     values, errors = {}, {}
@@ -244,7 +230,8 @@ def alternatives(listed: Sequence[Case], quick: bool, sizes: Sequence[int], seed
         out = []
         for method in methods(case):
             own = {size: found[name] for name, (c, m, size) in chosen.items() if (c, m) == (case, method)}
-            out += [summed_up(method, part, own, known(case)["values"]) for part in parts(method)]
+            asked = [f"{n:,} updates" for n in UPDATES.get(method, ())] or [""]
+            out += [summed_up(method, part, own, known(case)["values"]) for part in asked]
         return out
 
     def shows(found: Found) -> Iterator[Table | str]:
@@ -317,8 +304,6 @@ def draw_alternatives(found: Mapping[str, Sequence[Line]]) -> Any:
     return fig
 
 
-PARTS: dict[str, Part] = {
-    "alternatives": lambda quick: alternatives(
-        cases(), quick, *(((1_000,), range(700, 702), 200) if quick else ((2_000, 5_000, 20_000), range(700, 705), 200_000))
-    )
-}
+FULL = (False, (2_000, 5_000, 20_000), range(700, 705), 200_000)
+QUICK = (True, (1_000,), range(700, 702), 200)
+PARTS: dict[str, Part] = {"alternatives": lambda quick: alternatives(cases(), *(QUICK if quick else FULL))}

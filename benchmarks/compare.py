@@ -15,9 +15,9 @@ less than sqrt(2 log(1 / p) / n).
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from rich.table import Table
 
 import gvfx
 from benchmarks.common.worlds import careful_policies, frozen_lake, garnet
-from benchmarks.study import Asked, Found, Part, Row, Study, at_end, at_most, seeds_from, share_within, table
+from benchmarks.study import Asked, Found, Part, Row, Study, at_end, at_most, quietly, seeds_from, share_within, sized, table
 from gvfx.evidence.decisions import Decided, quantile
 from gvfx.running.comparing import difference_errors
 
@@ -57,32 +57,20 @@ class Case:
 
 
 def cases() -> dict[str, Case]:
-    """Three worlds with three or four policies each."""
-    return {
-        "FrozenLake": Case(*frozen_lake(0.95, careful_policies())),
-        "grid 8x8": Case(*_grid()),
-        "random MDP": Case(*_random()),
-    }
-
-
-def _grid() -> Asked:
-    """A grid of 8 x 8 with a noisy goal; policies that drift towards it more or less."""
-    world, goal = gvfx.gridworld(8, goals={"goal": (0, 7)}, horizon=200), gvfx.Distractor(100, 5, at="goal")
+    """Three worlds with three or four policies each: FrozenLake; a grid with a noisy goal, to which policies drift more or less;
+    and twenty states with four successors of each pair, where noise of the rewards is drawn anew for every question."""
+    grid, goal = gvfx.gridworld(8, goals={"goal": (0, 7)}, horizon=200), gvfx.Distractor(100, 5, at="goal")
     rows = {"fast": [0.1, 0.4, 0.4, 0.1], "high": [0.1, 0.35, 0.42, 0.13], "even": [0.14, 0.36, 0.36, 0.14]}
-    return world, [gvfx.GVF(row, goal, 0.95, name=name) for name, row in rows.items()]
-
-
-def _random() -> Asked:
-    """Twenty states, each with four possible successors per action, and a random policy in four variants.
-
-    Its rewards are noisy, and the noise is drawn anew for every question.
-    """
     rng = np.random.default_rng(1)
     world = gvfx.MDP.from_matrix(garnet(rng, 20, 3, 4), start=np.eye(20)[0], horizon=100)
     paid = gvfx.table_cumulant(rng.normal(size=(20, 3)), np.full((20, 3), 0.5))
     old = rng.dirichlet(np.ones(3), size=20)
     policies = [0.8 * old + 0.2 * rng.dirichlet(np.ones(3), size=20) for _ in range(4)]
-    return world, [gvfx.GVF(pi, paid, 0.95, name=f"policy {k + 1}") for k, pi in enumerate(policies)]
+    return {
+        "FrozenLake": Case(*frozen_lake(0.95, careful_policies())),
+        "grid 8x8": Case(grid, [gvfx.GVF(row, goal, 0.95, name=name) for name, row in rows.items()]),
+        "random MDP": Case(world, [gvfx.GVF(pi, paid, 0.95, name=f"policy {k + 1}") for k, pi in enumerate(policies)]),
+    }
 
 
 def tied(case: Case) -> tuple[Case, float]:
@@ -192,8 +180,7 @@ def decisions(case: Case, rule: Decided, seeds: range, right: str, most: int = M
 
     right: what the sentence about the signal must contain.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # runs that are not decided are counted
+    with quietly():  # runs that are not decided are counted
         result = gvfx.evaluate(case.world, case.questions, **at_end(most, seeds=seeds, until=rule))
     assert result.stopped is not None and result.reached is not None
     told: list[list[str]] = result.details.experiment["decided"]  # type: ignore[assignment]
@@ -344,13 +331,9 @@ def race(case: Case, seed: int, confidence: float, most: int, returns: Returns =
     return Race(None, steps)
 
 
-def _sized(study: Callable[..., Study], full: int, quick: int, *rest: Any) -> Part:
-    return lambda short: study(cases(), quick if short else full, *rest)
-
-
 PARTS: dict[str, Part] = {
-    "differences": _sized(differences, 100, 20, TIMES),
-    "separate": _sized(separate, 15, 3, TIMES[0]),
-    "best": _sized(best, 67, 5),
-    "others": _sized(others, 25, 3),
+    "differences": sized(partial(differences, cases()), (100, TIMES), (20, TIMES)),
+    "separate": sized(partial(separate, cases(), steps=TIMES[0]), [15], [3]),
+    "best": sized(partial(best, cases()), [67], [5]),
+    "others": sized(partial(others, cases()), [25], [3]),
 }

@@ -22,7 +22,7 @@ from rich.table import Table
 
 import gvfx
 from benchmarks.common.box_worlds import CARTPOLE, FRESH, TUNED, BoxTruth, BoxWorld, truth, truth_at
-from benchmarks.study import Found, Part, Row, Study, at_end, at_most, every, of_rows, seeds_from, table, with_error
+from benchmarks.study import Found, Part, Row, Study, at_end, at_most, every, seeds_from, sized, sized_rows, table, with_error
 from gvfx.running.backends import box_action_learner, choose_method, network_behaviour, network_learner
 from gvfx.running.details import standard_error
 from gvfx_paper.settings.continuous import questions as grid_questions
@@ -289,16 +289,17 @@ def box_actions(seeds: Sequence[int], steps: int, points: int, episodes: int | N
     def ratios(found: Found) -> dict[str, float]:
         return {name: float(of["now"]["errors"].mean() / of["before"]["errors"].mean()) for name, of in found.items()}
 
+    def spread(errors: np.ndarray) -> str:
+        return f" ± {standard_error(errors):.1g}" if len(seeds) > 1 else ""
+
     def shows(found: Found) -> Iterator[Table]:
         title = f"squared errors over the variance of the true values, {steps:,} steps, {len(seeds)} seeds"
         heads = ("environment", "before", "now", "now over before", "truth", "CPU seconds per run: before", "now")
         lines = []
-        for (name, ratio), of in zip(ratios(found).items(), found.values(), strict=True):
-            errors = (f"{e['errors'].mean():.2g}" for e in of.values())
-            spreads = (f" ± {standard_error(e['errors']):.1g}" if len(seeds) > 1 else "" for e in of.values())
-            shown = (error + spread for error, spread in zip(errors, spreads, strict=True))
+        for name, of in found.items():
+            shown = (f"{e['errors'].mean():.2g}{spread(e['errors'])}" for e in of.values())
             times = (f"{e['seconds']:.1f}" for e in of.values())
-            lines.append((name, *shown, f"{ratio:.2f}", f"± {of['now']['noise']:.1g}", *times))
+            lines.append((name, *shown, f"{ratios(found)[name]:.2f}", f"± {of['now']['noise']:.1g}", *times))
         yield table(title, heads, lines)
 
     def bars(found: Found) -> Iterator[Row]:
@@ -312,11 +313,9 @@ def box_actions(seeds: Sequence[int], steps: int, points: int, episodes: int | N
 
 
 PARTS: dict[str, Part] = {
-    "observations": lambda quick: (
-        observations((TUNED[0], FRESH[1]), 1, 1, 2_000, 100) if quick else observations((*TUNED, *FRESH), 10, 5, 10_000, 2_000)
-    ),
-    "grid": lambda quick: of_rows({"continuous grid": lambda: grid(*((1, 10_000) if quick else (10, 50_000)))}),
-    "stops": lambda quick: of_rows({"stops": lambda: stops(2 if quick else 50)}),
-    "cartpole": lambda quick: cartpole(*((2, 3_000, 4, 50) if quick else (10, 10_000, 24, 150))),
-    "box_actions": lambda quick: box_actions(*(((100,), 2_000, 2, 10) if quick else (range(20, 25), 10_000, 12, None))),
+    "observations": sized(observations, ((*TUNED, *FRESH), 10, 5, 10_000, 2_000), ((TUNED[0], FRESH[1]), 1, 1, 2_000, 100)),
+    "grid": sized_rows(grid, (10, 50_000), (1, 10_000)),
+    "stops": sized_rows(stops, [50], [2]),
+    "cartpole": sized(cartpole, (10, 10_000, 24, 150), (2, 3_000, 4, 50)),
+    "box_actions": sized(box_actions, (range(20, 25), 10_000, 12, None), ((100,), 2_000, 2, 10)),
 }

@@ -16,7 +16,6 @@ held: how often the intervals of `result.value()` hold the value at the start of
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,8 +26,8 @@ import scipy.special
 from rich.table import Table
 
 import gvfx
-import gvfx_paper
-from benchmarks.common.worlds import CAREFUL, careful_policies, frozen_lake, garnet
+from benchmarks import study
+from benchmarks.common.worlds import CAREFUL, careful_policies, frozen_lake, garnet, paper_setting
 from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_end, at_most, every, seeds_from, share_within, table
 from gvfx.evidence.audits import quantile
 from gvfx.questions.reader import Gaussians, Reader, Targets
@@ -125,8 +124,7 @@ class Case:
         return SteppedMDP(self.world, 64) if self.env is None else gymnasium.make(self.env)  # type: ignore[arg-type]
 
     def run(self, seed: int, audit: float) -> gvfx.Result:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with study.quietly():
             return gvfx.evaluate(self.make(), self.questions, None, self.learner, **at_end(self.steps, seed=seed, audit=audit))
 
     def truth(self, episodes: int) -> tuple[np.ndarray, Any]:
@@ -175,12 +173,11 @@ def _pendulum() -> list[gvfx.GVF]:
 
 def _lottery() -> gvfx.MDP:
     """Five states in a ring; a ticket (action 1) in state 0 wins 50 in one of 100 cases, any other ticket costs 0.02."""
-    next_, reward = np.zeros((5, 2, 2), np.int64), np.zeros((5, 2, 2))
-    next_[:] = (np.arange(5)[:, None, None] + 1) % 5
-    reward[:, 0], reward[:, 1] = 0.05, -0.02
+    following, prob = np.empty((5, 2, 2), np.int64), np.broadcast_to([0.99, 0.01], (5, 2, 2)).copy()
+    following[:] = (np.arange(5)[:, None, None] + 1) % 5
+    reward = np.broadcast_to([[0.05], [-0.02]], (5, 2, 2)).copy()
     reward[0, 1] = [0.0, 50.0]
-    prob = np.broadcast_to([0.99, 0.01], (5, 2, 2)).copy()
-    return gvfx.MDP(next=next_, prob=prob, start=np.full(5, 0.2), terminal=np.zeros(5, bool), reward=reward)
+    return gvfx.MDP(following, prob, np.full(5, 0.2), np.zeros(5, bool), reward=reward)
 
 
 def cost(case: Case, seeds: int) -> float:
@@ -407,17 +404,11 @@ def lakes() -> dict[str, tuple[Asked, WhereLike]]:
     return {f"FrozenLake {size}, start": (frozen_lake(0.99, policies, size), "start") for size in ("4x4", "8x8")}
 
 
-def where_cases() -> dict[str, tuple[Asked, WhereLike]]:
-    """The paper's settings at their start (any cell) and in one cell, and the lakes."""
-    out: dict[str, tuple[Asked, WhereLike]] = {}
-    for name in ("same", "distinct", "semi-greedy", "forty"):
-        asked = gvfx_paper.paper[name].world, list(gvfx_paper.paper[name].questions)
-        out |= {f"{name}, start": (asked, "start"), f"{name}, cell {CELL}": (asked, [CELL])}
-    return out | lakes()
-
-
-def where(cases: dict[str, tuple[Asked, WhereLike]], steps: int, seeds: int) -> Study:
-    """Both designs with the same seeds."""
+def where(steps: int, seeds: int) -> Study:
+    """Both designs with the same seeds: the paper's settings at their start (any cell) and in one cell, and the lakes."""
+    settings = {name: paper_setting(name) for name in ("same", "distinct", "semi-greedy", "forty")}
+    places: dict[str, WhereLike] = {"start": "start", f"cell {CELL}": [CELL]}
+    cases = {f"{name}, {word}": (asked, at) for name, asked in settings.items() for word, at in places.items()} | lakes()
 
     def measure(case: tuple[Asked, WhereLike]) -> list[float]:
         asked, at = case
@@ -475,9 +466,9 @@ def held(runs: int) -> Study:
 
     def bars(found: Found) -> Iterator[Row]:
         shares = [inside for of in found.values() for inside, finite in of.values() if finite]
-        least, most = (f"{100 * x:.0f}%" for x in (min(shares), max(shares)))
-        kept = bool(min(shares) >= COVERED[0] and max(shares) <= COVERED[1])
-        yield Row("coverage at the start, lowest and highest", f"{least}, {most}", "93% to 97%", kept, "FrozenLake, table above")
+        least, most = min(shares), max(shares)
+        case, kept = "coverage at the start, lowest and highest", bool(least >= COVERED[0] and most <= COVERED[1])
+        yield Row(case, f"{100 * least:.0f}%, {100 * most:.0f}%", "93% to 97%", kept, "FrozenLake, table above")
 
     cases = {f"{name}: {steps:,}": (asked, steps) for name, (asked, _) in lakes().items() for steps in HELD_TIMES}
     return Study(cases, measure, bars, shows, WAYS)
@@ -485,7 +476,7 @@ def held(runs: int) -> Study:
 
 PARTS: dict[str, Part] = {
     "audits": lambda quick: audits(audit_cases(), quick),
-    "logs": lambda quick: logs(25 if quick else 200),
-    "where": lambda quick: where(where_cases(), *((50_000, 4) if quick else (200_000, 25))),
-    "held": lambda quick: held(20 if quick else 200),
+    "logs": study.sized(logs, [200], [25]),
+    "where": study.sized(where, (200_000, 25), (50_000, 4)),
+    "held": study.sized(held, [200], [20]),
 }

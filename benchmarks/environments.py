@@ -13,6 +13,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -21,7 +22,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import gvfx
-from benchmarks.study import Found, Part, Row, Study, every, table
+from benchmarks.study import Found, Part, Row, Study, every, sized, table
 from gvfx.worlds.spec import has_box_actions, spaces_of
 
 STEPS, QUICK = 2_000, 200
@@ -123,9 +124,8 @@ def environments(title: str, package: str, most: int | None, steps: int) -> Stud
     try:
         importlib.import_module(package)
     except ImportError:
-        return Study(
-            {}, tried, lambda found: (), lambda found: [f"{title} is not installed: pip install {package.replace('_', '-')}"]
-        )
+        missing = f"{title} is not installed: pip install {package.replace('_', '-')}"
+        return Study({}, tried, lambda found: (), lambda found: [missing])
 
     def shows(found: Found) -> Iterator[Table]:
         lines = []
@@ -145,8 +145,6 @@ def environments(title: str, package: str, most: int | None, steps: int) -> Stud
     return Study({name: name for name in installed(package)[:most]}, lambda name: tried(name, steps), bars, shows)
 
 
-def _part(title: str, package: str) -> Part:
-    return lambda quick: environments(title, package, *((4, QUICK) if quick else (None, STEPS)))
-
-
-PARTS: dict[str, Part] = {package: _part(title, package) for title, package in PACKAGES.items()}
+PARTS: dict[str, Part] = {
+    package: sized(partial(environments, title, package), (None, STEPS), (4, QUICK)) for title, package in PACKAGES.items()
+}

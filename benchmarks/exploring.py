@@ -22,13 +22,14 @@ from rich.table import Table
 import gvfx
 from benchmarks.common.published_worlds import ROS_ERRORS, instance, small_grid
 from benchmarks.common.worlds import CLASSES, random_world
-from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_most, seeds_from, table, with_error
+from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_most, seeds_from, sized, table, with_error
 from gvfx.evidence.counts import Empirical
 from gvfx.running.details import standard_error
 from gvfx.theory.design import optimal
 
 OURS = "OptimalDesign"
 EXPLORER: Callable[[], gvfx.Behaviour] = lambda: gvfx.Floor(gvfx.Epsilon(gvfx.GVFExplorer()))  # noqa: E731
+Makes = Mapping[str, Callable[[], gvfx.Behaviour]]
 COMMON: dict[str, Callable[[], gvfx.Behaviour]] = {
     OURS: gvfx.OptimalDesign,
     "GVFExplorer": EXPLORER,
@@ -78,13 +79,7 @@ SMALLEST = 1e-6  # ratios below it count as equal where logarithms are compared
 Classes = Mapping[str, Callable[[int], Asked]]
 
 
-def hard_worlds(
-    classes: Classes,
-    behaviours: Mapping[str, Callable[[], gvfx.Behaviour]],
-    numbers: Sequence[int],
-    seeds: int,
-    times: Sequence[int],
-) -> Study:
+def hard_worlds(classes: Classes, behaviours: Makes, numbers: Sequence[int], seeds: int, times: Sequence[int]) -> Study:
     """Worlds of each class with these numbers, measured at some times."""
 
     def of(found: Found, name: str) -> Found:
@@ -129,20 +124,16 @@ def mean_and_median(x: np.ndarray) -> str:
     return f"{x.mean():.3g} ({np.median(x):.3g})"
 
 
-def beyond_noise(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether the mean of ours exceeds that of theirs by more than 2 standard errors of the difference, paired by seed."""
-    return bool((ours - theirs).mean() > BEYOND * standard_error(ours - theirs))
-
-
 def worse_than(now: Mapping[str, np.ndarray]) -> str:
-    """The rival that OptimalDesign is worse than beyond noise, if any, by the ratios of one world at one time.
+    """The rival that OptimalDesign is worse than beyond noise (paired by seed), if any, by the ratios of one world at one time.
 
     It is compared with the best rival twice: by mean errors, which single failed runs decide, and by mean logarithms of errors,
     which the typical run decides.  Being worse by one of them is enough.
     """
     for errors in (now, {name: np.log(np.maximum(x, SMALLEST)) for name, x in now.items()}):
         best = min(RIVALS, key=lambda name: float(errors[name].mean()))
-        if beyond_noise(errors[OURS], errors[best]):
+        gap = errors[OURS] - errors[best]
+        if gap.mean() > BEYOND * standard_error(gap):
             return best
     return ""
 
@@ -354,11 +345,11 @@ def mrnas(settings: Mapping[tuple[str, int], Published], seeds: int, times: Sequ
             yield table(title, ("setting", *MRNAS, *heads), lines)
         title = f"The estimator's share after {times[-1]:,} steps: the same runs, answered by two estimators"
         heads = [f"{behaviour}, {estimator}" for behaviour in PSEUDO for estimator in ("ours", "pseudo-counts")]
-        means = {
-            name: [x for b in PSEUDO for x in (of[b]["errors"][:, -1].mean(), of[b]["pseudo"].mean())]
-            for name, of in found.items()
-        }
-        yield table(title, ("setting", *heads), ([name, *(f"{x:.3g}" for x in row)] for name, row in means.items()))
+        lines = []
+        for name, of in found.items():
+            means = [x for b in PSEUDO for x in (of[b]["errors"][:, -1].mean(), of[b]["pseudo"].mean())]
+            lines.append([name, *(f"{x:.3g}" for x in means)])
+        yield table(title, ("setting", *heads), lines)
 
     def bars(found: Found) -> Iterator[Row]:
         for (name, of), published in zip(found.items(), settings.values(), strict=True):
@@ -446,14 +437,9 @@ def ros(seeds: int, times: Sequence[int]) -> Study:
     def shows(found: Found) -> Iterator[Table]:
         by_method = {name: [of[name] for of in found.values()] for name in ROS}
         title = f"Relative squared error of the start value, mean of {seeds} seeds, and as published"
-        yield table(
-            title,
-            ("ours", *heads, "published", *(f"{h}, published" for h in heads)),
-            (
-                [name, *map(shown, own), ROS[name][0], *(f"{x:.2g}" for x in THEIRS[ROS[name][0]][: len(times)])]
-                for name, own in by_method.items()
-            ),
-        )
+        published = {name: (beside, *(f"{x:.2g}" for x in THEIRS[beside][: len(times)])) for name, (beside, _) in ROS.items()}
+        rows = ([name, *map(shown, own), *published[name]] for name, own in by_method.items())
+        yield table(title, ("ours", *heads, "published", *(f"{h}, published" for h in heads)), rows)
         title = "How our runs differ: median, and the share of runs that are exact"
         cells = {n: [c for e in own for c in (tiny(np.median(e)), f"{(e < EXACT).mean():.0%}")] for n, own in by_method.items()}
         spread = [f"{h}, {what}" for h in heads for what in ("median", "exact")]
@@ -482,11 +468,9 @@ def tiny(error: Any) -> str:
 
 
 PARTS: dict[str, Part] = {
-    "hard": lambda quick: hard_worlds(
-        CLASSES, BEHAVIOURS, *(((100,), 4, HARD_TIMES[:3]) if quick else ((100, 101), 25, HARD_TIMES))
-    ),
-    "random_mdps": lambda quick: random_worlds(*((3, (100_000,), 8) if quick else (21, (100_000, 500_000), 25))),
-    "own": lambda quick: own(3 if quick else 20),
-    "mrnas": lambda quick: mrnas(PUBLISHED, *((5, MRNAS_TIMES[:1]) if quick else (30, MRNAS_TIMES))),
-    "ros": lambda quick: ros(*((20, ROS_STEPS[:2]) if quick else (200, ROS_STEPS))),
+    "hard": sized(partial(hard_worlds, CLASSES, BEHAVIOURS), ((100, 101), 25, HARD_TIMES), ((100,), 4, HARD_TIMES[:3])),
+    "random_mdps": sized(random_worlds, (21, (100_000, 500_000), 25), (3, (100_000,), 8)),
+    "own": sized(own, [20], [3]),
+    "mrnas": sized(partial(mrnas, PUBLISHED), (30, MRNAS_TIMES), (5, MRNAS_TIMES[:1])),
+    "ros": sized(ros, (200, ROS_STEPS), (20, ROS_STEPS[:2])),
 }

@@ -6,11 +6,9 @@ whose peak memory is read at the end.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gymnasium
@@ -18,8 +16,8 @@ import numpy as np
 from rich.table import Table
 
 import gvfx
-import gvfx_paper
 from benchmarks.common.design_worlds import DESIGNS
+from benchmarks.common.worlds import paper_setting
 from benchmarks.exploring import EXPLORER, OPTIMUM, OURS, mean_and_median, over_optimum
 from benchmarks.study import (
     Asked,
@@ -28,12 +26,12 @@ from benchmarks.study import (
     Row,
     Study,
     answered,
+    apart,
     at_most,
-    check_memory_known,
     every,
     of_rows,
     peak_megabytes,
-    seeds_from,
+    sized,
     table,
 )
 from gvfx.behaviours.optimal import PlannedState
@@ -49,7 +47,6 @@ WIDE_BAR, REST_BAR = 9, 0.03  # hard worlds whose gap is above 2 %, and the larg
 LONG, LONG_BAR = 20_000, 10.0  # steps of a horizon, seconds for the best design with it
 
 # --- worlds made by others -------------------------------------------------------------------------------------------
-
 
 OTHERS: dict[str, tuple[str, dict[str, Any], float]] = {  # as they come, and with chance where they have none; bar at 100,000
     "FrozenLake": ("FrozenLake-v1", {}, 2.0),
@@ -99,7 +96,7 @@ def others(seeds: int) -> Study:
                 note = f"no chance in it: what was tried once is known; Uniform {uniform:.3g}"
                 yield at_most(f"{name}: OptimalDesign's MSE", mean, bar, "", note)
 
-    measure = over_optimum(asked_of, (STEPS,), seeds_from(FIRST_SEED, seeds))
+    measure = over_optimum(asked_of, (STEPS,), range(FIRST_SEED, FIRST_SEED + seeds))
     return Study({name: name for name in OTHERS}, measure, bars, shows, METHODS)
 
 
@@ -122,8 +119,8 @@ def gaps() -> list[Row]:
 
 def long_horizon() -> list[Row]:
     """The best design of `same` with a long horizon; once before with a short one, to compile."""
-    s = gvfx_paper.paper["same"]
-    model, need = Model.of(s.world), importance_of(s.world, s.questions)
+    world, questions = paper_setting("same")
+    model, need = Model.of(world), importance_of(world, questions)
     best_design(model._replace(horizon=50), need)
     begun = time.process_time()
     best = best_design(model._replace(horizon=LONG), need)
@@ -147,14 +144,10 @@ class Timed(gvfx.OptimalDesign):
 SPENT: list[float] = []
 
 
-def _distinct() -> Asked:
-    return gvfx_paper.paper["distinct"].world, list(gvfx_paper.paper["distinct"].questions)
-
-
 def planning(steps: int) -> list[Row]:
     """All plans of one run of `distinct` from a cold start."""
     SPENT.clear()
-    answered(_distinct(), Timed(), steps, 1)
+    answered(paper_setting("distinct"), Timed(), steps, 1)
     note = f"{len(SPENT)} plans, the longest {max(SPENT):.2g} s, processor time"
     return [at_most(f"planning of a run of {steps:,} steps, 400 states, 2 GVFs", sum(SPENT), PLANNING_BAR, " s", note)]
 
@@ -162,7 +155,7 @@ def planning(steps: int) -> list[Row]:
 def whole_run(steps: int) -> list[Row]:
     """One run of `distinct` from a cold start: steps, search, plans and answers."""
     begun = time.process_time()
-    answered(_distinct(), gvfx.OptimalDesign(), steps, 1)
+    answered(paper_setting("distinct"), gvfx.OptimalDesign(), steps, 1)
     spent, note = time.process_time() - begun, "processor time; for a quiet machine"
     return [at_most(f"a run of {steps:,} steps, 400 states, 2 GVFs", spent, RUN_BAR, " s", note)]
 
@@ -177,34 +170,28 @@ def large_world(side: int) -> Asked:
     return world, [gvfx.GVF(pi, c, 0.99, name=f"{a}-{k}") for a, pi in enumerate(policies) for k, c in enumerate(paid)]
 
 
-def _large(side: int, out: Any) -> None:
+def _large(side: int) -> tuple[float, float, float]:
     asked, first = large_world(side), 12 * side * side
     begun = time.perf_counter()
     answered(asked, Timed(first=first), first + 1_000, 1)
-    out.put((peak_megabytes() / 1024, SPENT[0], time.perf_counter() - begun))
+    return peak_megabytes() / 1024, SPENT[0], time.perf_counter() - begun
 
 
 def scale(side: int) -> list[Row]:
-    """Random steps, one plan and all answers in a large world."""
-    check_memory_known()
-    context = multiprocessing.get_context("spawn")
-    out = context.Queue()
-    process = context.Process(target=_large, args=(side, out))
-    process.start()
-    peak, plan, total = out.get()
-    process.join()
+    """Random steps, one plan and all answers in a large world, in a process whose peak of memory is read at the end."""
+    peak, plan, total = apart(_large, side)
     note = f"one plan {plan:.3g} s of processor time, everything {total:.3g} s"
     return [at_most(f"memory, {side * side:,} states, {POLICIES * PER_POLICY} GVFs", peak, MEMORY_BAR, " GB", note)]
 
 
+def plans(quick: bool) -> Study:
+    """What planning costs in the paper's setting and in a large world."""
+    steps, side = (200_000, 60) if quick else (2_000_000, LARGE)
+    return of_rows({"planning": lambda: planning(steps), "a run": lambda: whole_run(100_000), "scale": lambda: scale(side)})
+
+
 PARTS: dict[str, Part] = {
-    "others": lambda quick: others(4 if quick else 25),
+    "others": sized(others, [25], [4]),
     "designs": lambda quick: of_rows({"gaps": gaps, "long horizon": long_horizon}),
-    "plans": lambda quick: of_rows(
-        {
-            "planning": partial(planning, 200_000 if quick else 2_000_000),
-            "a run": partial(whole_run, 100_000),
-            "scale": partial(scale, 60 if quick else LARGE),
-        }
-    ),
+    "plans": plans,
 }

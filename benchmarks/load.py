@@ -1,14 +1,13 @@
 """Load: commands that find 10,000 runs stored, long runs, many questions, long pages, and the start of Python.
 
 Stored files are made up, of the sizes that the paper's runs have, and are read by the real command line in new processes.  Long
-runs and many questions are measured in a process of their own (`python -m benchmarks.load NAME NUMBERS`), so that the peak of
-memory is theirs.  A second start finds compiled code; the first one begins with an empty folder for it.
+runs and many questions are measured in a process of their own, so that the peak of memory is theirs.  A second start finds
+compiled code; the first one begins with an empty folder for it.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ import gymnasium as gym
 import numpy as np
 
 import gvfx
-from benchmarks.study import Part, Row, at_most, check_memory_known, of_rows, peak_megabytes
+from benchmarks.study import Part, Row, apart, at_most, peak_megabytes, sized_rows
 from gvfx.experiments.store import Store
 from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, render
 from gvfx.report.result_page import write_answers
@@ -94,15 +93,15 @@ def store_rows(quick: bool) -> list[Row]:
         swept, shown = Path(scratch) / "sweep", Path(scratch) / "table"
         made = [fill(folder, curves, n) for folder, curves, n in zip((swept, shown), (tuning, table), counts, strict=True)]
         time.sleep(3)  # files that have just been written are read once more
-        cases: list[tuple[str, int, float, tuple[object, ...]]] = [
-            ("sweep", made[0], 5, ("sweep", "same", "--seeds", counts[0], "--results", swept, "--workers", 1)),
-            ("reproduce", made[1], 5, ("reproduce", TABLE, "--seeds", counts[1], "--results", shown, "--workers", 1)),
-            ("report", made[1], 10, ("report", shown, "--seeds", counts[1])),
+        cases: list[tuple[int, float, tuple[object, ...]]] = [
+            (made[0], 5, ("sweep", "same", "--seeds", counts[0], "--results", swept, "--workers", 1)),
+            (made[1], 5, ("reproduce", TABLE, "--seeds", counts[1], "--results", shown, "--workers", 1)),
+            (made[1], 10, ("report", shown, "--seeds", counts[1])),
         ]
-        for name, number, bar, command in cases:
-            first = command_seconds(*command)
-            again = min(command_seconds(*command) for _ in range(2))
-            rows.append(at_most(f"gvfx {name}, {number:,} stored runs", again, bar, " s", f"first time {first:.1f} s"))
+        for number, bar, command in cases:
+            first, *again = (command_seconds(*command) for _ in range(3))
+            case = f"gvfx {command[0]}, {number:,} stored runs"
+            rows.append(at_most(case, min(again), bar, " s", f"first time {first:.1f} s"))
     return rows
 
 
@@ -143,16 +142,10 @@ def long_run(kind: str, steps: int) -> dict[str, float]:
     learner = gvfx.Deep() if kind == "networks" else None
     questions = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=f"{p}") for p in (0.5, 0.2)]
     seen: list[tuple[float, int]] = []
+    options: Any = {"steps": steps, "evaluate_every": steps // 20, "audit": 0.0}
+    options["progress"] = lambda *_: seen.append((peak_megabytes(), _open_files()))
     begun = time.perf_counter()
-    gvfx.evaluate(
-        Line(kind != "tables"),
-        questions,
-        learner=learner,
-        steps=steps,
-        evaluate_every=steps // 20,
-        audit=0.0,
-        progress=lambda *_: seen.append((peak_megabytes(), _open_files())),
-    )
+    gvfx.evaluate(Line(kind != "tables"), questions, learner=learner, **options)
     seconds = time.perf_counter() - begun
     first, last = seen[9 if kind == "networks" else 1], (peak_megabytes(), _open_files())
     return {"first": first[0], "grown": last[0] - first[0], "files": last[1] - first[1], "speed": steps / seconds}
@@ -218,25 +211,14 @@ def questions_on(states: int, policies: int, signals: int) -> list[gvfx.GVF]:
     ]
 
 
-def measured(name: str, *numbers: object) -> dict[str, float]:
-    """What one of the functions above returns, in a process of its own."""
-    call = [sys.executable, "-m", "benchmarks.load", name, *map(str, numbers)]
-    done = subprocess.run(call, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{name}: {done.stderr[-1000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 def memory_rows(quick: bool) -> list[Row]:
     """The growth of memory in long runs."""
-    check_memory_known()
     out = []
     kinds = {"tables": 500_000 if quick else 10_000_000, "networks": 20_000 if quick else 300_000}
     if importlib.util.find_spec("jax") is None:
         del kinds["networks"]
     for kind, steps in kinds.items():
-        found = measured("long_run", kind, steps)
+        found = apart(long_run, kind, steps)
         note = f"{found['first']:.0f} MB after a tenth, {found['files']:+.0f} open files, {found['speed']:,.0f} steps/s"
         row = at_most(f"{steps:,} steps of an own environment on {kind}: growth of memory", found["grown"], FLAT, " MB", note)
         out.append(row if not found["files"] else Row(row.case, row.measured, row.bar, False, note))
@@ -245,16 +227,14 @@ def memory_rows(quick: bool) -> list[Row]:
 
 def question_rows(quick: bool) -> list[Row]:
     """Memory and time of many questions in a large world."""
-    check_memory_known()
     side, policies, signals = (32, 5, 20) if quick else (100, 10, 100)
     out = []
     for learner in ("CertaintyEquivalence", "ExpectedSarsa"):
-        found = measured("many_questions", learner, side, policies, signals, 50_000 if quick else 1_000_000)
+        found = apart(many_questions, learner, side, policies, signals, 50_000 if quick else 1_000_000)
         parts = ", ".join(f"{name} {found[name]:.1f} s" for name in ("evaluate", "summary", "save", "load", "page"))
         what = f"{policies * signals:,} questions, {side * side:,} states, {learner}: peak of memory"
-        out.append(
-            at_most(what, found["peak"], MOST, " MB", f"{parts}; file {found['file']:.0f} MB, page {found['html']:.1f} MB")
-        )
+        sizes = f"file {found['file']:.0f} MB, page {found['html']:.1f} MB"
+        out.append(at_most(what, found["peak"], MOST, " MB", f"{parts}; {sizes}"))
     return out
 
 
@@ -380,18 +360,5 @@ def start_rows(quick: bool) -> list[Row]:
     return rows
 
 
-def _part(rows: Callable[[bool], list[Row]]) -> Part:
-    return lambda quick: of_rows({rows.__name__: lambda: rows(quick)})
-
-
-PARTS: dict[str, Part] = {
-    "stores": _part(store_rows),
-    "memory": _part(memory_rows),
-    "questions": _part(question_rows),
-    "pages": _part(page_rows),
-    "start": _part(start_rows),
-}
-
-if __name__ == "__main__":
-    function = {"long_run": long_run, "many_questions": many_questions}[sys.argv[1]]
-    print(json.dumps(function(sys.argv[2], *map(int, sys.argv[3:]))))  # type: ignore[operator]
+ROWS = {"stores": store_rows, "memory": memory_rows, "questions": question_rows, "pages": page_rows, "start": start_rows}
+PARTS: dict[str, Part] = {name: sized_rows(rows, [False], [True]) for name, rows in ROWS.items()}

@@ -24,7 +24,7 @@ import numpy as np
 
 import gvfx
 from benchmarks.common.loops import best_seconds
-from benchmarks.study import Part, Row, at_least, at_most, check_memory_known, of_rows, peak_megabytes
+from benchmarks.study import Part, Row, at_least, at_most, check_memory_known, peak_megabytes, sized_rows
 from gvfx.learners.networks import deep_updates as memory
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Method, Options, Plan
@@ -166,10 +166,8 @@ class Dispatched:
                 learning, _ = self.update_q(learning, self.draw(replay.rows, stored, d), ones)
             if n % e.learner.m_every == 0:
                 learning, _ = self.update_m(learning, self.draw(replay.rows, stored, a), ones)
-        t, observation, age, acting, episodes = jax.block_until_ready(carry)
-        self.state = s._replace(
-            t=t, observation=observation, age=age, acting=acting, episodes=episodes, learning=learning, replay=replay
-        )
+        moved = dict(zip(("t", "observation", "age", "acting", "episodes"), jax.block_until_ready(carry), strict=True))
+        self.state = s._replace(**moved, learning=learning, replay=replay)
 
 
 def deep(quick: bool) -> list[Row]:
@@ -187,15 +185,11 @@ def deep(quick: bool) -> list[Row]:
     seconds = best_seconds(repetitions, *calls.values())[:, 0] / 8  # of an environment step
     best = dict(zip(calls, seconds.tolist(), strict=True))
     rate, typical = 1 / best["explorer"], f">= {PROTOTYPE:,} on a quiet core"
+    dispatched = f"{1 / best['dispatched']:,.0f} steps/s dispatched"
     passed, note = None if rate < PROTOTYPE else True, "an absolute figure; depends on the machine"
     return [
         Row("explorer, environment steps per second", f"{rate:,.0f}", typical, passed, note),
-        at_least(
-            "explorer : dispatched from Python",
-            best["dispatched"] / best["explorer"],
-            8,
-            f"{1 / best['dispatched']:,.0f} steps/s dispatched",
-        ),
+        at_least("explorer : dispatched from Python", best["dispatched"] / best["explorer"], 8, dispatched),
         at_most("capacity 1,000,000 : 25,000", best["capacity 1,000,000"] / best["explorer"], 1.1, "x", "time per step"),
         at_most("PER : uniform replay", best["PER"] / best["explorer"], 1.5, "x", "time per step"),
         at_most("resident memory, all four in one process", peak_megabytes(), 1024, " MB", ""),
@@ -276,8 +270,4 @@ def mujoco(quick: bool) -> list[Row]:
     return rows
 
 
-PARTS: dict[str, Part] = {
-    "online": lambda quick: of_rows({"online": lambda: online(quick)}),
-    "deep": lambda quick: of_rows({"deep": lambda: deep(quick)}),
-    "mujoco": lambda quick: of_rows({"mujoco": lambda: mujoco(quick)}),
-}
+PARTS: dict[str, Part] = {rows.__name__: sized_rows(rows, [False], [True]) for rows in (online, deep, mujoco)}

@@ -7,11 +7,16 @@ A benchmark is a module with `PARTS`: names of studies, each made by a function 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -85,6 +90,14 @@ def answered(asked: Asked, behaviour: gvfx.Behaviour, steps: int, seeds: Sequenc
     return gvfx.evaluate(*asked, behaviour, gvfx.CertaintyEquivalence(), **at_end(steps, seeds=seeds, **options))
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Within it nothing is warned of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def every(policies: Mapping[str, Any], signals: Mapping[str, Any], discount: float) -> list[gvfx.GVF]:
     """Every policy with every signal."""
     return [gvfx.GVF(p, c, discount, name=f"{who}: {what}") for who, p in policies.items() for what, c in signals.items()]
@@ -141,6 +154,16 @@ def of_rows(cases: Mapping[str, Callable[[], Sequence[Row]]]) -> Study:
         return (Row(**row) for each in found.values() for row in each)
 
     return Study(cases, lambda case: [asdict(row) for row in case()], bars)
+
+
+def sized(make: Callable[..., Study], full: Sequence[Any], quick: Sequence[Any]) -> Part:
+    """A part: make(*full), or with --quick make(*quick)."""
+    return lambda short: make(*(quick if short else full))
+
+
+def sized_rows(measure: Callable[..., Sequence[Row]], full: Sequence[Any] = (), quick: Sequence[Any] = ()) -> Part:
+    """A part of rows that are measured at once: measure(*full), or with --quick measure(*quick)."""
+    return sized(lambda *sizes: of_rows({measure.__name__: partial(measure, *sizes)}), full, quick)
 
 
 class Kept:
@@ -254,6 +277,13 @@ def machine() -> str:
         model = named[0] if named else model
     versions = f"Python {platform.python_version()}, numba {numba.__version__}, numpy {np.__version__}"
     return f"{model}, {os.cpu_count()} cores; {versions}"
+
+
+def apart(function: Callable[..., Any], *given: Any) -> Any:
+    """What a function returns in a new process, so that the peak of memory is its own."""
+    check_memory_known()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *given).result()
 
 
 def check_memory_known() -> None:

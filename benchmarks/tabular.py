@@ -9,10 +9,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 import gvfx
 from benchmarks.common import loops, reference
 from benchmarks.common.loops import FULL, QUICK, Effort, Run, rates, side_by_side
-from benchmarks.study import Part, Row, at_least, at_most, of_rows
+from benchmarks.study import Part, Row, at_least, at_most, sized_rows
 from gvfx_paper.settings.tabular import CARDINAL, DISCOUNT, paper
 
 MEGABYTE = 1 << 20
@@ -150,15 +149,15 @@ def _own() -> Run:
     return Run.of(paper["distinct"], seed=os.getpid())
 
 
-def _steps_in(seconds: float) -> int:
-    return _own().steps_in(seconds)
-
-
 def _go_on(steps: int) -> float:
     """Run; returns the seconds of processor time it took."""
     begun = time.process_time()
     _own()(steps)
     return time.process_time() - begun
+
+
+def _steps_in(seconds: float) -> int:
+    return _own().steps_in(seconds)
 
 
 def two_processes(effort: Effort) -> Rows:
@@ -189,10 +188,4 @@ CASES = {
     **{"behaviours": against_explorer, "forty": forty, "thousand": thousand, "successor": successor_step},
     "processes": two_processes,
 }
-
-
-def _part(measure: Callable[[Effort], Rows]) -> Part:
-    return lambda quick: of_rows({measure.__name__: partial(measure, QUICK if quick else FULL)})
-
-
-PARTS: dict[str, Part] = {name: _part(measure) for name, measure in CASES.items()}
+PARTS: dict[str, Part] = {name: sized_rows(measure, [FULL], [QUICK]) for name, measure in CASES.items()}

@@ -9,25 +9,39 @@ benchmark uses others.  At full size it takes about an hour on one core.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
 import gvfx
-import gvfx_paper
 from benchmarks.common.published_worlds import ROS_ERRORS
-from benchmarks.common.worlds import HARD, UNDETECTABLE, frozen_lake, garnet, jackpots, random_world
+from benchmarks.common.worlds import HARD, UNDETECTABLE, frozen_lake, garnet, jackpots, paper_setting, random_world
 from benchmarks.exploring import by_counts
-from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_end, at_most, of_rows, seeds_from, table
+from benchmarks.study import (
+    Asked,
+    Found,
+    Part,
+    Row,
+    Study,
+    answered,
+    at_end,
+    at_most,
+    quietly,
+    seeds_from,
+    sized,
+    sized_rows,
+    table,
+)
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.smoothing import smoothed_noise
 from gvfx.evidence.uncertainty import ErrorBelow, ErrorModel, error_model, standard_errors
 from gvfx.theory.design import variances
 from gvfx.worlds.conversion import SteppedMDP
+from gvfx_paper import paper
 
 FIRST_SEED = 5000
 TIMES = (3_000, 10_000, 30_000, 100_000)
@@ -52,20 +66,16 @@ def _garnet(number: int) -> Asked:
     return gvfx.MDP.from_matrix(P, horizon=100), questions
 
 
-def _paper(name: str) -> Asked:
-    return gvfx_paper.paper[name].world, list(gvfx_paper.paper[name].questions)
-
-
 ORDINARY: Worlds = {
-    **{name: (lambda name=name: _paper(name)) for name in ("same", "distinct", "semi-greedy")},  # type: ignore[misc]
-    "FrozenLake 4x4": lambda: _lake("4x4"),
-    "Garnet 1": lambda: _garnet(1),
-    "Garnet 2": lambda: _garnet(2),
+    **{name: partial(paper_setting, name) for name in ("same", "distinct", "semi-greedy")},
+    "FrozenLake 4x4": partial(_lake, "4x4"),
+    "Garnet 1": partial(_garnet, 1),
+    "Garnet 2": partial(_garnet, 2),
 }
 FEW_COUNTS: Worlds = {
-    "FrozenLake 8x8": lambda: _lake("8x8"),
+    "FrozenLake 8x8": partial(_lake, "8x8"),
     "jackpots": jackpots,
-    **{f"random world {k}": (lambda k=k: random_world(k)) for k in (3, 4, 6, 7)},  # type: ignore[misc]
+    **{f"random world {k}": partial(random_world, k) for k in (3, 4, 6, 7)},
 }
 
 # --- rules that watch ------------------------------------------------------------------------------------------------
@@ -151,8 +161,7 @@ def outcome(source: Any, asked: Asked, runs: int, times: Sequence[int], compare:
     rules += [OwnVariance(share * scale) for share in TARGETS] * compare
     watch = Recording(1.0, rules=rules, truth=truth)
     options = at_end(times[-1], seeds=seeds_from(FIRST_SEED, runs), snapshots=times, until=watch)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with quietly():
         r = gvfx.evaluate(source, questions, **options)
     cover, finite = [], []
     for snapshot in r.details.snapshots:
@@ -223,14 +232,12 @@ def hard(runs: int, times: Sequence[int]) -> Study:
         lines = [(world, form, o) for world, forms in found.items() for form, o in forms.items()]
         title = f"Hard worlds, {runs} runs: coverage (share of finite intervals), and broken promises of `error_below`"
         heads = (*(f"{t:,} steps" for t in times), *(f"{x:g}: broken, of stopped" for x in TARGETS))
-        kept = (
-            (*line, *_cells(o), *(f"{b} of {n}" for b, n in zip(o["broken"], o["stopped"], strict=True))) for *line, o in lines
-        )
-        yield table(title, ("world", "form", *heads), kept)
+        kept = ([f"{b} of {n}" for b, n in zip(o["broken"], o["stopped"], strict=True)] for *_, o in lines)
+        rows = ((*line, *_cells(o), *promises) for (*line, o), promises in zip(lines, kept, strict=True))
+        yield table(title, ("world", "form", *heads), rows)
         given = ((*line, f"{o['refused']} of {some}", _range(o["ratios"])) for *line, o in lines)
-        yield table(
-            f"Pilots of {PILOT:,} steps in hard worlds", ("world", "form", "refused", "given: forecast over truth"), given
-        )
+        heads = ("world", "form", "refused", "given: forecast over truth")
+        yield table(f"Pilots of {PILOT:,} steps in hard worlds", heads, given)
 
     def bars(found: Found) -> Iterator[Row]:
         of = {f"{world}, {form}": o for world in HARD for form, o in found[world].items()}
@@ -251,12 +258,12 @@ def hard(runs: int, times: Sequence[int]) -> Study:
     return Study({**HARD, **UNDETECTABLE}, measure, bars, shows, {"MDP": lambda world: world, "Gymnasium": SteppedMDP})
 
 
-def easy(title: str, worlds: Worlds, runs: int, times: Sequence[int], wide: float) -> Study:
+def easy(title: str, worlds: Worlds, wide: float, runs: int, times: Sequence[int]) -> Study:
     """Worlds in which intervals should not be wider than with own variances by more than `wide`."""
 
     def sizes(name: str) -> tuple[int, int, int]:
         """Steps of a pilot, pilots and runs."""
-        return (LARGE, min(runs, 10), min(runs, 20)) if name in gvfx_paper.paper else (PILOT, min(runs, 20), runs)
+        return (LARGE, min(runs, 10), min(runs, 20)) if name in paper else (PILOT, min(runs, 20), runs)
 
     def measure(name: str) -> dict[str, Any]:
         asked, (steps, some, each) = worlds[name](), sizes(name)
@@ -272,9 +279,8 @@ def easy(title: str, worlds: Worlds, runs: int, times: Sequence[int], wide: floa
         for name, o in found.items():
             rest = f"{o['width']:.3f}x", _percent(o["newly"]), *texts(name, o), _range(o["ratios"])
             lines.append((name, f"{sizes(name)[2]}", *_cells(o), *rest))
-        yield table(
-            f"{title}: coverage (share of finite ones)", ("world", "runs", *(f"{t:,} steps" for t in times), *heads), lines
-        )
+        columns = ("world", "runs", *(f"{t:,} steps" for t in times), *heads)
+        yield table(f"{title}: coverage (share of finite ones)", columns, lines)
 
     def bars(found: Found) -> Iterator[Row]:
         last = f"after {times[-1]:,} steps"
@@ -341,7 +347,7 @@ def small_grid(runs: int) -> Study:
 def interval_time(runs: int = 5) -> list[Row]:
     """Processor time of a run in `same` with its intervals, over that with intervals from own variances."""
     begun = time.process_time()
-    (data,) = gvfx.evaluate(*_paper("same"), **at_end(LARGE, seed=FIRST_SEED)).details.models
+    (data,) = gvfx.evaluate(*paper_setting("same"), **at_end(LARGE, seed=FIRST_SEED)).details.models
     whole, spent = time.process_time() - begun, []
     for made in (own_errors, standard_errors):
         took = []
@@ -355,13 +361,12 @@ def interval_time(runs: int = 5) -> list[Row]:
     return [at_most("time of a run with intervals", whole / (whole - spent[1] + spent[0]), 1.1, "x", note)]
 
 
+FEW = (4, TIMES[:2])
 PARTS: dict[str, Part] = {
-    "hard": lambda quick: hard(*((4, TIMES[:2]) if quick else (50, TIMES))),
-    "ordinary": lambda quick: easy("Ordinary worlds", ORDINARY, *((4, TIMES[:2]) if quick else (50, (20_000, TIMES[-1]))), 1.05),
-    "few_counts": lambda quick: easy(
-        "Worlds with few counts", FEW_COUNTS, *((4, TIMES[:2]) if quick else (50, (30_000, TIMES[-1]))), 1.3
-    ),
-    "lake": lambda quick: lake_sweep(4 if quick else 50),
-    "small_grid": lambda quick: small_grid(16 if quick else 200),
-    "time": lambda quick: of_rows({"intervals": interval_time}),
+    "hard": sized(hard, (50, TIMES), FEW),
+    "ordinary": sized(partial(easy, "Ordinary worlds", ORDINARY, 1.05), (50, (20_000, TIMES[-1])), FEW),
+    "few_counts": sized(partial(easy, "Worlds with few counts", FEW_COUNTS, 1.3), (50, (30_000, TIMES[-1])), FEW),
+    "lake": sized(lake_sweep, [50], [4]),
+    "small_grid": sized(small_grid, [200], [16]),
+    "time": sized_rows(interval_time),
 }

@@ -22,7 +22,6 @@ from gvfx_paper.truths.lattice import (
     SHIPPED,
     as_truth,
     lattice_points,
-    named,
     parameters,
     simulate,
     write,
@@ -46,9 +45,10 @@ def main(arguments: list[str] | None = None, folder: Path = SHIPPED) -> None:
         values, errors = simulate(
             world, PAPER_POLICIES, PAPER_DISCOUNT, lattice_points(), chosen.episodes, workers=chosen.workers
         )
+        arrays = {"values": values, "standard_errors": errors}
         asked = {**parameters(world, PAPER_POLICIES, PAPER_DISCOUNT), "episodes": chosen.episodes, "seed": 0}
-        write(folder / f"{name}.safetensors", named(values, errors), asked)
-        truth = as_truth(world, named(values, errors))
+        write(folder / f"{name}.safetensors", arrays, asked)
+        truth = as_truth(world, arrays)
         solved = solve(world, PAPER_POLICIES, PAPER_DISCOUNT, 401)
         zeros = np.zeros_like(values)
         print(f"{name}: {chosen.episodes} episodes a point, {time.perf_counter() - began:.0f} s")

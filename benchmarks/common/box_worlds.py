@@ -7,7 +7,7 @@ Gymnasium's own, whose dynamics are written here again for the true values (a te
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -110,11 +110,8 @@ def truth(world: BoxWorld, points: int = 40, episodes: int = 2000, seed: int = 1
 
 def truth_at(world: BoxWorld, states: Batch, episodes: int, rng: np.random.Generator) -> BoxTruth:
     """True values at states [point, ...]."""
-    values = []
-    for policy in world.policies.values():
-        returns, _ = returns_from(world, np.repeat(states, episodes, axis=0), policy, rng)
-        returns = returns.reshape(len(world.signals), len(states), episodes)
-        values.append(returns.mean(axis=2))
+    shape, repeated = (len(world.signals), len(states), episodes), np.repeat(states, episodes, axis=0)
+    values = [returns_from(world, repeated, policy, rng)[0].reshape(shape).mean(axis=2) for policy in world.policies.values()]
     return BoxTruth(world.observe(states).astype(np.float32), np.concatenate(values))
 
 
@@ -182,14 +179,13 @@ def _noisy_cartpole(s: Batch, action: Batch, rng: Rng) -> tuple[Batch, Batch]:
     return np.concatenate([after, rng.normal(size=(len(s), 8))], axis=1), ended
 
 
-NOISY_CARTPOLE = BoxWorld(
-    "CartPole with 8 noise inputs",
-    12,
-    2,
+NOISY_CARTPOLE = replace(
+    CARTPOLE,
+    name="CartPole with 8 noise inputs",
+    numbers=12,
     begin=lambda rng, n: np.concatenate([rng.uniform(-0.05, 0.05, (n, 4)), rng.normal(size=(n, 8))], axis=1),
     step=_noisy_cartpole,
-    policies=CARTPOLE.policies,
-    signals=CARTPOLE.signals,
+    own=None,
 )
 
 
@@ -216,10 +212,6 @@ def _acrobot(s: Batch, action: Batch, rng: Rng) -> tuple[Batch, Batch]:
     return after, -np.cos(after[:, 0]) - np.cos(after[:, 0] + after[:, 1]) > 1.0
 
 
-def _acrobot_seen(s: Batch) -> Batch:
-    return np.stack([np.cos(s[:, 0]), np.sin(s[:, 0]), np.cos(s[:, 1]), np.sin(s[:, 1]), s[:, 2], s[:, 3]], axis=1)
-
-
 ACROBOT = BoxWorld(
     "Acrobot",
     6,
@@ -232,7 +224,7 @@ ACROBOT = BoxWorld(
         "idle": lambda o: chances(np.ones(o.shape[:-1]), 0.6, 3),
     },
     signals={"lowness": lambda o: o[..., 0], "speed": lambda o: np.abs(o[..., 4]) / 4},
-    observe=_acrobot_seen,
+    observe=lambda s: np.stack([f(s[:, k]) for k in (0, 1) for f in (np.cos, np.sin)] + [s[:, 2], s[:, 3]], axis=1),
     own="Acrobot-v1",
 )
 
@@ -321,10 +313,6 @@ def _lander(s: Batch, action: Batch, rng: Rng) -> tuple[Batch, Batch]:
     return after, after[:, 1] <= 0
 
 
-def _righting(tilt: np.ndarray) -> np.ndarray:
-    return np.where(tilt > 0.1, 3, np.where(tilt < -0.1, 2, 1))
-
-
 LANDER = BoxWorld(
     "lander in the wind",
     6,
@@ -333,7 +321,7 @@ LANDER = BoxWorld(
     step=_lander,
     policies={
         "random": evenly(4),
-        "upright": lambda o: chances(_righting(o[..., 4] + o[..., 5]), 0.8, 4),
+        "upright": lambda o: chances(np.select([(tilt := o[..., 4] + o[..., 5]) > 0.1, tilt < -0.1], [3, 2], 1), 0.8, 4),
         "falling": lambda o: chances(np.zeros(o.shape[:-1]), 0.7, 4),
     },
     signals={"hard landing": lambda o: np.where(o[..., 1] <= 0, o[..., 3] ** 2, 0.0), "tilt": lambda o: np.abs(o[..., 4])},

@@ -111,17 +111,13 @@ def best_seconds(repetitions: int, *contenders: tuple[Callable[[int], Any], int]
 
 def side_by_side(effort: Effort, *contenders: tuple[Callable[[int], Any], int]) -> list[float]:
     """The shortest seconds per step of each (call, steps), on the clock."""
-    found: list[float] = best_seconds(effort.repetitions, *contenders)[:, 0].tolist()
-    return found
+    return list(map(float, best_seconds(effort.repetitions, *contenders)[:, 0]))
 
 
 def rates(**seconds: float) -> str:
     """Steps per second, spelt out."""
-    return ", ".join(f"{name} {_rate(1 / s)}" for name, s in seconds.items())
-
-
-def _rate(steps: float) -> str:
-    return f"{steps / 1e6:.3g} M/s" if steps >= 1e5 else f"{steps / 1e3:.3g} k/s"
+    speeds = {name: 1 / s for name, s in seconds.items()}
+    return ", ".join(f"{name} {f'{v / 1e6:.3g} M/s' if v >= 1e5 else f'{v / 1e3:.3g} k/s'}" for name, v in speeds.items())
 
 
 class CWorld(ctypes.Structure):

@@ -157,9 +157,8 @@ class Loop:
 
     def __init__(self, problem: Problem, rate_q: float = 0.1, floor: float = 1e-3) -> None:
         self.problem, self.rate_q, self.floor, self.t = problem, rate_q, floor, 0
-        self.q, self.rate_m = np.full(problem.pi.shape, 1.0), 0.0
+        self.q, self.rate_m = np.where(problem.world.terminal[:, None, None], 0.0, np.ones(problem.pi.shape)), 0.0
         self.m: np.ndarray | None = None
-        self.q[problem.world.terminal] = 0.0
 
     def probabilities(self, x: int, epsilon: float) -> np.ndarray:
         """mu[action] at a state."""

@@ -17,6 +17,7 @@ import numpy as np
 
 import gvfx
 from benchmarks.study import Asked
+from gvfx_paper import paper
 
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # (row, column): left, right, up, down
 CAREFUL = np.eye(4)[[0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]]  # the careful way over the ice of FrozenLake
@@ -175,11 +176,9 @@ def _ring(rng: np.random.Generator, states: int, actions: int, successors: int) 
     return P
 
 
-def drawn_current(number: int) -> Asked:
-    """A chain of 20 to 50 states against a current: a step forward succeeds with 0.35 to 0.5, a step back always."""
-    rng = np.random.default_rng(number)
-    states, forward, back = int(rng.integers(20, 51)), rng.uniform(0.35, 0.5), rng.uniform(0.02, 0.1)
-    return current(states, forward, back, rng.uniform(0.95, 0.98))
+def drawn(make: Callable[..., Asked], draw: Callable[[np.random.Generator], tuple[Any, ...]]) -> Callable[[int], Asked]:
+    """A maker of a number, which seeds what is drawn: sizes, chances and the discount."""
+    return lambda number: make(*draw(np.random.default_rng(number)))
 
 
 def maze(number: int) -> Asked:
@@ -242,12 +241,6 @@ def drawn_lock(number: int) -> Asked:
     actions = int(rng.integers(2, 4))
     digits = int(rng.integers(8, 15) if actions == 2 else rng.integers(5, 9))
     return lock(digits, actions, rng.uniform(0.95, 0.98), combination=number)
-
-
-def drawn_traps(number: int) -> Asked:
-    """A ring of 12 to 27 states in which every third holds whoever enters: a step out succeeds with 0.02 to 0.06."""
-    rng = np.random.default_rng(number)
-    return traps(3 * int(rng.integers(4, 10)), rng.uniform(0.02, 0.06), rng.uniform(0.95, 0.98))
 
 
 def star(number: int) -> Asked:
@@ -314,18 +307,6 @@ def arms(number: int) -> Asked:
         paid[at, actions[at]] = 1.0
         questions.append(gvfx.GVF(np.eye(2)[actions], gvfx.table_cumulant(paid, 0.0), 0.95, name=name))
     return world, questions
-
-
-def drawn_corridor(number: int) -> Asked:
-    """A corridor of 30 to 60 states with a chance of 0.02 to 0.1 to slip; its far end pays 1 and ends the episode."""
-    rng = np.random.default_rng(number)
-    return corridor(int(rng.integers(30, 61)), rng.uniform(0.02, 0.1), rng.uniform(0.96, 0.98))
-
-
-def drawn_door(number: int) -> Asked:
-    """Two rooms of 4 to 6 cells a side; the door between them opens with 0.03 to 0.1, and the second pays in a corner."""
-    rng = np.random.default_rng(number)
-    return door(int(rng.integers(4, 7)), rng.uniform(0.03, 0.1), rng.uniform(0.95, 0.98))
 
 
 def taxi(number: int) -> Asked:
@@ -409,6 +390,11 @@ def frozen_lake(discount: float, policies: Mapping[str, Any], size: str = "4x4")
     return world, [gvfx.GVF(pi, gvfx.Reward(), discount, name=name) for name, pi in policies.items()]
 
 
+def paper_setting(name: str) -> Asked:
+    """A tabular setting of the paper."""
+    return paper[name].world, list(paper[name].questions)
+
+
 def careful_policies() -> dict[str, np.ndarray]:
     """The careful way over the ice, with more or less chance in it."""
     shares = {"careful": 0.05, "loose": 0.2, "loosest": 0.35}
@@ -431,15 +417,17 @@ HARD: dict[str, Callable[[], Asked]] = {
 UNDETECTABLE: dict[str, Callable[[], Asked]] = {"rare door, 6 x 6": lambda: door(6, 0.001)}  # shown, without a bar
 
 CLASSES: dict[str, Callable[[int], Asked]] = {
-    "current": drawn_current,
+    "current": drawn(
+        current, lambda r: (int(r.integers(20, 51)), r.uniform(0.35, 0.5), r.uniform(0.02, 0.1), r.uniform(0.95, 0.98))
+    ),
     "maze": maze,
     "deep sea": deep_sea,
     "lock": drawn_lock,
-    "traps": drawn_traps,
+    "traps": drawn(traps, lambda r: (3 * int(r.integers(4, 10)), r.uniform(0.02, 0.06), r.uniform(0.95, 0.98))),
     "star": star,
     "gate": gate,
     "two arms": arms,
-    "corridor": drawn_corridor,
-    "door": drawn_door,
+    "corridor": drawn(corridor, lambda r: (int(r.integers(30, 61)), r.uniform(0.02, 0.1), r.uniform(0.96, 0.98))),
+    "door": drawn(door, lambda r: (int(r.integers(4, 7)), r.uniform(0.03, 0.1), r.uniform(0.95, 0.98))),
     "taxi": taxi,
 }

@@ -45,9 +45,7 @@ class Target(ContinuousPolicy):
             raise InputError(f"sigma: {self.sigma!r} is not a standard deviation; give a number above 0.")
         found = _digest(self.layers)
         if self.digest and self.digest != found:
-            raise InputError(
-                f"policy: the weights of {self.name!r} are others than this experiment's; give those of {self.digest}."
-            )
+            raise InputError(f"policy: {self.name!r} has other weights than this experiment; give those of {self.digest}.")
         object.__setattr__(self, "digest", found)
 
     @classmethod

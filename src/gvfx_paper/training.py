@@ -193,10 +193,8 @@ def train_targets(
                 progress(taken[-1])
     candidates = [s for s in taken if s.mid_level]
     if not candidates:
-        best = max((s.mean for s in taken), default=0.0)
-        raise InputError(
-            f"task: {task!r} had no mid-level snapshot in {longest} steps (best return {best:.0f}); try another seed."
-        )
+        best = f"best return {max((s.mean for s in taken), default=0.0):.0f}"
+        raise InputError(f"task: {task!r} had no mid-level snapshot in {longest} steps ({best}); try another seed.")
     chosen = min(candidates, key=lambda s: s.spread)
     facts = {
         "domain": domain.name,

@@ -16,10 +16,10 @@ def test_a_long_run_tells_how_its_memory_grew():
 
 def test_rows_hold_the_bars(monkeypatch):
     flat = {"first": 100.0, "grown": 1.0, "files": 0.0, "speed": 9.0}
-    monkeypatch.setattr(load, "measured", lambda *_: flat)
+    monkeypatch.setattr(load, "apart", lambda *_: flat)
     assert all(row.passed for row in load.memory_rows(quick=True))
     for worse in ({"grown": 11.0}, {"files": 1.0}):
-        monkeypatch.setattr(load, "measured", lambda *_, worse=worse: flat | worse)
+        monkeypatch.setattr(load, "apart", lambda *_, worse=worse: flat | worse)
         assert not any(row.passed for row in load.memory_rows(quick=True))
     monkeypatch.setattr(load, "browser", lambda: None)
     assert [row.passed for row in load.page_rows(quick=True)] == [None]

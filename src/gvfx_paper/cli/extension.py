@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib import import_module
+from typing import Any
 
 from gvfx.cli.extensions import Extension, NamedSetting
-from gvfx.cli.terminal import Terminal
 from gvfx_paper.cli.paper import demo, reproduce, run, sweep, train_targets
 
 
-def _show(console: Terminal) -> None:
-    from gvfx_paper.cli.stored import show
-
-    show(console)
-
-
-def _names() -> list[str]:
-    from gvfx_paper.settings.runs import SETTINGS
-
-    return list(SETTINGS)
+def _later(module: str, name: str) -> Any:
+    """A name of a module that is imported now, when a command needs it."""
+    return getattr(import_module(f"gvfx_paper.{module}"), name)
 
 
 def _find(name: str) -> NamedSetting:
-    from gvfx_paper.settings.runs import find_setting
-
-    chosen = find_setting(name)
+    chosen = _later("settings.runs", "find_setting")(name)
     return NamedSetting(chosen.name, chosen.title, chosen.world, chosen.questions)
-
-
-def _page(folder: Path, out: Path | None, seeds: int | None) -> None:
-    from gvfx_paper.cli.stored import report_folder
-
-    report_folder(folder, out, seeds)
 
 
 EXTENSION = Extension(
     commands=(run, demo, sweep, reproduce, train_targets),
-    show=_show,
-    names=_names,
+    show=lambda console: _later("cli.stored", "show")(console),
+    names=lambda: list(_later("settings.runs", "SETTINGS")),
     find=_find,
-    page=_page,
+    page=lambda folder, out, seeds: _later("cli.stored", "report_folder")(folder, out, seeds),
 )

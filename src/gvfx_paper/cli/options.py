@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -17,30 +18,19 @@ from gvfx.errors import InputError, UnknownName
 DEVICES = ("cpu", "gpu", "tpu", "cuda", "rocm")
 
 
-def tabular_settings(incomplete: str) -> list[str]:
-    """The paper's settings that are tabular."""
-    from gvfx_paper.settings.tabular import paper
-
-    return starting(paper, incomplete)
+def _names_in(module: str, *lists: str) -> Callable[[str], list[str]]:
+    """Completes the names that a module lists, which is imported when they are asked for."""
+    return lambda start: starting([n for each in lists for n in getattr(import_module(f"gvfx_paper.{module}"), each)], start)
 
 
-def items(incomplete: str) -> list[str]:
-    """Tables and figures, and their groups."""
-    from gvfx_paper.items import ITEMS, groups
-
-    return starting([*ITEMS, *groups()], incomplete)
+tabular_settings = _names_in("settings.tabular", "paper")
+items = _names_in("items", "ITEMS", "GROUPS")
+domains = _names_in("worlds.mujoco", "DOMAINS")
 
 
 def presets(incomplete: str) -> list[str]:
     """The presets of `gvfx run`."""
     return starting(("paper", "authors", "stabilised", "recommended"), incomplete)
-
-
-def domains(incomplete: str) -> list[str]:
-    """The MuJoCo worlds."""
-    from gvfx_paper.worlds.mujoco import DOMAINS
-
-    return starting(DOMAINS, incomplete)
 
 
 def _address(text: str, option: str) -> str:

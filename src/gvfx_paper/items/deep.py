@@ -8,23 +8,10 @@ import numpy as np
 
 from gvfx.report.page import DataTable
 from gvfx.running.result import Result
+from gvfx_paper.items import measures
 from gvfx_paper.items.curves import Tuned
 from gvfx_paper.items.exhibits import AVERAGE, NETWORKS, Build, Exhibit, Items
-from gvfx_paper.items.measures import (
-    ERRORS,
-    LEAD,
-    OURS,
-    SHOWN,
-    VERDICTS,
-    Finals,
-    by_part,
-    final_table,
-    of_seeds,
-    outside_goals,
-    printed_row,
-    steps_reached,
-    verdict,
-)
+from gvfx_paper.items.measures import ERRORS, LEAD, OURS, SHOWN, VERDICTS, Finals, final_table, lowest, of_seeds
 from gvfx_paper.report import statistics
 from gvfx_paper.report.maps import Maps, Panel
 from gvfx_paper.settings import continuous as grid
@@ -67,7 +54,7 @@ def _table3(b: Build) -> list[Exhibit]:
     spread: list[list[str]] = []
     for replay in REPLAYS:
         printed = grid.PUBLISHED[replay]
-        rows.append(printed_row(WORDS[replay], printed, grid.PUBLISHED_LEADS[replay], METHODS))
+        rows.append(measures.printed_row(WORDS[replay], printed, grid.PUBLISHED_LEADS[replay], METHODS))
         for name, curves in _rows(authors, replay, b.source.tuned).items():
             results = {c.method: b.result(c) for c in curves}
             finals = Finals({m: r.error[:, -1] for m, r in results.items()})
@@ -95,9 +82,11 @@ def _spread(replay: str, name: str, results: dict[str, Result], printed: Mapping
     rows = []
     for method, r in results.items():
         final = r.error[:, -1]
-        seeds = [of_seeds(final, np.median), of_seeds(final, np.max)]
-        beside = [f"{printed[method]:g}", verdict(printed[method], statistics.mean(final))] if method in printed else ["-", "-"]
-        rows.append([replay, name, method, *seeds, str(statistics.mean(outside_goals(r)[:, -1])), *beside])
+        cells = [of_seeds(final, np.median), of_seeds(final, np.max), str(statistics.mean(measures.outside_goals(r)[:, -1]))]
+        beside = ["-", "-"]
+        if method in printed:
+            beside = [f"{printed[method]:g}", measures.verdict(printed[method], statistics.mean(final))]
+        rows.append([replay, name, method, *cells, *beside])
     return rows
 
 
@@ -109,11 +98,10 @@ def _by_replay(b: Build) -> Iterator[tuple[str, dict[str, Result]]]:
 
 @ITEMS.add("continuous", "fig:avgmse_sub1", "Continuous grid: average MSE", NETWORKS, grid.TABLE_CURVES, grid.SEEDS)
 def _curves(b: Build) -> list[Exhibit]:
-    out: list[Exhibit] = []
-    for replay, results in _by_replay(b):
-        key, title = f"continuous-{replay.lower()}", f"{b.item.title}, {replay}"
-        out.append(b.curves(key, title, results[OURS].steps, b.lines(results), ALL_CELLS))
-    return out
+    return [
+        b.curves(f"continuous-{replay.lower()}", f"{b.item.title}, {replay}", results[OURS].steps, b.lines(results), ALL_CELLS)
+        for replay, results in _by_replay(b)
+    ]
 
 
 _EACH = "individual-continuous", "fig:mse_2d_world_individual", "Continuous grid: MSE of each GVF"
@@ -169,10 +157,8 @@ def value_error(b: Build) -> list[Exhibit]:
 
     def panel(m: str, which: str, name: str) -> Panel:
         r = results[m]
-        frames = [
-            np.abs(s.values - r.details.truth)[:, ERRORS[which]].mean(axis=(0, 1)) for s in r.details.snapshots[: len(times)]
-        ]
-        return Panel(name, [upright(frame) for frame in frames])
+        away = (np.abs(s.values - r.details.truth)[:, ERRORS[which]] for s in r.details.snapshots[: len(times)])
+        return Panel(name, [upright(each.mean(axis=(0, 1))) for each in away])
 
     first, *_ = ERRORS
     each = [panel(m, which, f"{m}: {which}") for m in SHOWN for which in ERRORS]
@@ -194,7 +180,7 @@ def cell_by_cell(b: Build, results: dict[str, Result], k: int) -> DataTable:
     }
     errors = {m: np.abs(r.details.snapshots[k].values - r.details.truth) for m, r in results.items()}
     note = f"At step {results[OURS].details.snapshots[k].step:,}. In a disc: cells that have their centre inside it."
-    return by_part(b, "value-error-cells", "Continuous grid: value errors cell by cell", errors, parts, note)
+    return measures.by_part(b, "value-error-cells", "Continuous grid: value errors cell by cell", errors, parts, note)
 
 
 _VARIANCE = "variance-continuous", "fig:cont_env_variance", "Continuous grid: variance estimated by GVFExplorer"
@@ -236,13 +222,11 @@ def behaviour(b: Build) -> list[Exhibit]:
 
 def _sampled(ours: Result) -> list[Panel]:
     """Two episodes of RoundRobin and two of GVFExplorer, one per panel, over how often each cell was visited in it."""
-    panels = []
     policies = [np.broadcast_to(q.policy.table(POINTS, 4), (POINTS, 4)) for q in grid.questions()]
-    for k, pi in enumerate(policies):
-        panels.append(_path(f"RoundRobin τ{k + 1}", [pi] * len(ours.details.snapshots), k))
-    for k in range(len(policies)):
-        panels.append(_path(f"{OURS} τ{k + 1}", [s.behaviour[k % len(s.behaviour)] for s in ours.details.snapshots], k))
-    return panels
+    robin = [[pi] * len(ours.details.snapshots) for pi in policies]
+    explorer = [[s.behaviour[k % len(s.behaviour)] for s in ours.details.snapshots] for k in range(len(policies))]
+    both = {"RoundRobin": robin, OURS: explorer}
+    return [_path(f"{name} τ{k + 1}", each[k], k) for name, each in both.items() for k in range(len(policies))]
 
 
 def _path(title: str, behaviours: list[np.ndarray], seed: int) -> Panel:
@@ -267,7 +251,6 @@ def trajectory(mu: np.ndarray, seed: int) -> np.ndarray:
 
 # --- what prioritised replay goes by, the recommended setting, learning rates, and one change at a time ------------------
 
-
 PRIORITIES = {  # what prioritised replay can go by
     "GVFExplorer, by Q": DeepCurve("GVFExplorer", "prioritised"),
     "GVFExplorer, by M": DeepCurve("GVFExplorer", "prioritised", priority="m"),
@@ -289,17 +272,14 @@ def _priorities(b: Build) -> list[Exhibit]:
 @ITEMS.add("recommended", "ours", "Continuous grid: the recommended setting", NETWORKS, grid.RECOMMENDED_CURVES, grid.SEEDS)
 def _recommended(b: Build) -> list[Exhibit]:
     results = {c.method: b.result(c) for c in grid.RECOMMENDED_CURVES}
-    first = next(iter(results.values()))
-    rows = [
-        [m, str(statistics.mean(r.error[:, -1])), str(statistics.mean(outside_goals(r)[:, -1])), steps_reached(r, 2.0)]
-        for m, r in results.items()
-    ]
+    first, rows = next(iter(results.values())), []
+    for m, r in results.items():
+        means = (str(statistics.mean(errors[:, -1])) for errors in (r.error, measures.outside_goals(r)))
+        rows.append([m, *means, measures.steps_reached(r, 2.0)])
     columns = ["behaviour", "MSE, 400 cells", "MSE, 392 outside the goals", "steps to MSE 2"]
     note = "Replay of 1,000,000, 32 waves beside the inputs, Adam at 0.002 falling to 3 %. Printed: 5.19, with PER 3.87."
-    return [
-        b.table("recommended", b.item.title, columns, rows, note),
-        b.curves("recommended-curves", b.item.title, first.steps, b.lines(results), ALL_CELLS),
-    ]
+    curves = b.curves("recommended-curves", b.item.title, first.steps, b.lines(results), ALL_CELLS)
+    return [b.table("recommended", b.item.title, columns, rows, note), curves]
 
 
 _RATES = "tuning-continuous", "tab:hyperparameters", "Continuous grid: learning rates by one protocol"
@@ -311,7 +291,7 @@ def _tuning(b: Build) -> list[Exhibit]:
     best: list[tuple[int, int]] = []
     for m in METHODS:
         errors = [b.result(grid.tuning_curve(m, rate)).error[:, -1] for rate in grid.TUNING_RATES]
-        best.append((len(rows), 1 + int(np.argmin([statistics.centre(e) for e in errors]))))
+        best += lowest([errors], (len(rows), 1))
         rows.append([m, *(statistics.plus_minus(e, 2) for e in errors), f"{grid.RATES[m]:g}"])
     columns = ["method", *(f"{rate:g}" for rate in grid.TUNING_RATES), "published (Table 2)"]
     steps = f"MSE after {grid.TUNING_STEPS:,} steps by learning rate"

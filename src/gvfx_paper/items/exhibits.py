@@ -103,12 +103,12 @@ def _section(name: str, title: str, text: str) -> Section:
     return Section(f"section-{name}", title, text)
 
 
-PRINTED_AND_OURS = "Error at the end of each setting: as the paper prints it, and ours in both presets."
 BANDS = "Mean over seeds with a bootstrap 95 % band. Click a method to hide it; hover or use the arrow keys for values."
 PROTOCOL = f"One protocol for every method: the minimum learning rate with the lowest error after {TUNING_STEPS:,} steps."
 REPLAYS = "Q and M are networks with one head per GVF, learned from uniform replay and from prioritised replay (PER)."
 TWINS = "Twin Q and M critics and a learned behaviour (Algorithm 2), measured against Monte Carlo values at 50 points."
 RATIOS = "MSE times steps, divided by that of the best possible behaviour, for each behaviour and learner; 1 is the limit."
+PRINTED_AND_OURS = "Error at the end of each setting: as the paper prints it, and ours in both presets."
 WINNERS = _section("summary-tables", "Who wins", PRINTED_AND_OURS)
 CURVES = _section("curves", "Learning curves", BANDS)
 MAPS = _section("maps", "Where the error lies, and where the behaviours go", "Move the slider to see how learning proceeds.")
@@ -275,11 +275,11 @@ def uncovered(series: Sequence[Series]) -> tuple[list[Series], str]:
     sentences = []
     for line in series:
         means = np.asarray(line.mean, dtype=float)
-        drawn = [s for s in out if np.array_equal(means, np.asarray(s.mean, dtype=float), equal_nan=True)]
-        below = drawn[0] if drawn and np.isfinite(means).any() else None
-        if below is not None:
+        below = next((s for s in out if np.array_equal(means, np.asarray(s.mean, dtype=float), equal_nan=True)), None)
+        if below is not None and np.isfinite(means).any():
             sentences.append(f"{line.name} lies exactly on {below.name}")
-        out.append(line if below is None else replace(line, dashed=True))
+            line = replace(line, dashed=True)
+        out.append(line)
     return out, f"{'; '.join(sentences)} (dashed)." if sentences else ""
 
 

@@ -15,7 +15,7 @@ from gvfx.running.result import Result
 from gvfx.worlds.mdp import MDP
 from gvfx_paper.items.curves import ABLATION_SEEDS, Curve, Tuned, main_curves, sweep_curves, tuned_curves
 from gvfx_paper.items.exhibits import ABLATIONS, CURVES, EACH, MAPS, TUNING, Build, Exhibit, Items, arrows, on_grid, visited
-from gvfx_paper.items.measures import OURS, SHOWN, by_part, drifter_error, final_table, over_time
+from gvfx_paper.items.measures import OURS, SHOWN, by_part, drifter_error, final_table, lowest, over_time
 from gvfx_paper.items.tables import AFTER_TUNING, COLUMNS, finals_of, surface_lines, surface_table, sweep_errors
 from gvfx_paper.report import statistics
 from gvfx_paper.report.maps import Panel
@@ -80,18 +80,12 @@ for _name, _label, _title, _rank in (
 
 def _individual(b: Build) -> list[Exhibit]:
     setting = b.item.name.removeprefix("individual-")
-    results = {c.method: b.errors(c) for c in main_curves(setting)}
-    steps = next(iter(results.values())).steps
-    return [
-        b.curves(
-            f"{b.item.name}-{i + 1}",
-            f"MSE of GVF {i + 1} ({name}), {setting}",
-            steps,
-            b.lines(results, lambda r, i=i: r.mse[:, :, i]),  # type: ignore[misc]
-            f"MSE of {name}",
-        )
-        for i, name in enumerate(question_names(main_curves(setting)[0].experiment.questions))
-    ]
+    results, out = {c.method: b.errors(c) for c in main_curves(setting)}, []
+    for i, name in enumerate(question_names(main_curves(setting)[0].experiment.questions)):
+        lines = b.lines(results, lambda r, i=i: r.mse[:, :, i])  # type: ignore[misc]
+        key, title = f"{b.item.name}-{i + 1}", f"MSE of GVF {i + 1} ({name}), {setting}"
+        out.append(b.curves(key, title, results[OURS].steps, lines, f"MSE of {name}"))
+    return [*out]
 
 
 for _name, _label, _title in (
@@ -110,10 +104,8 @@ def _sensitivity(b: Build) -> list[Exhibit]:
     """The error by the minimum learning rate of Q: a line per baseline, and one per rate of M for GVFExplorer."""
     surface = sweep_errors(b.source, "same", b.item.seeds)
     looks = zip(shades(colour(OURS), len(RATES)), cycle((False, True)), strict=False)  # of GVFExplorer: colour, dashed
-    lines = [
-        Series(name, e, e, e, *(next(looks) if method == OURS else (colour(method),)))
-        for name, method, e in surface_lines(surface)
-    ]
+    styled = ((*line, next(looks) if line[1] == OURS else (colour(line[1]),)) for line in surface_lines(surface))
+    lines = [Series(name, e, e, e, *look) for name, _, e, look in styled]
     note = "GVFExplorer has a line for each minimum learning rate of M, from light (low) to dark (high)."
     axis = {"x_label": "minimum learning rate of Q", "x_ticks": RATES}
     figure = b.curves("sensitivity", b.item.title, np.array(RATES), lines, AFTER_TUNING, note, **axis)
@@ -123,18 +115,11 @@ def _sensitivity(b: Build) -> list[Exhibit]:
 # --- maps: value errors, visits, and the variance that GVFExplorer estimates -------------------------------------------
 
 NEAR, FAR = 3, 10  # moves to the nearest goal, for parts of the map
-
-
 _MAPPED = [Curve("distinct", m) for m in SHOWN]
+_LIES = "fig:val_error_base, fig:val_error_ours", "Where the value error lies: RoundRobin and GVFExplorer"
 
 
-@ITEMS.add(
-    "value-error",
-    "fig:val_error_base, fig:val_error_ours",
-    "Where the value error lies: RoundRobin and GVFExplorer",
-    MAPS,
-    _MAPPED,
-)
+@ITEMS.add("value-error", *_LIES, MAPS, _MAPPED)
 def value_error(b: Build) -> list[Exhibit]:
     """Absolute value errors in `distinct`, where the behaviours went, and how the errors compare cell by cell."""
     world = paper["distinct"].world
@@ -224,9 +209,9 @@ def _grouping(b: Build) -> list[Exhibit]:
     for k, curves in _GROUPINGS.items():
         results = {m: b.result(c) for m, c in curves.items()}
         figures.append(b.curves(f"grouping-{k}", f"States grouped by {k}", results[OURS].steps, b.lines(results)))
-        finals = [statistics.mean(r.error[:, -1]) for r in results.values()]
-        best.append((len(rows), 1 + int(np.argmin([e.value for e in finals]))))
-        rows.append([f"{k}", *map(str, finals)])
+        finals = [r.error[:, -1] for r in results.values()]
+        best += lowest([finals], (len(rows), 1))
+        rows.append([f"{k}", *(str(statistics.mean(e)) for e in finals)])
     return [b.table("grouping", b.item.title, ["grouping factor", *GROUPED], rows, best=best), *figures]
 
 
@@ -242,17 +227,13 @@ def _one_changed(head: str, curves: dict[str, Curve]) -> Callable[[Build], list[
     return make
 
 
-for _name, _label, _title, _head, _curves in (
-    ("drift", "fig:drifter_sigma_graph", "How fast the cumulant drifts: GVFExplorer's MSE", "drift per step", _DRIFTS),
-    (
-        "importance-sampling",
-        "fig:FR_rho_exp_sarsa",
-        "Importance sampling against Expected Sarsa in FourRooms",
-        "update",
-        _UPDATES,
-    ),
+_FAST = "fig:drifter_sigma_graph", "How fast the cumulant drifts: GVFExplorer's MSE"
+_RATIOS = "fig:FR_rho_exp_sarsa", "Importance sampling against Expected Sarsa in FourRooms"
+for _name, _words, _head, _curves in (
+    ("drift", _FAST, "drift per step", _DRIFTS),
+    ("importance-sampling", _RATIOS, "update", _UPDATES),
 ):
-    ITEMS.add(_name, _label, _title, ABLATIONS, [*_curves.values()])(_one_changed(_head, _curves))
+    ITEMS.add(_name, *_words, ABLATIONS, [*_curves.values()])(_one_changed(_head, _curves))
 
 
 @ITEMS.add("cumulants", "fig:cumulants", "The three types of cumulants", ABLATIONS, rank=1)
@@ -332,9 +313,7 @@ _HEATED = [Curve(s, m) for s in SETTINGS for m in TEMPERATURES]
 
 @ITEMS.add("successor-temperature", _SR, "SR: how much depends on the temperature", ABLATIONS, _HEATED, ABLATION_SEEDS)
 def _temperature(b: Build) -> list[Exhibit]:
-    cells = {
-        setting: [str(statistics.mean(b.result(c).error[:, -1])) for c in _HEATED if c.setting == setting] for setting in SETTINGS
-    }
+    finals = {c: str(statistics.mean(b.result(c).error[:, -1])) for c in _HEATED}
     columns = ["setting", *(f"temperature {t}" for t in TEMPERATURES.values())]
-    rows = [[setting, *found] for setting, found in cells.items()]
+    rows = [[setting, *(final for c, final in finals.items() if c.setting == setting)] for setting in SETTINGS]
     return [b.table("successor-temperature", b.item.title, columns, rows, "MSE at the end, at the published learning rates.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 
 from gvfx.files import write_whole
 from gvfx.report.page import UNKNOWN, Curves, Series
+from gvfx.running.result import Result
 from gvfx_paper.items.exhibits import LIMIT, Build, Exhibit, Items
 from gvfx_paper.items.measures import outside_goals
 from gvfx_paper.report import statistics
@@ -78,7 +79,9 @@ class Errors(NamedTuple):
 def errors(b: Build) -> Errors:
     """The errors of the stored runs, of rollouts and of the limit."""
     rolled = np.array([rollout_error(grid_rollouts(SIDE), steps) for steps in TIMES])
-    return Errors(_of_networks(b, PAPER), _of_networks(b, NETWORKS), rolled, _of_gvfx(b), limits(SIDE).optimal / np.array(TIMES))
+    paper, networks = (at_times(b.result(curve), TIMES) for curve in (PAPER, NETWORKS))
+    ours = np.concatenate([at_times(b.result(curve), [curve.steps]) for curve in linear()], axis=1)
+    return Errors(paper, networks, rolled, ours, limits(SIDE).optimal / np.array(TIMES))
 
 
 @ITEMS.add("headline", "ours", "Error against steps on the continuous grid", LIMIT, [PAPER, NETWORKS, *linear()], SEEDS, rank=-1)
@@ -92,19 +95,14 @@ def _headline(b: Build) -> list[Exhibit]:
     ]
 
 
-def _of_networks(b: Build, curve: DeepCurve) -> np.ndarray:
-    r = b.result(curve)
-    return outside_goals(r)[:, np.searchsorted(r.steps, TIMES)]
-
-
-def _of_gvfx(b: Build) -> np.ndarray:
-    return np.stack([outside_goals(b.result(curve))[:, -1] for curve in linear()], axis=1)
+def at_times(r: Result, times: Sequence[int]) -> np.ndarray:
+    """The errors of a result at some times, [seed, time]."""
+    return outside_goals(r)[:, np.searchsorted(r.steps, times)]
 
 
 # --- The picture of `gvfx demo`: gvfx's default method, run now, beside the stored errors of the README's picture ----
 # Networks, rollouts and the limit take minutes (`gvfx reproduce headline`), so their errors come with the package, in
 # `data/headline.json`; `tools/headline_errors.py` writes them from the stored runs of that command.
-
 
 STORED = Path(__file__).parent / "data" / "headline.json"
 NOW = (20_000, 40_000, 100_000)  # of TIMES, at which the runs of the demo are measured
@@ -130,8 +128,7 @@ def stored_errors() -> Errors:
 def run_now(seeds: int, workers: int = 1, progress: Callable[[int, int, float], None] | None = None) -> np.ndarray:
     """Errors [seed, time] of gvfx's default method at the times NOW."""
     e = replace(LinearCurve(steps=NOW[-1]).experiment, evaluate_every=EVERY)
-    r = run_experiment(e, seeds=seeds, workers=workers, progress=progress)
-    return outside_goals(r)[:, np.searchsorted(r.steps, NOW)]
+    return at_times(run_experiment(e, seeds=seeds, workers=workers, progress=progress), NOW)
 
 
 def beside_stored(runs: np.ndarray) -> Errors:

@@ -13,13 +13,13 @@ from gvfx.report.page import Series
 from gvfx.running.result import Result
 from gvfx_paper.items.curves import ABLATION_SEEDS, SEEDS, main_curves
 from gvfx_paper.items.exhibits import LIMIT, Build, Exhibit, Items
-from gvfx_paper.items.measures import drifter_error, outside_goals
+from gvfx_paper.items.measures import drifter_error, lowest, outside_goals
 from gvfx_paper.report import statistics
 from gvfx_paper.report.style import colour, steps_label
 from gvfx_paper.settings import limit
 from gvfx_paper.settings import limit_continuous as grid
 from gvfx_paper.settings.limit import CE, SARSA, STATIONARY, TIMES, LimitCurve, optimum
-from gvfx_paper.settings.limit_continuous import SIDE, SIDES, limits
+from gvfx_paper.settings.limit_continuous import SIDE, SIDES, LinearCurve, limits
 
 ITEMS = Items("limit")
 SHORT = {CE: "CE", SARSA: "Expected Sarsa"}
@@ -49,31 +49,22 @@ def over_optimum(setting: str, r: Result) -> np.ndarray:
     return r.error * r.steps / optimum(setting)
 
 
-def _at(r: Result, time: int, samples: np.ndarray) -> np.ndarray:
-    """Samples [seed, t] at one time of measurement, [seed]."""
-    return samples[:, int(np.flatnonzero(r.steps == time)[0])]
-
-
 def _ratios(b: Build, results: Mapping[str, Results]) -> Exhibit:
     pairs = list(results[STATIONARY[0]])
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
 
     def add(setting: str, samples: Mapping[tuple[str, str], Sequence[np.ndarray]], tends: Mapping[tuple[str, str], str]) -> None:
-        for k in range(len(TIMES)):
-            lowest = min(range(len(pairs)), key=lambda j: statistics.centre(samples[pairs[j]][k]))
-            best.append((len(rows) + lowest, 3 + k))
+        best.extend(lowest([samples[pair] for pair in pairs], (len(rows), 3), of_columns=True))
         for pair in pairs:
             cells = [str(statistics.mean(s)) for s in samples[pair]]
             rows.append([setting, pair[0], SHORT[pair[1]], *cells, tends[pair]])
 
-    measured = {
-        setting: {pair: [_at(r, time, over_optimum(setting, r)) for time in TIMES] for pair, r in found.items()}
-        for setting, found in results.items()
-    }
-    averages = {
-        pair: [np.mean([measured[s][pair][k] for s in limit.AVERAGED], axis=0) for k in range(len(TIMES))] for pair in pairs
-    }
+    def ratios(setting: str, r: Result) -> list[np.ndarray]:  # [time][seed]
+        return list(over_optimum(setting, r)[:, np.searchsorted(r.steps, TIMES)].T)
+
+    measured = {setting: {pair: ratios(setting, r) for pair, r in found.items()} for setting, found in results.items()}
+    averages = {pair: list(np.mean([measured[s][pair] for s in limit.AVERAGED], axis=0)) for pair in pairs}
     add(f"average of {len(limit.AVERAGED)}", averages, dict.fromkeys(pairs, ""))
     for setting in STATIONARY:
         add(setting, measured[setting], {pair: _tends(setting, *pair) for pair in pairs})
@@ -167,10 +158,8 @@ def _coverage(b: Build) -> list[Exhibit]:
         r, lost = b.finished(curve), statistics.count(b.result(curve).error)
         held, open_ended = covered(r)
         for name, share in [("all", held.mean(axis=1)), *zip(r.names, held.T, strict=True)]:
-            estimate = statistics.mean(100 * share)
-            rows.append(
-                [curve.setting, name, f"{r.steps[-1]:,}", f"{len(share)}{lost}", f"{estimate} %", f"{100 * open_ended:.2g} %"]
-            )
+            cells = (f"{len(share)}{lost}", f"{statistics.mean(100 * share)} %", f"{100 * open_ended:.2g} %")
+            rows.append([curve.setting, name, f"{r.steps[-1]:,}", *cells])
     columns = ["setting", "GVF", "steps", "runs", "truth inside", "intervals without an end"]
     note = (
         "95 % intervals by the delta method under OptimalDesign, after a cold start. The share of states whose interval holds "
@@ -194,23 +183,10 @@ def _stops(b: Build) -> list[Exhibit]:
     """How often the error is below the target when the rule says so, and how many steps that took."""
     rows = []
     for curve in limit.STOP_CURVES:
-        r, target, lost = b.finished(curve), curve.target, statistics.count(b.result(curve).error)
-        assert target is not None
-        done = r.visits.sum(axis=(1, 2))
-        stopped = done < curve.experiment.steps
-        kept = statistics.mean((r.error[stopped, -1] <= target).astype(float) * 100) if stopped.any() else "-"
-        ideal = optimum(curve.setting) / target
-        rows.append(
-            [
-                curve.setting,
-                f"{target:g}",
-                f"{stopped.sum()} of {len(stopped)}{lost}",
-                f"{kept} %",
-                statistics.short(float(np.median(done))),
-                statistics.short(float(r.error[:, -1].mean())),
-                statistics.short(ideal),
-            ]
-        )
+        assert curve.target is not None
+        ideal = statistics.short(optimum(curve.setting) / curve.target)
+        target, stopped, kept, steps, error = _stopped(b, curve, curve.target, b.finished(curve).error[:, -1])
+        rows.append([curve.setting, target, stopped, kept, statistics.short(steps), error, ideal])
     columns = ["setting", "target MSE", "stopped", "truly below it", "steps, median", "MSE then, mean", "optimum's steps"]
     note = (
         "OptimalDesign from a cold start with until=error_below(target), 95 % sure. Optimum's steps: when the best behaviour, "
@@ -219,12 +195,18 @@ def _stops(b: Build) -> list[Exhibit]:
     return [b.table("stops", b.item.title, columns, rows, note)]
 
 
+def _stopped(b: Build, curve: LimitCurve | LinearCurve, target: float, error: np.ndarray) -> tuple[str, str, str, float, str]:
+    """The target, how many runs stopped, how many of these have an error [seed] below it, median steps, and the mean error."""
+    done, lost = b.finished(curve).visits.sum(axis=(1, 2)), statistics.count(b.result(curve).error)
+    stopped = done < curve.experiment.steps
+    kept = statistics.mean((error[stopped] <= target).astype(float) * 100) if stopped.any() else "-"
+    how_many = f"{stopped.sum()} of {len(done)}{lost}"
+    return f"{target:g}", how_many, f"{kept} %", float(np.median(done)), statistics.short(float(error.mean()))
+
+
 # --- the continuous grid ------------------------------------------------------------------------------------------------
 
-
 SMALL = 0.1  # values up to this are left out of the coverage: most of them are 0 but for rounding
-
-
 _TITLE = "How close to the limit with continuous observations"
 
 
@@ -274,13 +256,9 @@ def _constants(b: Build) -> Exhibit:
 
 
 def _grid_stops(b: Build) -> Exhibit:
-    curve = grid.STOP_CURVE
-    r, lost = b.finished(curve), statistics.count(b.result(curve).error)
-    done = r.visits.sum(axis=(1, 2))
-    stopped, error = done < grid.MOST_STEPS, outside_goals(r)[:, -1]
-    kept = statistics.mean((error[stopped] <= grid.TARGET).astype(float) * 100) if stopped.any() else "-"
-    ended = [f"{np.median(done):,.0f}", statistics.short(float(error.mean()))]
-    row = [f"{grid.TARGET:g}", f"{stopped.sum()} of {len(done)}{lost}", f"{kept} %", *ended]
+    error = outside_goals(b.finished(grid.STOP_CURVE))[:, -1]
+    *first, steps, mean = _stopped(b, grid.STOP_CURVE, grid.TARGET, error)
+    row = [*first, f"{steps:,.0f}", mean]
     columns = ["target MSE", "stopped", "truly below it", "steps, median", "MSE outside then, mean"]
     note = f"OptimalDesign with until=error_below({grid.TARGET:g}), at most {grid.MOST_STEPS:,} steps."
     return b.table("limit-continuous-stops", "Stopping on the continuous grid", columns, [row], note)

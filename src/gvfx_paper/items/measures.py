@@ -142,6 +142,19 @@ def final_table(b: Build, key: str, head: str, results: Mapping[str, Result], no
     return b.table(key, b.item.title, [head, "MSE", "median seed"], rows, " ".join(filter(None, (sentence, note))))
 
 
+def lowest(errors: Sequence[Sequence[np.ndarray]], at: tuple[int, int], of_columns: bool = False) -> list[tuple[int, int]]:
+    """The cells with the lowest mean of each row (or column) of errors [row][column], the first of which stands in cell `at`."""
+    centres, (r, c) = np.array([[statistics.centre(e) for e in row] for row in errors]), at
+    if of_columns:
+        return [(r + int(k), c + j) for j, k in enumerate(centres.argmin(axis=0))]
+    return [(r + i, c + int(k)) for i, k in enumerate(centres.argmin(axis=1))]
+
+
+def mean_or_only(errors: np.ndarray) -> str:
+    """The mean over seeds with its interval, or the number itself if there is one seed."""
+    return str(statistics.mean(errors)) if len(errors) > 1 else statistics.short(float(errors[0]))
+
+
 def of_seeds(final: np.ndarray, measure: Callable[[np.ndarray], float]) -> str:
     """The median or largest error of the seeds that did not diverge, with the count of those that did."""
     left = statistics.finished(final)

@@ -72,18 +72,15 @@ def write_exhibits(folder: Path, item: Item, exhibits: list[Exhibit]) -> list[Pa
     written = []
     tables = [e for e in exhibits if isinstance(e, DataTable)]
     if tables:
-        path = folder / f"{item.name}.md"
-        write_whole(path, "\n".join(markdown(t) for t in tables).encode())
-        written.append(path)
+        written.append(folder / f"{item.name}.md")
+        write_whole(written[-1], "\n".join(markdown(t) for t in tables).encode())
     for exhibit in exhibits:
         if not isinstance(exhibit, DataTable):
-            path = folder / f"{exhibit.id}.png"
-            save(draw(exhibit), path)
-            written.append(path)
+            written.append(folder / f"{exhibit.id}.png")
+            save(draw(exhibit), written[-1])
         if isinstance(exhibit, Pictures) and exhibit.film:
-            path = folder / f"{exhibit.id}.gif"
-            write_whole(path, exhibit.film)
-            written.append(path)
+            written.append(folder / f"{exhibit.id}.gif")
+            write_whole(written[-1], exhibit.film)
     return written
 
 
@@ -162,8 +159,9 @@ def summarise(source: Source) -> Summary:
     standings = [Standing(name, ranking(found), _when_tuned(source, table1, name)) for name, found in errors.items()]
     on_networks, off_on_networks = _networks(source)
     close = (line for preset in PRESETS for line in _close_numbers(source, table1, preset))
+    behind = ", ".join(s.setting for s in standings if s.tuned is not None and s.tuned.outcome is not Outcome.HOLDS)
     failed = [
-        *_lost_when_tuned(standings),
+        *([f"The lead itself, once every method is tuned by one protocol: {behind}."] if behind else []),
         *(line for name, found in errors.items() for line in _far_off(name, found, paper[name].published)),
         *off_on_networks,
         "Theorem 4.2, for two or more GVFs: docs/theory.md has a counterexample with two states.",
@@ -173,8 +171,7 @@ def summarise(source: Source) -> Summary:
 
 def _when_tuned(source: Source, item: Item, setting: str) -> Ranking | None:
     curves = tuned_curves(setting, source.tuned)
-    run = bool(curves) and source.has(curves, item.seeds)
-    return ranking(final_errors(source, curves, item.seeds)) if run else None
+    return ranking(final_errors(source, curves, item.seeds)) if curves and source.has(curves, item.seeds) else None
 
 
 def _headline(source: Source, standings: Sequence[Standing]) -> str:
@@ -186,11 +183,6 @@ def _headline(source: Source, standings: Sequence[Standing]) -> str:
         tuned_wins = sum(s.tuned is not None and s.tuned.outcome is Outcome.HOLDS for s in standings)
         headline += f"; with every method tuned by one protocol, in {tuned_wins} of {len(standings)}"
     return headline + "."
-
-
-def _lost_when_tuned(standings: Sequence[Standing]) -> list[str]:
-    behind = [s.setting for s in standings if s.tuned is not None and s.tuned.outcome is not Outcome.HOLDS]
-    return [f"The lead itself, once every method is tuned by one protocol: {', '.join(behind)}."] if behind else []
 
 
 def _networks(source: Source) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,12 @@ from gvfx.errors import require
 from gvfx.experiments.specification import Experiment
 from gvfx.running.plan import Plan
 from gvfx_paper.items.exhibits import AVERAGE, MUJOCO, Build, Exhibit, Items
-from gvfx_paper.items.measures import OURS
+from gvfx_paper.items.measures import OURS, lowest, mean_or_only
 from gvfx_paper.report import statistics
 from gvfx_paper.report.maps import Pictures
 from gvfx_paper.report.style import colour
 from gvfx_paper.settings import domains
-from gvfx_paper.settings.domains import DOMAIN_SETTINGS, HELD, PRINTED, SEEDS, STEPS, MujocoCurve, MujocoSetting
+from gvfx_paper.settings.domains import DOMAIN_SETTINGS, HELD, SEEDS, STEPS, MujocoCurve, MujocoSetting
 from gvfx_paper.truths.trajectories import mujoco_truth
 from gvfx_paper.worlds.mujoco import Domain, Lockstep, labelled, render, save_film
 
@@ -28,7 +28,6 @@ DEFAULT = (OURS, "RoundRobin")  # of the answers at every point
 
 # --- Stills and films of what the behaviours do on Walker and Cheetah -----------------------------------------------
 # They are simulated when they are made: runs store the weights at the end by which the behaviour acts, not what it did.
-
 
 SHOWN = (10, 60, 110, 160, 210, 260)  # control steps of the stills
 FILMED = range(0, 240, 10)  # control steps of the films
@@ -160,32 +159,20 @@ def squared(r: gvfx.Result) -> np.ndarray:
     return (r.values - r.details.truth) ** 2
 
 
-def own(r: gvfx.Result) -> np.ndarray:
-    """The error at the end of each GVF at the points of its own target's trajectories, averaged over GVFs, [seed]."""
-    return _at_points(r, lambda gvf, target: gvf == target)
-
-
-def cross(r: gvfx.Result) -> np.ndarray:
-    """The error at the end of each GVF at the points of the other targets' trajectories, averaged over GVFs, [seed]."""
-    return _at_points(r, lambda gvf, target: gvf != target)
-
-
-def _at_points(r: gvfx.Result, chosen: Callable[[int, int], bool]) -> np.ndarray:
-    """The mean error over the chosen pairs of a GVF and a target's points, [seed]; NaN for seeds that diverged."""
+def own(r: gvfx.Result, same: bool = True) -> np.ndarray:
+    """The error at the end of each GVF at the points of its own target's trajectories (the first target's come first), averaged
+    over GVFs, [seed]; NaN for seeds that diverged.  same: False, at those of the other targets."""
     errors = squared(r)
     if not errors.size:  # all of them
         return np.full(len(errors), np.nan)
-    pairs = [(i, points) for i in range(errors.shape[1]) for j, points in enumerate(_parts(errors)) if chosen(i, j)]
-    return np.mean([errors[:, i, points].mean(axis=1) for i, points in pairs], axis=0)
-
-
-def _parts(errors: np.ndarray) -> list[slice]:
-    """The points of each target's trajectories; the first target's come first."""
     gvfs, points = errors.shape[1:]
-    return [slice(i * points // gvfs, (i + 1) * points // gvfs) for i in range(gvfs)]
+    parts = [slice(j * points // gvfs, (j + 1) * points // gvfs) for j in range(gvfs)]
+    return np.mean([errors[:, i, parts[j]].mean(axis=1) for i, j in np.ndindex(gvfs, gvfs) if (i == j) is same], axis=0)
 
 
-MEASURES: dict[str, Callable[[gvfx.Result], np.ndarray]] = {
+cross = partial(own, same=False)
+Measures = dict[str, Callable[[gvfx.Result], np.ndarray]]
+MEASURES: Measures = {
     AFTER_FIRST: over_training,
     "at the end": at_the_end,
     "at the end, own points": own,
@@ -199,7 +186,7 @@ MEASURES: dict[str, Callable[[gvfx.Result], np.ndarray]] = {
 def _figure(b: Build) -> list[Exhibit]:
     """Every method on both domains: their errors over training, at the end, at own and at other points."""
     preset = b.item.name.removeprefix("mujoco-")
-    methods = domains.FIGURE_METHODS[preset]
+    methods, compared = domains.FIGURE_METHODS[preset], ("RoundRobin", "Uniform", *[HELD] * (preset == "recommended"))
     results = {name: {m: b.result(MujocoCurve(name, m, preset)) for m in methods} for name in DOMAIN_SETTINGS}
     curves = [
         b.curves(
@@ -217,10 +204,11 @@ def _figure(b: Build) -> list[Exhibit]:
     for name, found in results.items():
         for what, pick in MEASURES.items():
             errors = {m: pick(r) for m, r in found.items()}
-            best.append((len(rows), 2 + int(np.argmin([statistics.centre(e) for e in errors.values()]))))
-            gains = [_percent(statistics.improvement(errors[OURS], errors[m])) for m in _compared(preset)]
-            rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), *gains])
-    columns = ["domain", "MSE", *methods, *(f"{OURS} below {m}" for m in _compared(preset))]
+            best += lowest([[*errors.values()]], (len(rows), 2))
+            gains = (statistics.improvement(errors[OURS], errors[m]) for m in compared)
+            said = ("-" if gain.diverged else f"{gain} %" for gain in gains)
+            rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), *said])
+    columns = ["domain", "MSE", *methods, *(f"{OURS} below {m}" for m in compared)]
     floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in DOMAIN_SETTINGS)
     note = (
         "Mean over seeds with a bootstrap 95 % interval; the mean over training leaves out the first measurement. Half of "
@@ -233,15 +221,6 @@ def _figure(b: Build) -> list[Exhibit]:
 for _preset, _words in (("recommended", ""), ("stabilised", "Algorithm 2 "), ("paper", "Algorithm 2 ")):
     _title = f"Walker and Cheetah: average MSE, {_words}{PRESETS[_preset]}"
     ITEMS.add(f"mujoco-{_preset}", "fig:mujoco_env", _title, MUJOCO, domains.FIGURES[_preset], SEEDS)(_figure)
-
-
-def _percent(gain: statistics.Estimate) -> str:
-    return "-" if gain.diverged else f"{gain} %"
-
-
-def _compared(preset: str) -> tuple[str, ...]:
-    """The methods that GVFExplorer is compared with."""
-    return ("RoundRobin", "Uniform", HELD) if preset == "recommended" else ("RoundRobin", "Uniform")
 
 
 def _each_gvf(b: Build, results: dict[str, dict[str, gvfx.Result]]) -> Exhibit:
@@ -315,9 +294,6 @@ _SHOWN = [MujocoCurve(name, OURS, preset) for name in DOMAIN_SETTINGS for preset
 ITEMS.add("mujoco-stills", "Sec. 7.3", "Walker and Cheetah: what the behaviours do", MUJOCO, _SHOWN, 1)(stills)
 
 
-Measures = dict[str, Callable[[gvfx.Result], np.ndarray]]
-
-
 def _compare(
     b: Build, named: dict[str, dict[str, gvfx.Result]], first: str, note: str, picks: Measures = MEASURES
 ) -> list[Exhibit]:
@@ -326,15 +302,9 @@ def _compare(
     best: list[tuple[int, int]] = []
     for domain, found in named.items():
         errors = {name: [pick(r) for pick in picks.values()] for name, r in found.items()}
-        centres = np.array([[statistics.centre(e) for e in each] for each in errors.values()])
-        best += [(len(rows) + int(centres[:, k].argmin()), 2 + k) for k in range(len(picks))]
-        rows += [[domain, name, *map(_said, each)] for name, each in errors.items()]
+        best += lowest([*errors.values()], (len(rows), 2), of_columns=True)
+        rows += [[domain, name, *map(mean_or_only, each)] for name, each in errors.items()]
     return [b.table(b.item.name, b.item.title, ["domain", first, *picks], rows, note, best)]
-
-
-def _said(errors: np.ndarray) -> str:
-    """The mean over seeds with its interval, or the number itself if there is one seed."""
-    return str(statistics.mean(errors)) if len(errors) > 1 else statistics.short(float(errors[0]))
 
 
 _CRITICS = "Cheetah: RoundRobin with other options of the critics"
@@ -343,10 +313,9 @@ _CRITICS = "Cheetah: RoundRobin with other options of the critics"
 @ITEMS.add("mujoco-options", "ours", _CRITICS, MUJOCO, domains.OPTION_CURVES, domains.OPTION_SEEDS)
 def _options(b: Build) -> list[Exhibit]:
     """RoundRobin on Cheetah with other options of the critics."""
-    named = {"recommended": PRINTED, **{change: change for change in domains.OPTIONS}}
-    found = {name: b.result(MujocoCurve("cheetah", "RoundRobin", change=change)) for name, change in named.items()}
+    named = zip(("recommended", *domains.OPTIONS), domains.OPTION_CURVES, strict=True)
     note = "RoundRobin follows one target per episode: it never takes the other target's actions where this one leads."
-    return _compare(b, {"cheetah": found}, "critics", note)
+    return _compare(b, {"cheetah": {name: b.result(curve) for name, curve in named}}, "critics", note)
 
 
 _AHEAD = "Walker and Cheetah: answers that look ahead with learned dynamics"

@@ -8,19 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gvfx.report.page import DataTable
-from gvfx_paper.items.curves import (
-    ABLATION_SEEDS,
-    BASELINES,
-    TUNING_STEPS,
-    AnyCurve,
-    Curve,
-    Tuned,
-    main_curves,
-    methods_on,
-    sweep_curve,
-    sweep_curves,
-    tuned_curves,
-)
+from gvfx_paper.items import curves
+from gvfx_paper.items.curves import ABLATION_SEEDS, BASELINES, TUNING_STEPS, AnyCurve, Curve, Tuned, main_curves, methods_on
 from gvfx_paper.items.exhibits import TUNING, WINNERS, Build, Exhibit, Items, Source
 from gvfx_paper.items.measures import LEAD, OURS, VERDICTS, Finals, final_errors, printed_row, steps_reached, verdict
 from gvfx_paper.report import statistics
@@ -39,7 +28,7 @@ AFTER_TUNING = f"MSE after {TUNING_STEPS:,} steps"
 
 def _table1_curves(tuned: Tuned) -> list[Curve]:
     published = [c for name in PRINTED for preset in PRESETS for c in main_curves(name, preset)]
-    return published + [c for name in PRINTED for c in tuned_curves(name, tuned)]
+    return published + [c for name in PRINTED for c in curves.tuned_curves(name, tuned)]
 
 
 @ITEMS.add("table1", "tab:summary_tabular_perf", "Average MSE in the tabular settings", WINNERS, _table1_curves)
@@ -54,34 +43,25 @@ def _table1(b: Build) -> list[Exhibit]:
             best.append((len(rows), 2 + METHODS.index(finals.lowest)))
             rows.append(finals.row(setting, name, METHODS))
             if name != AT_TUNED_RATES:
-                marks = [
-                    verdict(published[m], finals.estimates[m]) if {m} <= {*published} & {*finals.errors} else "-" for m in METHODS
-                ]
+                both = {*published} & {*finals.errors}
+                marks = (verdict(published[m], finals.estimates[m]) if m in both else "-" for m in METHODS)
                 verdicts.append([setting, name, *marks, finals.ranking.outcome.value])
     note = (
         "Mean over seeds with a bootstrap 95 % interval. 'paper': the text's algorithm, the present error; 'authors': what the "
         "authors' code does, its error averaged over 500 episodes; 'tuned': every method at the rate our own sweep chose."
     )
-    return [
-        b.table("table1", b.item.title, COLUMNS, rows, note, best),
-        b.table(
-            "table1-verdicts",
-            "Does the printed number reproduce?",
-            ["setting", "preset", *METHODS, "ranking"],
-            verdicts,
-            VERDICTS,
-        ),
-        _statistics_table(b),
-    ]
+    judged = "Does the printed number reproduce?", ["setting", "preset", *METHODS, "ranking"], verdicts, VERDICTS
+    main = b.table("table1", b.item.title, COLUMNS, rows, note, best)
+    return [main, b.table("table1-verdicts", *judged), _statistics_table(b)]
 
 
 def finals_of(b: Build, setting: str, presets: Sequence[str]) -> dict[str, Finals]:
     """The errors at the end of a setting in some presets and, where they have been run, at the tuned rates, by name."""
     variants = {f"ours ({preset})": main_curves(setting, preset) for preset in presets}
-    at_tuned_rates = tuned_curves(setting, b.source.tuned)
+    at_tuned_rates = curves.tuned_curves(setting, b.source.tuned)
     if at_tuned_rates and b.has(at_tuned_rates):
         variants[AT_TUNED_RATES] = at_tuned_rates
-    return {name: Finals(final_errors(b.source, curves, b.item.seeds)) for name, curves in variants.items()}
+    return {name: Finals(final_errors(b.source, found, b.item.seeds)) for name, found in variants.items()}
 
 
 def _statistics_table(b: Build) -> DataTable:
@@ -93,24 +73,11 @@ def _statistics_table(b: Build) -> DataTable:
         target = 2 * min(statistics.centre(r.error[:, -1]) for r in results.values())
         for m, r in results.items():
             final = r.error[:, -1]
-            rows.append(
-                [
-                    setting,
-                    m,
-                    statistics.plus_minus(final),
-                    str(statistics.interquartile_mean(final)),
-                    "-" if m == OURS else str(statistics.paired_difference(final, explorer[:, -1])),
-                    steps_reached(r, target),
-                ]
-            )
-    columns = [
-        "setting",
-        "method",
-        "mean ± standard error",
-        "interquartile mean",
-        "minus GVFExplorer, paired",
-        "steps to twice the best",
-    ]
+            middles = statistics.plus_minus(final), str(statistics.interquartile_mean(final))
+            beside = "-" if m == OURS else str(statistics.mean(final - explorer[:, -1]))
+            rows.append([setting, m, *middles, beside, steps_reached(r, target)])
+    columns = ["setting", "method", "mean ± standard error", "interquartile mean"]
+    columns += ["minus GVFExplorer, paired", "steps to twice the best"]
     return b.table("table1-statistics", "More statistics of ours (paper)", columns, rows)
 
 
@@ -121,7 +88,7 @@ def sweep_errors(source: Source, setting: str, seeds: int) -> dict[str, np.ndarr
     """Error after the tuning steps, averaged over seeds: [rate_q], for GVFExplorer [rate_q, rate_m]; NaN if a run diverged."""
 
     def at(method: str, q: float, m: float | None = None) -> float:
-        return float(source.errors(sweep_curve(setting, method, q, m), seeds).error[:, -1].mean())
+        return float(source.errors(curves.sweep_curve(setting, method, q, m), seeds).error[:, -1].mean())
 
     surface = {m: np.array([at(m, q) for q in RATES]) for m in methods_on(setting) if m in BASELINES}
     surface[OURS] = np.array([[at(OURS, q, m) for m in RATES] for q in RATES])
@@ -139,7 +106,7 @@ def choose_rates(surface: dict[str, np.ndarray], rates: Sequence[float] = RATES)
     return chosen
 
 
-_SWEPT = [c for name in MAIN for c in sweep_curves(name)]
+_SWEPT = [c for name in MAIN for c in curves.sweep_curves(name)]
 
 
 @ITEMS.add("table2", "tab:hyperparameters", "Learning rates, published and ours", TUNING, _SWEPT, ABLATION_SEEDS, rank=1)
@@ -215,7 +182,7 @@ def protocol(setting: str) -> Protocol:
     def published(method: str) -> str:
         return f"{s.rate(method):g}" + (f", {s.rate_m:g}" if method == OURS else "")
 
-    return Protocol(sweep_curves(setting), RATES, ABLATION_SEEDS, TUNING_STEPS, axis, errors, published)
+    return Protocol(curves.sweep_curves(setting), RATES, ABLATION_SEEDS, TUNING_STEPS, axis, errors, published)
 
 
 def grid_errors(source: Source) -> dict[str, np.ndarray]:

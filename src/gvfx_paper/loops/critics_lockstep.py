@@ -38,7 +38,6 @@ from gvfx_paper.worlds.mujoco import Domain, Lockstep
 # transitions to the replay buffer in one slice, gathers the batches of all updates in one indexing operation, updates, and
 # chooses the next actions.
 
-
 STREAMS = ("behaviour", "updates")  # besides "environment" and "networks", which NumPy draws
 
 
@@ -100,8 +99,7 @@ class Staggered:
         self.ages = np.arange(self.worlds) * domain.horizon // self.worlds
         self.observations = self.simulator.reset(self._generator("environment")).astype(np.float32)
         self.losses: Any = None  # the losses of the last update
-        self._silent = _compiled(agent, _store)
-        self._learning = _compiled(agent, _store_and_learn)
+        self._silent, self._learning = _compiled(agent, _tick, False), _compiled(agent, _tick, True)
         learning = jax.tree.map(jnp.array, agent.begin(self._generator("networks")))  # target networks are copies
         replay = memory.empty(described.capacity, agent.columns.width, False)
         unset = jnp.zeros((self.worlds, domain.action_size))
@@ -162,12 +160,12 @@ class Staggered:
         self.refreshed = int(self.state.aims.until) if self.state.aims is not None else 0
 
 
-def _compiled(agent: Any, function: Any) -> Any:
-    """A function of an agent and a state, compiled once per agent."""
+def _compiled(agent: Any, function: Any, *fixed: Any) -> Any:
+    """A function of an agent, something fixed, and a state, compiled once per agent."""
     known: dict[Any, Any] = agent.__dict__.setdefault("compiled", {})
-    if function not in known:
-        known[function] = jax.jit(partial(function, agent), donate_argnums=0)
-    return known[function]
+    if (function, *fixed) not in known:
+        known[function, *fixed] = jax.jit(partial(function, agent, *fixed), donate_argnums=0)
+    return known[function, *fixed]
 
 
 def _begin(agent: Any, state: LockstepState, observations: jax.Array) -> LockstepState:
@@ -178,23 +176,16 @@ def _begin(agent: Any, state: LockstepState, observations: jax.Array) -> Lockste
     return state._replace(keys=keep, acting=acting, actions=actions)
 
 
-def _store(agent: Any, state: LockstepState, rows: jax.Array, present: jax.Array, over: jax.Array) -> tuple[LockstepState, None]:
-    """Store the transitions without learning."""
-    keep, (chance, _) = _chance(agent, state.keys)
-    replay = memory.write(state.replay, agent.annotate(rows, state.acting))
-    learning = agent.see(state.learning, rows)
-    acting, actions = agent.act(learning, state.acting, False, chance, present, over)
-    return state._replace(keys=keep, learning=learning, acting=acting, replay=replay, actions=actions), None
-
-
-def _store_and_learn(
-    agent: Any, state: LockstepState, rows: jax.Array, present: jax.Array, over: jax.Array
+def _tick(
+    agent: Any, learns: bool, state: LockstepState, rows: jax.Array, present: jax.Array, over: jax.Array
 ) -> tuple[LockstepState, Any]:
-    """Store the transitions, then make all updates."""
+    """Store the transitions, make all updates if it learns, and act; also returns the updates' losses."""
     keep, (chance, many) = _chance(agent, state.keys)
     replay = memory.write(state.replay, agent.annotate(rows, state.acting))
-    learning, losses = learn_from(agent, agent.see(state.learning, rows), replay, many, state.aims)
-    acting, actions = agent.act(learning, state.acting, True, chance, present, over)
+    learning, losses = agent.see(state.learning, rows), None
+    if learns:
+        learning, losses = learn_from(agent, learning, replay, many, state.aims)
+    acting, actions = agent.act(learning, state.acting, learns, chance, present, over)
     return state._replace(keys=keep, learning=learning, acting=acting, replay=replay, actions=actions), losses
 
 
@@ -241,15 +232,8 @@ class CriticsLockstep(Backend):
                 raise InputError(f"evaluate_every: measurements and snapshots must fall on multiples of {learner.worlds} steps.")
         self.truth = truth if truth is not None else domain_truth(world, targets, discounts, signals)
         asked = CriticQuestions(_single(discounts), signals, _single([target.sigma for target in targets]))
-        self.agent = GVFAgent(
-            WorldSizes(world.observation_size, world.action_size, world.tasks),
-            targets,
-            asked,
-            _single(self.weights),
-            behaviour,
-            learner,
-            plan.steps,
-        )
+        sizes = WorldSizes(world.observation_size, world.action_size, world.tasks)
+        self.agent = GVFAgent(sizes, targets, asked, _single(self.weights), behaviour, learner, plan.steps)
         self.answers, self.predict = jax.jit(self.agent.answers), jax.jit(self.agent.predict, static_argnums=4)
 
     def begin(self, seed: int) -> LockstepCritics:

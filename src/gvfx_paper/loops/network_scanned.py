@@ -32,7 +32,6 @@ from gvfx_paper.worlds.continuous_grid import ContinuousGrid
 # shifted by less than a block: Q's first batch may contain transitions of the same block, and target networks are copied at
 # the end of the block that contains a multiple of `target_every`.
 
-
 STREAMS = ("environment", "behaviour", "cumulants", "replay", "networks")
 
 
@@ -60,20 +59,18 @@ class ScanState(NamedTuple):
     trouble: Trouble
 
 
+SIZE = 2  # numbers in an observation
+
+
 class GridColumns(NamedTuple):
     """The columns of a transition's parts in a replay row."""
 
-    observation: slice
-    following: slice
     cumulants: slice
     alive: int
     action: int
     width: int
-
-
-def grid_columns(size: int, gvfs: int) -> GridColumns:
-    alive = 2 * size + gvfs
-    return GridColumns(slice(0, size), slice(size, 2 * size), slice(2 * size, alive), alive, alive + 1, alive + 2)
+    observation: slice = slice(0, SIZE)
+    following: slice = slice(SIZE, 2 * SIZE)
 
 
 class Engine:
@@ -100,11 +97,10 @@ class Engine:
         self.signals = np.asarray(signals)
         self.gvfs, self.actions = policies.shape
         self.rule = behaviour.network_rule()
-        self.size = 2
-        self.columns = grid_columns(self.size, self.gvfs)
-        self.steps = steps
+        alive = 2 * SIZE + self.gvfs
+        self.columns = GridColumns(slice(2 * SIZE, alive), alive, alive + 1, alive + 2)
         intrinsic = self.rule.probabilities if behaviour.needs_intrinsic else None
-        sizes = (self.size, self.actions, self.gvfs)
+        sizes = (SIZE, self.actions, self.gvfs)
         self.updates = DeepUpdates(learner, sizes, steps, self._parts, behaviour.needs_variance, intrinsic)
         self._warm_up = jax.jit(partial(self._advance, False), donate_argnums=0)
         self._go_on = jax.jit(partial(self._advance, True), donate_argnums=0)

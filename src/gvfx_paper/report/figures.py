@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,15 +18,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from gvfx.files import write_whole
 from gvfx.report.page import Curves
-from gvfx_paper.report.maps import Maps, Panel, Pictures
+from gvfx_paper.report.maps import Maps, Pictures
 from gvfx_paper.report.style import GOAL, LABELS, MAP, PATHS, START, steps_label
 
 # --- One style for every matplotlib figure: fonts, lines and sizes --------------------------------------------------
 
-
 matplotlib.use("Agg")  # files only, no window
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 RC: Any = {
@@ -78,7 +75,6 @@ def save(fig: Any, path: Any) -> None:
 
 
 # --- Curves on logarithmic axes with their names at the ends of the lines: for one picture that is read without a legend
-
 
 APART = 0.115  # of the height of the axes between two names, at least
 WIDE = 26  # letters in a line of a name
@@ -135,7 +131,6 @@ def spread(wanted: np.ndarray, apart: float) -> np.ndarray:
 
 
 # --- curves, maps over a grid, and pictures -----------------------------------------------------------------------------
-
 
 MARKED = 12  # curves of so few points have markers
 
@@ -204,15 +199,10 @@ def _legend_below(fig: Any, ax: Any) -> None:
     fig.legend(handles, names, loc="outside lower center", ncols=-(-len(names) // rows), fontsize=8, handlelength=2.8)
 
 
-def _views(exhibit: Maps) -> list[tuple[str, Panel, int]]:
-    """What is drawn of maps: a title, the panel and the index of the time."""
-    if not exhibit.early:
-        return [(panel.title, panel, -1) for panel in exhibit.panels]
-    return [(f"{panel.title}, step {exhibit.times[t]:,}", panel, t) for panel in exhibit.panels for t in (0, -1)]
-
-
 def _draw_maps(exhibit: Maps) -> Any:
-    views = _views(exhibit)
+    views = [(panel.title, panel, -1) for panel in exhibit.panels]
+    if exhibit.early:
+        views = [(f"{panel.title}, step {exhibit.times[t]:,}", panel, t) for panel in exhibit.panels for t in (0, -1)]
     images = [np.array(panel.frames[t], dtype=float).reshape(exhibit.height, exhibit.width) for _, panel, t in views]
     for image in images:
         image.ravel()[list(exhibit.walls)] = np.nan
@@ -221,21 +211,21 @@ def _draw_maps(exhibit: Maps) -> Any:
     fig, axes = figure(columns=columns, rows=-(-len(images) // columns), width=size, height=size - 0.1)
     for spare in axes[len(images) :]:
         spare.remove()
-    axes = axes[: len(images)]
-    titles = [title for title, _, _ in views]
-    shown = _shared_scale(axes, images, titles, () if exhibit.numbers else exhibit.goals, exhibit.log, exhibit.radius)
+    axes, norm = axes[: len(images)], _shared_scale(images) if exhibit.log else None
     free = ~exhibit.goal_cells()
     free[list(exhibit.walls)] = False
+    goals, radius = () if exhibit.numbers else exhibit.goals, exhibit.radius
+    drawn = [_draw_map(ax, goals, image, title, norm, radius) for ax, image, (title, *_) in zip(axes, images, views, strict=True)]
     for ax, image, (_, panel, t) in zip(axes, images, views, strict=True):
         if exhibit.numbers:
-            _write_numbers(ax, image, shown)
+            _write_numbers(ax, image, drawn[-1])
         if panel.arrows is not None:
             _draw_arrows(ax, np.asarray(panel.arrows[t], dtype=float).reshape(-1, 2), free, exhibit.width)
         for k, path in enumerate(panel.paths[t] if panel.paths is not None else []):
             x, y = np.asarray(path, dtype=float).T - 0.5
             ax.plot(x, y, color=PATHS[k % len(PATHS)], linewidth=0.9)
             ax.plot(x[0], y[0], "o", color=START, markersize=6, markeredgecolor="white", markeredgewidth=0.8, zorder=4)
-    fig.colorbar(shown, ax=axes, label=exhibit.unit, shrink=0.85, pad=0.02)
+    fig.colorbar(drawn[-1], ax=axes, label=exhibit.unit, shrink=0.85, pad=0.02)
     step = exhibit.times[-1] if not exhibit.early else 0  # titles of panels have their own
     fig.suptitle(exhibit.title + (f", step {step:,}" if step else ""), fontsize=10)
     return fig
@@ -254,26 +244,19 @@ def _write_numbers(ax: Any, image: np.ndarray, shown: Any) -> None:
             ax.text(column, row, f"{value:g}", ha="center", va="center", fontsize=6.5, color="black" if bright else "white")
 
 
-def _shared_scale(
-    axes: Sequence[Any], images: list[np.ndarray], titles: Sequence[str], goals: Any, log: bool, radius: float
-) -> Any:
-    """Images on one colour scale; returns the last, for the colour bar."""
+def _shared_scale(images: list[np.ndarray]) -> Any:
+    """One logarithmic colour scale for all images."""
     everything = np.concatenate([image[np.isfinite(image)] for image in images])
-    norm: Any = None
-    if log:
-        top = max(float(everything.max()), 1e-12)
-        positive = everything[everything > 0]
-        bottom = float(np.quantile(positive, 0.02)) if positive.size else top / 10
-        norm = LogNorm(min(max(bottom, top * 1e-6), top / 10), top)
-        images = [np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin)) for image in images]
-    for ax, image, title in zip(axes, images, titles, strict=True):
-        shown = _draw_map(ax, goals, image, title, norm, radius)
-    return shown
+    top, positive = max(float(everything.max()), 1e-12), everything[everything > 0]
+    bottom = float(np.quantile(positive, 0.02)) if positive.size else top / 10
+    return LogNorm(min(max(bottom, top * 1e-6), top / 10), top)
 
 
 def _draw_map(ax: Any, goals: Any, image: np.ndarray, title: str, norm: Any, radius: float) -> Any:
     """One map: the image, walls in grey, goals (row, column) as green dots, with circles of `radius` cells if they are discs."""
     ax.set_facecolor("#adb5bd")
+    if norm is not None:
+        image = np.where(np.isnan(image), np.nan, np.maximum(image, norm.vmin))
     shown = ax.imshow(image, norm=norm, cmap=MAP, interpolation="nearest")
     for row, column in goals:
         ax.plot(column, row, "o", color=GOAL, markersize=6, markeredgecolor="white", markeredgewidth=0.8, zorder=3)

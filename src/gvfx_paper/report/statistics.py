@@ -115,21 +115,14 @@ def mean_curve(samples: np.ndarray, draws: int = 1000) -> tuple[np.ndarray, np.n
 
 
 def interquartile_mean(samples: np.ndarray) -> Estimate:
-    """Mean of the middle half of the seeds, robust to single bad runs."""
-    return _estimate(samples, _middle)
+    """Mean of the middle half of the seeds, with fractional weights at the quartiles: robust to single bad runs."""
 
+    def middle(rows: np.ndarray) -> np.ndarray:
+        n = rows.shape[1]
+        weights = np.diff(np.clip(np.arange(n + 1), n / 4, 3 * n / 4))
+        return np.sort(rows, axis=1) @ weights / weights.sum()
 
-def _middle(rows: np.ndarray) -> np.ndarray:
-    """Interquartile mean of each row, with fractional weights at the quartiles."""
-    n = rows.shape[1]
-    edges = np.clip(np.arange(n + 1), n / 4, 3 * n / 4)
-    weights = np.diff(edges)
-    return np.sort(rows, axis=1) @ weights / weights.sum()
-
-
-def paired_difference(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
-    """Mean of ours - theirs over common seeds, those of which neither diverged."""
-    return mean(ours - theirs)
+    return _estimate(samples, middle)
 
 
 def improvement(ours: np.ndarray, theirs: np.ndarray) -> Estimate:

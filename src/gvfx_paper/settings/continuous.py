@@ -74,9 +74,8 @@ class DeepCurve:
     @property
     @cache  # noqa: B019
     def experiment(self) -> Experiment:
-        made = CONTINUOUS.experiment(
-            self.method, self.preset, rate_q=self.rate, steps=self.steps, replay=self.replay, priority=self.priority
-        )
+        options: dict[str, Any] = {"rate_q": self.rate, "steps": self.steps, "replay": self.replay, "priority": self.priority}
+        made = CONTINUOUS.experiment(self.method, self.preset, **options)
         if self.trial is None:
             return made
         behaviour, floor, options = TRIALS[self.trial]
@@ -116,32 +115,17 @@ class ContinuousSetting:
         preset = checked("preset", preset, dict.fromkeys(PRESETS))
         learner = checked("learner", learner or "Deep", {"Deep": None, LINEAR: None})
         steps = self.steps if steps is None else steps
+        asked = authors_grid() if preset == "authors" else self.world, self.questions
         if learner == LINEAR:
-            return self._linear(behaviour, preset, steps, measurements)
+            known = {b: BEHAVIOURS[b] for b in BEHAVIOURS if "linear" in BEHAVIOURS[b].supports}
+            name = checked_method(behaviour, {"OptimalDesign": None, **known})
+            behaves = gvfx.OptimalDesign() if name == "OptimalDesign" else self._behaviour(name, preset)
+            return Experiment(*asked, behaves, gvfx.LinearCertaintyEquivalence(), steps, max(1, steps // measurements))
         behaviour = checked_method(behaviour, BEHAVIOURS)
         deep = self._learner(behaviour, preset, rate_q, rate_m, {"replay": replay, "priority": priority})
-        return Experiment(
-            world=authors_grid() if preset == "authors" else self.world,
-            questions=self.questions,
-            behaviour=self._behaviour(behaviour, preset),
-            learner=deep,
-            steps=steps,
-            evaluate_every=max(1, steps // measurements // deep.block) * deep.block,
-            snapshots=(steps * 9 // 10,) if steps == STEPS else (),
-        )
-
-    def _linear(self, name: str, preset: str, steps: int, measurements: int) -> Experiment:
-        """A behaviour with linear features instead of networks."""
-        known: dict[str, gvfx.Behaviour] = {b: BEHAVIOURS[b] for b in BEHAVIOURS if "linear" in BEHAVIOURS[b].supports}
-        name = checked_method(name, {"OptimalDesign": gvfx.OptimalDesign(), **known})
-        return Experiment(
-            world=authors_grid() if preset == "authors" else self.world,
-            questions=self.questions,
-            behaviour=gvfx.OptimalDesign() if name == "OptimalDesign" else self._behaviour(name, preset),
-            learner=gvfx.LinearCertaintyEquivalence(),
-            steps=steps,
-            evaluate_every=max(1, steps // measurements),
-        )
+        every = max(1, steps // measurements // deep.block) * deep.block
+        snapshots = (steps * 9 // 10,) if steps == STEPS else ()
+        return Experiment(*asked, self._behaviour(behaviour, preset), deep, steps, every, snapshots)
 
     def _behaviour(self, name: str, preset: str) -> gvfx.Behaviour:
         """A method's behaviour, random early on; the authors' code has no lower bound on its probabilities."""
@@ -154,9 +138,8 @@ class ContinuousSetting:
             q = rate_q or RECOMMENDED.rate_q
             return replace(RECOMMENDED, rate_q=q, rate_m=rate_m or q, **replay)
         q = rate_q or RATES.get(name, 5e-3)
-        deep = gvfx.Deep(
-            rate_q=q, rate_m=rate_m or q, **replay, **(STABILISED if preset == "stabilised" and name == OURS else {})
-        )
+        stabilised = STABILISED if preset == "stabilised" and name == OURS else {}
+        deep = gvfx.Deep(rate_q=q, rate_m=rate_m or q, **replay, **stabilised)
         if preset != "authors":
             return deep
         alpha, beta_share = AUTHORS_EXPLORER_PER if name == OURS else AUTHORS_PER
@@ -164,8 +147,6 @@ class ContinuousSetting:
 
 
 CONTINUOUS = ContinuousSetting()
-
-
 TABLE_CURVES = [DeepCurve(m, r) for r in REPLAYS for m in METHODS]
 RECOMMENDED_CURVES = [DeepCurve(m, preset="recommended") for m in RECOMMENDED_METHODS]
 

@@ -121,15 +121,8 @@ class MujocoSetting:
         if lookahead or steps > critics.capacity:
             critics = replace(critics, lookahead=lookahead, capacity=max(critics.capacity, steps))
         every = max(1, steps // measurements // critics.worlds) * critics.worlds
-        return Experiment(
-            world=self.world,
-            questions=self.questions,
-            behaviour=behaves,
-            learner=critics,
-            steps=steps,
-            evaluate_every=every,
-            snapshots=tuple(range(every, steps + 1, every)),
-        )
+        snapshots = tuple(range(every, steps + 1, every))
+        return Experiment(self.world, self.questions, behaves, critics, steps, every, snapshots)
 
 
 def behaviours(preset: str) -> dict[str, gvfx.Behaviour]:
@@ -139,8 +132,6 @@ def behaviours(preset: str) -> dict[str, gvfx.Behaviour]:
 
 
 DOMAIN_SETTINGS = {name: MujocoSetting(name) for name in DOMAINS}
-
-
 FIGURE_METHODS = {  # the paper's; or all of them and, because our explorer holds its choices, Mixture with Hold
     **dict.fromkeys(("paper", "stabilised"), tuple(m for m in METHODS if m != "Mixture")),
     "recommended": (*METHODS, HELD),

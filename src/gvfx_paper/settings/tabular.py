@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import gvfx
 from gvfx.experiments.specification import Experiment
+from gvfx.questions.signals import Cumulant
 from gvfx_paper.authors import EpisodicExpectedSarsa, RandomPolicies
 from gvfx_paper.settings.choices import behaviours_for, checked, checked_method, learners_for
 
@@ -35,13 +36,8 @@ PRESETS = ("paper", "authors")  # the paper's text; the authors' code where it d
 RATES = (0.1, 0.25, 0.5, 0.8, 0.9, 0.95)  # App. B.3, "Hyperparameter Tuning"
 AVERAGE_EPISODES = 500  # the authors' error is a mean over the estimates of the last 500 episodes
 
-
-def _with_defaults(kind: type[gvfx.Behaviour]) -> Callable[[float], gvfx.Behaviour]:
-    return lambda rate: kind()
-
-
 BEHAVIOURS: dict[str, Callable[[float], gvfx.Behaviour]] = {  # name -> behaviour, given the method's learning rate
-    **{name: _with_defaults(kind) for name, kind in behaviours_for("tables").items()},
+    **{name: lambda rate, kind=kind: kind() for name, kind in behaviours_for("tables").items()},  # type: ignore[misc]
     "BPS": lambda rate: gvfx.BehaviourPolicySearch(rate=rate),
     **dict.fromkeys(("SR", "SR-boltzmann", "SR-epsilon0"), gvfx.SuccessorRepresentation),  # the last two differ in `authors`
     "SR-greedy": partial(gvfx.SuccessorRepresentation, choice="greedy"),
@@ -170,16 +166,12 @@ class Setting:
         behaviour = checked_method(behaviour, BEHAVIOURS)
         preset = checked("preset", preset, dict.fromkeys(PRESETS))
         steps = self.steps if steps is None else steps
-        return Experiment(
-            world=self.world,
-            questions=tuple(self.questions),
-            behaviour=self.behaviour(behaviour, rate_q, preset),
-            learner=self.learner(learner or "ExpectedSarsa", rate_q, rate_m, behaviour, preset),
-            steps=steps,
-            evaluate_every=max(1, steps // measurements),
-            snapshots=tuple(steps * k // snapshots for k in range(1, snapshots + 1)),
-            average_episodes=AVERAGE_EPISODES if preset == "authors" else 0,
-        )
+        learns = self.learner(learner or "ExpectedSarsa", rate_q, rate_m, behaviour, preset)
+        kept = tuple(steps * k // snapshots for k in range(1, snapshots + 1))
+        averaged = AVERAGE_EPISODES if preset == "authors" else 0
+        method = self.behaviour(behaviour, rate_q, preset), learns
+        every = max(1, steps // measurements)
+        return Experiment(self.world, tuple(self.questions), *method, steps, every, kept, averaged)
 
 
 def _same() -> tuple[gvfx.MDP, list[gvfx.GVF]]:
@@ -196,26 +188,18 @@ def _semi_greedy() -> tuple[gvfx.MDP, list[gvfx.GVF]]:
     return _distinct()[0], _left_right(GREEDY_LEFT, GREEDY_RIGHT)
 
 
-def _left_right(first: object, second: object) -> list[gvfx.GVF]:
-    return [
-        gvfx.GVF(first, gvfx.Distractor(100, 5, at="left"), DISCOUNT, name="left"),  # type: ignore[arg-type]
-        gvfx.GVF(second, gvfx.Distractor(50, 5, at="right"), DISCOUNT, name="right"),  # type: ignore[arg-type]
-    ]
+def _left_right(*policies: Any) -> list[gvfx.GVF]:
+    signals = gvfx.Distractor(100, 5, at="left"), gvfx.Distractor(50, 5, at="right")
+    return [gvfx.GVF(pi, c, DISCOUNT, name=name) for pi, c, name in zip(policies, signals, ("left", "right"), strict=True)]
 
 
 def _four_rooms(sd: float = 0.5, advance: Literal["step", "visit"] = "step") -> tuple[gvfx.MDP, list[gvfx.GVF]]:
-    return _rooms(gvfx.GVF(PI_2, gvfx.Drifter(sd, 100, at="right", advance=advance), DISCOUNT, name="drifter"))
+    return _rooms(gvfx.Drifter(sd, 100, at="right", advance=advance), "drifter")
 
 
-def _stationary_rooms() -> tuple[gvfx.MDP, list[gvfx.GVF]]:
-    return _rooms(gvfx.GVF(PI_2, gvfx.Distractor(100, 0.5, at="right"), DISCOUNT, name="second"))
-
-
-def _rooms(second: gvfx.GVF) -> tuple[gvfx.MDP, list[gvfx.GVF]]:
-    return gvfx.four_rooms({"left": LEFT, "right": RIGHT}), [
-        gvfx.GVF(PI_1, gvfx.Distractor(100, 2, at="left"), DISCOUNT, name="distractor"),
-        second,
-    ]
+def _rooms(second: Cumulant, name: str) -> tuple[gvfx.MDP, list[gvfx.GVF]]:
+    first = gvfx.GVF(PI_1, gvfx.Distractor(100, 2, at="left"), DISCOUNT, name="distractor")
+    return gvfx.four_rooms({"left": LEFT, "right": RIGHT}), [first, gvfx.GVF(PI_2, second, DISCOUNT, name=name)]
 
 
 def _forty() -> tuple[gvfx.MDP, list[gvfx.GVF]]:
@@ -247,9 +231,8 @@ class Settings(Mapping[str, Setting]):
 
 GROUPINGS = (1, 2, 4)
 DRIFTS = (0.1, 0.5, 1.0, 2.0)
-TABLE_1: dict[
-    str, tuple[float | None, ...]
-] = {  # (tab:summary_tabular_perf) MSE in the order of METHODS; by how many percent GVFExplorer is below the best baseline
+# (tab:summary_tabular_perf) MSE in the order of METHODS; by how many percent GVFExplorer is below the best baseline
+TABLE_1: dict[str, tuple[float | None, ...]] = {
     "same": (26.13, 2.76, 1.22, 1.15, 1.15, 0.24, 79),
     "distinct": (8.2, 4.1, 0.54, 0.47, 0.44, 0.04, 91),
     **dict.fromkeys(("fourrooms", "fourrooms-visit"), (18.57, 1.78, 0.9, 1.28, 1.08, 0.46, 48)),
@@ -280,25 +263,24 @@ _FORTY: dict[str, Any] = {
     "authors_sr": AuthorsSuccessor(0.0, 0.0, "states", "gvf"),
 }
 _VISIT = partial(_four_rooms, advance="visit")  # in the text the walk advances with time; the printed errors fit this one
+_ADVANCING = "fourrooms-visit", "FourRooms, the drift advancing on visits", "Sec. 7.1, App. B.3.4", _VISIT
 _MAIN = [
     _setting("same", "Two distinct policies, identical cumulant", "Sec. 7.1, App. B.3.1", _same, 2_000_000),
     _setting("distinct", "Two distinct policies, distinct cumulants", "Sec. 7.1, App. B.3.2", _distinct, 2_000_000),
     _setting("semi-greedy", "Semi-greedy policies, distinct cumulants", "App. B.3.2", _semi_greedy, 2_000_000),
     _setting("fourrooms", "FourRooms with a drifting cumulant", "Sec. 7.1, App. B.3.4", _four_rooms, 4_000_000),
-    _setting(
-        "fourrooms-visit", "FourRooms, the drift advancing on visits", "Sec. 7.1, App. B.3.4", _VISIT, 4_000_000, "fourrooms"
-    ),
+    _setting(*_ADVANCING, 4_000_000, "fourrooms"),
     _setting("forty", "Forty GVFs: four policies times ten cumulants", "Sec. 7.1, App. B.3.5", _forty, 2_000_000, **_FORTY),
 ]
-_GROUPED = {k: partial(_distinct, k) for k in GROUPINGS if k != 1}
-_DRIFTING = {sd: partial(_four_rooms, sd) for sd in DRIFTS if sd != 0.5}
-_STATIONARY = "fourrooms-stationary", "FourRooms, both cumulants stationary", "ours", _stationary_rooms  # for the error theory
+_GROUPED = [(f"distinct-x{k}", f"States grouped by {k}", "App. B.3.3", partial(_distinct, k)) for k in GROUPINGS if k != 1]
+_DRIFTING = [
+    (f"fourrooms-{sd:g}", f"Drift of {sd:g} per step", "App. B.3.4", partial(_four_rooms, sd)) for sd in DRIFTS if sd != 0.5
+]
+_STILL = partial(_rooms, gvfx.Distractor(100, 0.5, at="right"), "second")
+_STATIONARY = "fourrooms-stationary", "FourRooms, both cumulants stationary", "ours", _STILL  # for the error theory
 _ABLATIONS = [
-    *(_setting(f"distinct-x{k}", f"States grouped by {k}", "App. B.3.3", b, 2_000_000, "distinct") for k, b in _GROUPED.items()),
-    *(
-        _setting(f"fourrooms-{sd:g}", f"Drift of {sd:g} per step", "App. B.3.4", b, 4_000_000, "fourrooms")
-        for sd, b in _DRIFTING.items()
-    ),
+    *(_setting(*each, 2_000_000, "distinct") for each in _GROUPED),
+    *(_setting(*each, 4_000_000, "fourrooms") for each in _DRIFTING),
     _setting(*_STATIONARY, 2_000_000, "fourrooms"),
 ]
 paper = Settings([*_MAIN, *_ABLATIONS])

@@ -38,7 +38,6 @@ from gvfx_paper.worlds.continuous_grid import MOVES, ContinuousGrid
 
 # --- True values stored on disk under a hash of all that they depend on; some files ship with gvfx ------------------
 
-
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -156,7 +155,7 @@ def continuous_truth(
     asked = {**parameters(world, policies, discount), "episodes": int(episodes), "seed": int(seed)}
 
     def make() -> Arrays:
-        return named(*simulate(world, policies, discount, lattice_points(), episodes, seed, workers))
+        return dict(zip(AXES, simulate(world, policies, discount, lattice_points(), episodes, seed, workers), strict=True))
 
     return as_truth(world, kept(cache, "lattice", asked, make, AXES, gvf=len(policies), point=SIDE**2))
 
@@ -199,9 +198,6 @@ def grid_truth(world: ContinuousGrid, policies: np.ndarray, discounts: np.ndarra
     return continuous_truth(world, policies, float(discounts[0]), TRUTH_EPISODES, cache=cache)
 
 
-# ------------------------------------------------------------------------------------------------ Monte Carlo
-
-
 def simulate(
     world: ContinuousGrid, policies: Any, discount: float, points: np.ndarray, episodes: int, seed: int = 0, workers: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -213,11 +209,10 @@ def simulate(
     points = np.asarray(points, float)
     if points.ndim != 2 or points.shape[1] != 2 or not ((points >= 0) & (points <= 1)).all():
         raise InputError(f"points: shape {points.shape}; give points of the unit square [point, 2].")
-    run = _simulator(world.distance == "euclidean", len(world.centres))
+    run, discs = _simulator(world.distance == "euclidean", len(world.centres)), (world.noise, world.radius, world.centres)
     limit = 1 if discount < NEGLIGIBLE else math.ceil(math.log(NEGLIGIBLE) / math.log(discount))
     shifts = world.step * np.array(MOVES)
-    values = np.empty((len(policies), len(points)))
-    errors = np.empty_like(values)
+    values, errors = np.empty((2, len(policies), len(points)))
 
     def one(task: tuple[int, int]) -> None:
         i, p = task
@@ -225,17 +220,13 @@ def simulate(
         rng = np.random.SeedSequence(seed, spawn_key=key).generate_state(2, np.uint64)[None, :].copy()
         start = np.concatenate([[0.0], np.cumsum(policies[i])[:-1]])
         scale = np.divide(1.0, policies[i], out=np.zeros(4), where=policies[i] > 0)
-        x, y = points[p]
-        total, squares = run(
-            rng, x, y, i, episodes, limit, discount, start, scale, shifts, world.noise, world.radius, world.centres
-        )
+        total, squares = run(rng, *points[p], i, episodes, limit, discount, start, scale, shifts, *discs)
         mean = total / episodes
         values[i, p] = world.means[i] * mean
         errors[i, p] = abs(world.means[i]) * math.sqrt(max(squares / episodes - mean**2, 0.0) / max(episodes - 1, 1))
 
-    tasks = [(i, p) for i in range(len(policies)) for p in range(len(points))]
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(one, tasks))
+        list(pool.map(one, np.ndindex(values.shape)))
     return values, errors
 
 
@@ -283,9 +274,6 @@ def _simulator(euclidean: bool, discs: int) -> Callable[..., tuple[float, float]
     return run
 
 
-# ------------------------------------------------------------------------------------------------ parameters
-
-
 def checked_policies(
     world: ContinuousGrid, policies: Any, discount: float, episodes: int = 1, seed: int = 0, workers: int = 1
 ) -> np.ndarray:
@@ -296,18 +284,22 @@ def checked_policies(
         policies = np.asarray(policies, float)
     except (TypeError, ValueError):
         raise InputError("policies: not an array of numbers; give probabilities [gvf, 4].") from None
-    if policies.shape != (len(world.goals), len(MOVES)):
-        raise InputError(
-            f"policies: shape {policies.shape}; give one row of 4 probabilities for each of {len(world.goals)} goals."
-        )
+    goals = len(world.goals)
+    if policies.shape != (goals, len(MOVES)):
+        raise InputError(f"policies: shape {policies.shape}; give one row of 4 probabilities for each of {goals} goals.")
     if not (np.isfinite(policies).all() and (policies >= 0).all() and np.allclose(policies.sum(axis=1), 1, atol=1e-9)):
         raise InputError("policies: a row is not a distribution; give probabilities that sum to 1.")
     if not isinstance(discount, int | float | np.number) or not 0 <= discount < 1:
         raise InputError(f"discount: {discount!r} lies outside [0, 1); give a number below 1, because episodes need not end.")
     for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0), ("workers", workers, 1)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name}: {value!r}; give an integer of at least {least}.")
+        check_count(name, value, least)
     return policies
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is not an integer of at least `least`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name}: {value!r}; give an integer of at least {least}.")
 
 
 def parameters(world: ContinuousGrid, policies: np.ndarray, discount: float) -> dict[str, Any]:
@@ -315,11 +307,6 @@ def parameters(world: ContinuousGrid, policies: np.ndarray, discount: float) -> 
     kept: dict[str, Any] = {name: getattr(world, name) for name in ("step", "noise", "radius", "distance")}
     kept["strays"], goals = [*map(list, world.strays)], [[*goal.at, goal.mean] for goal in world.goals]
     return {**kept, "goals": goals, "policies": policies.tolist(), "discount": float(discount), "side": SIDE, "version": 1}
-
-
-def named(values: np.ndarray, errors: np.ndarray) -> Arrays:
-    """Values and standard errors [gvf, point] under the names that files have."""
-    return {"values": values, "standard_errors": errors}
 
 
 def as_truth(world: ContinuousGrid, arrays: Arrays) -> LatticeTruth:
@@ -330,11 +317,8 @@ def as_truth(world: ContinuousGrid, arrays: Arrays) -> LatticeTruth:
 
 # --- The continuous grid as a finite world: cells of a regular lattice, for the error theory ------------------------
 # A position is uniform in its cell.  A move with its noise, and clipping at the borders, act on both coordinates on their own,
-# so
-# each has its matrix of transitions between intervals, in closed form.  A cell that a disc covers in part ends an episode with
-# the
-# share that it covers.
-
+# so each has its matrix of transitions between intervals, in closed form.  A cell that a disc covers in part ends an episode
+# with the share that it covers.
 
 FINE = 20  # points per axis with which the share of a cell inside a disc is measured
 TINY = 1e-12  # probabilities below it are left out

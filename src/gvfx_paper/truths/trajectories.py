@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,9 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.threads import one_thread
 from gvfx_paper.targets import Target
-from gvfx_paper.truths.lattice import Arrays, kept, shipped
+from gvfx_paper.truths.lattice import SHIPPED, Arrays, check_count, kept, shipped
 from gvfx_paper.worlds.mujoco import MUJOCO_VERSION, Domain, Lockstep
 
-SHIPPED = Path(__file__).parent / "data"
 AXES = {f"{name}s": f"float64 point {name}" for name in ("state", "observation", "action")}  # of a file
 AXES |= dict.fromkeys(("values", "standard_errors"), "float64 point gvf")
 
@@ -75,20 +74,16 @@ def mujoco_truth(
     progress: called with (points done, all points).
     """
     asked = describe(domain, targets, points, episodes, discount, steps, seed)
-    if not isinstance(worlds, int | np.integer) or worlds < 1:
-        raise InputError(f"worlds: {worlds!r} is not supported; give an integer of at least 1.")
+    check_count("worlds", worlds)
 
     def make() -> Arrays:
         states, observations, actions = choose_points(domain, targets, points, seed)
-        values, errors = simulate(
-            domain, targets, states, actions, episodes, discount, steps, seed, worlds, threads, progress or (lambda *_: None)
-        )
-        made = MujocoTruth(states, observations, actions, values, errors)
-        return {field.name: getattr(made, field.name) for field in fields(made)}
+        how = episodes, discount, steps, seed, worlds, threads, progress or (lambda *_: None)
+        return vars(MujocoTruth(states, observations, actions, *simulate(domain, targets, states, actions, *how)))
 
     sizes = {"point": points, "gvf": len(targets), "observation": domain.observation_size, "action": domain.action_size}
     found = shipped(SHIPPED, asked, AXES, **sizes) or kept(cache, "control", asked, make, AXES, **sizes)
-    return MujocoTruth(**{field.name: found[field.name] for field in fields(MujocoTruth)})
+    return MujocoTruth(**found)
 
 
 def describe(
@@ -99,8 +94,7 @@ def describe(
         raise InputError(f"targets: {len(targets)} given; {domain.name} needs one for each of {', '.join(domain.tasks)}.")
     counts = {"points": (points, len(targets)), "episodes": (episodes, 2), "steps": (steps, 1), "seed": (seed, 0)}
     for name, (value, least) in counts.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise InputError(f"{name}: {value!r}; give an integer of at least {least}.")
+        check_count(name, value, least)
     if points % len(targets):
         raise InputError(f"points: {points} cannot be divided evenly among {len(targets)} targets; give a multiple.")
     if not isinstance(discount, int | float | np.number) or not 0 <= discount < 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
@@ -88,13 +89,9 @@ class ContinuousGrid(CompiledWorld):
         names = [goal.name for goal in self.goals]
         if len(set(names)) < len(names):
             raise InputError(f"goals: two of {', '.join(names)} share one name; give each its own.")
-        centres = self.centres
-        for i in range(len(centres)):
-            for j in range(i):
-                if _distance(self, centres[i], centres[j]) < 2 * self.radius - 1e-12:
-                    raise InputError(
-                        f"radius: the discs at {tuple(centres[j])} and {tuple(centres[i])} overlap; move them apart."
-                    )
+        for one, other in combinations(self.centres, 2):
+            if _distance(self, one, other) < 2 * self.radius - 1e-12:
+                raise InputError(f"radius: the discs at {tuple(one)} and {tuple(other)} overlap; move them apart.")
         if self._covered > 0.5:
             raise InputError(f"radius: discs of {self.radius} cover too much of the square; give a smaller radius.")
 
@@ -198,9 +195,8 @@ def move(
     noise = world.noise * (2 * uniforms[:2] - 1)
     moved = jnp.clip(position + world.step * jnp.array(MOVES, jnp.float32)[action] + noise, 0.0, 1.0)
     entered = _inside(world, moved, n + len(world.strays))
-    normal = jax.scipy.special.ndtri(
-        uniforms[2:] + 2.0**-24
-    )  # draws are multiples of 2^-23; shifted by half of that, none is 0 or 1
+    # draws are multiples of 2^-23; shifted by half of that, none is 0 or 1
+    normal = jax.scipy.special.ndtri(uniforms[2:] + 2.0**-24)
     pay = jnp.array(world.means, jnp.float32) + jnp.array(world.sds, jnp.float32) * normal
     return moved, jnp.where(entered[:n], pay, 0.0), entered.any()
 
@@ -230,9 +226,8 @@ class ContinuousGridEnv(gymnasium.Env):
                 raise UnknownName("world", world, tuple(PRESETS))
             world = PRESETS[world]()
         if not isinstance(world, ContinuousGrid):
-            raise InputError(
-                f"world: {type(world).__name__} is not a world; give a ContinuousGrid or one of {', '.join(PRESETS)}."
-            )
+            kinds = ", ".join(PRESETS)
+            raise InputError(f"world: {type(world).__name__} is not a world; give a ContinuousGrid or one of {kinds}.")
         if render_mode is not None:
             raise InputError(f"render_mode: {render_mode!r} is not supported; leave it out.")
         self.world = world

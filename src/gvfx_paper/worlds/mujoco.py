@@ -191,7 +191,8 @@ class Lockstep:
         if which is None:
             return np.arange(self.worlds)
         chosen = np.asarray(which)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or (np.diff(chosen) <= 0).any() or not _within(chosen, self.worlds):
+        ordered = chosen.ndim == 1 and chosen.dtype.kind in "iu" and (np.diff(chosen) > 0).all()
+        if not ordered or (len(chosen) and (chosen[0] < 0 or chosen[-1] >= self.worlds)):
             raise InputError(f"which: {which!r}; give increasing indices of worlds from 0 to {self.worlds - 1}.")
         return chosen
 
@@ -212,11 +213,7 @@ class Lockstep:
         )
 
 
-def _within(indices: np.ndarray, size: int) -> bool:
-    return not len(indices) or bool(indices[0] >= 0 and indices[-1] < size)
-
-
-# ------------------------------------------------------------------------------------------------ observations, cumulants
+# --- observations, cumulants -----------------------------------------------------------------------------------------
 
 Reader = tuple[Callable[[np.ndarray], None], Callable[[], np.ndarray]]  # writes observations into an array; returns cumulants
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from helpers.browser import chromium
 
-from benchmarks.load import FIGURES, FLAT, OPENED, measured, page_of_figures, seconds_to_open
+from benchmarks.load import FIGURES, FLAT, OPENED, long_run, many_questions, page_of_figures, seconds_to_open
+from benchmarks.study import apart
 from faults.trials import Trials
 
 FULL, FAST, SECONDS = 5, 2, 60
@@ -33,7 +34,7 @@ def _long(kind: str, steps: int) -> Callable[[Trials], None]:
     """A run whose memory may not grow once everything is compiled."""
 
     def trial(trials: Trials) -> None:
-        found = measured("long_run", kind, steps)
+        found = apart(long_run, kind, steps)
         said = f"{steps:,} steps on {kind}: memory grew by {found['grown']:.1f} MB, open files by {found['files']:.0f}"
         if kind != "networks":  # whose memory is not known to be flat: it is measured, and not judged
             trials.check("long runs", found["grown"] <= FLAT and not found["files"], said)
@@ -46,7 +47,7 @@ def _many(learner: str, side: int = 32, policies: int = 5, signals: int = 20) ->
     """Many questions, whose memory may grow in proportion to questions times states."""
 
     def trial(trials: Trials) -> None:
-        found = measured("many_questions", learner, side, policies, signals, 50_000)
+        found = apart(many_questions, learner, side, policies, signals, 50_000)
         table = 8 * 4 * side * side * policies * signals / 2**20
         said = (
             f"{policies * signals} questions, {side * side} states, {learner}: {found['peak']:.0f} MB, {found['seconds']:.1f} s"
