@@ -1,12 +1,9 @@
 """gvfx beside what one would use instead: plain Monte Carlo rollouts, and d3rlpy's fitted Q evaluation (FQE) on a log.
 
-The question is the discounted reward of two policies from the start, on CartPole and on Pendulum (Box actions).  Every method
-gets the same number of environment steps.  FQE and `gvfx.evaluate_log` read the same log: each episode follows one of the
-policies, with three random actions in ten.  Rollouts and `gvfx.evaluate` make steps of their own, the latter with its default
-behaviour and with RoundRobin, which follows the policies in turn.  Errors are root mean squared ones over policies and seeds; the
-truth is by Monte Carlo.  Seconds are processor time with that of the steps.  Measurements stay in `bench-alternatives.json`;
-the figure beside it shows the errors against steps and against seconds.
-`make bench-d3rlpy` installs d3rlpy into an environment of its own and runs this there.
+The question is the discounted reward of two policies on CartPole and on Pendulum.  Every method gets the same number of steps;
+FQE and `gvfx.evaluate_log` read the same log, whose episodes follow one of the policies with three random actions in ten.  Errors
+are root mean squared ones over policies and seeds; seconds are processor time with that of the steps.  Measurements stay in
+`bench-alternatives.json`, with a figure beside it.  `make bench-d3rlpy` runs this where d3rlpy is installed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """Which policy is better: intervals of differences, and `until=gvfx.decided()` against rolling out each policy in turn.
 
-differences: how often their 95 % intervals contain the truth, with uniform actions and with OptimalDesign, and how wide they are
-beside sqrt(se_i^2 + se_j^2) of the same run, what the difference would have if its two values came from separate data of this
-precision.  separate: beside two runs that share the steps, half each, and ask about one policy only.
-best: the best of three or four policies at 95 %, how often it is wrong, and its steps over those of rollouts with a sequential
-test.  ties, thresholds: policies that are tied, with a margin; and policies against a threshold.
+differences: coverage, and width beside what the difference would have if its values came from separate data of this precision.
+separate: one run beside two that share its steps.  best: decisions at 95 %, beside rollouts with a sequential test.  others: ties
+with a margin, and thresholds.
 
-Rollouts are the usual way: every policy still in the race is rolled out equally often.  Each time the episodes have grown by a
-factor a look compares the mean returns; looks share the probability of an error as `gvfx.decided` does, and beaten policies are
-not rolled out any more.  Intervals are normal ones, in favour of the rollouts: those of a t test are wider, and so are those of
-an empirical Bernstein bound, whose first term alone is sqrt(2 log(3 / p) / n) standard deviations where a normal interval has
-less than sqrt(2 log(1 / p) / n).
+Rollouts: every policy still in the race is rolled out equally often; looks share the probability of an error as `gvfx.decided`
+does, and beaten policies are dropped.  Intervals are normal ones, in favour of the rollouts: those of a t test or an empirical
+Bernstein bound are wider.
 """
 
 from __future__ import annotations

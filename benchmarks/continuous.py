@@ -1,11 +1,9 @@
 """Continuous observations and actions: the default methods, by squared errors over the variance of the true values.
 
-observations: linear features against networks in worlds from 2 to 12 numbers, with the intervals' coverage; truth is by Monte
-Carlo at states of random walks.  grid: the paper's continuous grid stepped through Gymnasium (`gvfx reproduce limit-continuous`
-has it compiled).  stops: how often the error of CartPole is below the target when the rule stops the run.
-cartpole: the defaults for networks against RoundRobin, and the spread of their heads.
-box_actions: the defaults for Box actions against one-step targets, answers from the last networks and four updates of Q every 16
-transitions (`one_step`), at observations of the target policies' own trajectories, which the runs never see.
+observations: linear features against networks, with the intervals' coverage.  grid: the paper's continuous grid through Gymnasium
+(`gvfx reproduce limit-continuous` has it compiled).  stops: how often CartPole's error is below the target when the rule stops.
+cartpole: networks' defaults against RoundRobin.  box_actions: the defaults for Box actions against one-step targets with four
+updates of Q every 16 transitions (`one_step`), at observations of the target policies' own trajectories.
 """
 
 from __future__ import annotations

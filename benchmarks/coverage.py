@@ -1,16 +1,10 @@
 """Values at the start: how often their 95 % intervals hold, how wide they are beside plain Monte Carlo, and what they cost.
 
-audits: audited values of runs on networks, linear features, Box actions and tables, the last also where a rare event carries the
-value.  Truth is exact for tables; elsewhere it is Monte Carlo, whose standard error is added to the intervals in quadrature.
-Plain Monte Carlo spends *all* steps of a run on rollouts, split evenly over policies.  The cost is the processor time of runs
-with audits over that of runs without, with the same number of steps.
-logs: audited values of logs with episodes of random actions, and 30 % that followed the target policy, which `policy` names.
-Monte Carlo is Student's t interval of the discounted returns of those episodes alone.
-where: OptimalDesign with where="start" (or one cell) against the design for all states, with the same seeds: the error of what
-was asked for as measured, by the exact importance of pairs over the visits of the runs (which has no chance in it but that of the
-visits), and in the limit.  "No behaviour below" is a certified bound of the limit.  The design for all states spreads its first
-visits wider than in its own limit, so the last two columns have each error over what is possible at the same number of steps.
-held: how often the intervals of `result.value()` hold the value at the start of the two FrozenLakes.
+audits: audited values of runs, whose truth is exact for tables and elsewhere by Monte Carlo, its standard error added to the
+intervals in quadrature; plain Monte Carlo spends *all* steps on rollouts, split evenly over policies.  logs: of logs, 30 % of
+whose episodes followed the target policy, beside Student's t of their returns.  where: OptimalDesign for the start or one cell
+against that for all states: errors as measured, by the importance of pairs over the visits (free of other chance), and in
+the limit.  held: intervals of `result.value()` on two FrozenLakes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Behaviours from a cold start: hard worlds, random ones, strangers' environments, and two published experiments.
 
-hard, random_mdps: a run's MSE times steps over the constant of the world's best stationary behaviour (1 is the limit, of long
-runs), with certainty equivalence as the learner for every behaviour.  The constant describes many visits: in random worlds the
-best behaviour itself, followed from the first step with 2 % random actions, shows how far from it a run of this length is.
-own: the defaults' error after 40,000 steps over that of RoundRobin after 200,000, which learns by Expected Sarsa with the best of
-several learning rates, chosen for it on the same seeds.
-mrnas: the largest error of three policies' values in four worlds of three sizes, beside what Russo & Pacchiano (2025) published.
-ros: the mean return of one policy in a small grid, from very few steps, beside what Zhong et al. (2022) published.
+hard, random_mdps: MSE times steps over the constant of the best stationary behaviour, which describes many visits; the learner
+is certainty equivalence for all.  own: the defaults after 40,000 steps beside RoundRobin after 200,000 with the best of several
+learning rates.  mrnas: the largest error of three policies, beside Russo & Pacchiano (2025).  ros: the mean return of one policy
+in a small grid, beside Zhong et al. (2022).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """What each rule earns: the same seeds with all rules, and with one of them switched off.
 
-behaviour: runs of OptimalDesign without one rule of its directed search or of its plans.  A run's score is its MSE times steps
-over the constant of the world's best stationary behaviour; the tables have scores without the rule over scores with it, as the
-ratio of geometric means over runs (the typical run) and of means (which single failed runs decide).
-intervals: 95 % intervals of the value at the start, computed from the same data without one rule.
-decisions: whether the same data decide which policy is better at the start, and whether wrongly.
+behaviour: OptimalDesign without one rule of its directed search or of its plans: scores, MSE times steps over the constant of the
+best stationary behaviour, without the rule over those with it, as ratios of geometric means over runs (the typical run) and of
+means (which single failed runs decide).  intervals, decisions: of the value at the start, from the same data without one rule.
 Development worlds have the numbers on which the rules were made, fresh ones numbers that nothing was chosen on.
 """
 

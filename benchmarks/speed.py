@@ -1,10 +1,8 @@
 """Speed of steps outside tables: what an agent adds to `env.step`, learning on networks, and MuJoCo in lockstep.
 
-online: both loops step the same environment with the same actions' distribution, in processor time, so that other work on the
-machine does not matter.  deep: the scanned loop against the same updates dispatched from Python, and itself.  mujoco (extra
-[mujoco], and dm_control): worlds stepped in lockstep against dm_control's own loop, with a jitted tanh network of 128x128 as the
-policy of both; processor time for "per core", wall time for two threads.
-Contenders take turns in one run, and the best time of each counts.
+online: processor time of both loops on one environment.  deep: the scanned loop against the same updates dispatched from Python.
+mujoco: worlds in lockstep against dm_control's own loop, with a jitted tanh network as the policy of both; processor time "per
+core", wall time for two threads.  Contenders take turns, and the best time of each counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Whether intervals, the stopping rule and plans know what was never seen: hard worlds, ordinary ones, and pilots.
 
-Hard worlds are run as MDPs and as Gymnasium environments that do not show their tables.  A promise is broken if a run stopped by
-`error_below` has a larger error than its target; coverage is the share of finite 95 % intervals that contain the truth.  "Own
-variance" is the same theory without what pairs share and without the unseen.  Constants were chosen on seeds below 1,000; the
-benchmark uses others.  At full size it takes about an hour on one core.
+A promise is broken if a run stopped by `error_below` has a larger error than its target; coverage is the share of finite 95 %
+intervals that hold the truth.  "Own variance": the same theory without what pairs share and without the unseen.  Constants were
+chosen on seeds below 1,000.  At full size it takes about an hour on one core.
 """
 
 from __future__ import annotations

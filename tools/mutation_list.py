@@ -171,9 +171,7 @@ METHODS = [  # SR, BPS and GVFExplorer in both presets
     Mutation("gvfx/behaviours/rivals.py", "largest_step: float = 1.0", "largest_step: float = 10.0", PRESETS),
     Mutation("gvfx/behaviours/rivals.py", "ratio_low: float = 1e-3", "ratio_low: float = 1e-2", PRESETS),
     Mutation("gvfx/behaviours/rivals.py", "ratio_high: float = 10.0", "ratio_high: float = 2.0", PRESETS),
-    Mutation(
-        TABULAR, '"Uniform": lambda rate: RandomPolicies()', '"Uniform": lambda rate: BEHAVIOURS["Uniform"](rate)', PRESETS
-    ),
+    Mutation(TABULAR, '"Uniform": lambda rate: RandomPolicies()', '"Uniform": lambda rate: BEHAVIOURS["Uniform"](rate)', PRESETS),
     Mutation(TABULAR, '{"smallest_m": 0.0}', '{"smallest_m": 1e-4}', PRESETS),
     Mutation(TABULAR, "GVFExplorer(smallest_m=1e-4)", "GVFExplorer()", PRESETS),
     *variants(

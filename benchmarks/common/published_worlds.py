@@ -1,11 +1,9 @@
 """Worlds of published experiments: the four rivers and chains of MR-NaS, and the small grid of ROS.
 
-The four are those of "Adaptive Exploration for Multi-Reward Multi-Policy Evaluation" (Russo & Pacchiano 2025).  Nothing ends an
-episode: a run starts in state 0 and goes on.  Each maker returns the chances [state, action, next].  They were written from the
-paper and from reading the authors' public code (github.com/rssalessio/multi-reward-multi-policy-eval), with the chance of 0.7
-that its experiments use.  The grid is that of Zhong et al. 2022 (Robust On-Policy Sampling): the mean return of a trained policy
-in 4 x 4 cells, from the corner (0, 0) to (3, 3), which ends the episode and pays 10; entering (1, 1) pays -10 and (1, 3) pays 1;
-every other step, also against a wall, pays -1; moves are deterministic, and the discount is 1.
+The four (Russo & Pacchiano 2025) are written from the paper and from reading the authors' public code
+(github.com/rssalessio/multi-reward-multi-policy-eval), with their chance of 0.7; nothing ends an episode, and runs start in
+state 0.  The grid (Zhong et al. 2022): from the corner (0, 0) to (3, 3), which ends the episode and pays 10; entering (1, 1) pays
+-10 and (1, 3) pays 1; every other step, also against a wall, pays -1; the discount is 1.
 """
 
 from __future__ import annotations

@@ -18,14 +18,20 @@ from gvfx.errors import InputError, UnknownName
 DEVICES = ("cpu", "gpu", "tpu", "cuda", "rocm")
 
 
-def _names_in(module: str, *lists: str) -> Callable[[str], list[str]]:
+def _names_in(module: str, listed: str) -> Callable[[str], list[str]]:
     """Completes the names that a module lists, which is imported when they are asked for."""
-    return lambda start: starting([n for each in lists for n in getattr(import_module(f"gvfx_paper.{module}"), each)], start)
+    return lambda incomplete: starting(getattr(import_module(f"gvfx_paper.{module}"), listed), incomplete)
 
 
 tabular_settings = _names_in("settings.tabular", "paper")
-items = _names_in("items", "ITEMS", "GROUPS")
 domains = _names_in("worlds.mujoco", "DOMAINS")
+
+
+def items(incomplete: str) -> list[str]:
+    """Tables and figures, and their groups."""
+    from gvfx_paper.items import ITEMS, groups
+
+    return starting([*ITEMS, *groups()], incomplete)
 
 
 def presets(incomplete: str) -> list[str]:

@@ -29,18 +29,24 @@ def registered() -> dict[str, Item]:
 
 
 ITEMS = registered()
-GROUPS: dict[str, list[str]] = {}  # the names of the items by group; a group can have several modules
-for _module in MODULES:
-    GROUPS.setdefault(_module.ITEMS.group, []).extend(item.name for item in _module.ITEMS)
+
+
+def groups() -> dict[str, list[str]]:
+    """The names of the items by group; a group can have several modules."""
+    names: dict[str, list[str]] = {}
+    for module in MODULES:
+        names.setdefault(module.ITEMS.group, []).extend(item.name for item in module.ITEMS)
+    return names
 
 
 def chosen_items(names: list[str]) -> list[Item]:
     """Items by their names or the names of their groups, each once."""
+    known = groups()
     listed: list[str] = []
     for name in names:
-        if name not in ITEMS and name not in GROUPS:
-            raise UnknownName("item", name, [*ITEMS, *GROUPS])
-        listed += GROUPS.get(name, [name])
+        if name not in ITEMS and name not in known:
+            raise UnknownName("item", name, [*ITEMS, *known])
+        listed += known.get(name, [name])
     return [ITEMS[name] for name in dict.fromkeys(listed)]
 
 
