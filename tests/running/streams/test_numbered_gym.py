@@ -179,19 +179,18 @@ def test_the_numbers_of_a_run_do_not_depend_on_a_pause():
 
 
 def test_too_many_observations_are_answered_by_features_instead(monkeypatch):
-    monkeypatch.setattr(numbering, "MOST_STATES", 200)
-    with pytest.warns(
-        UserWarning, match="different observations were met in 204 steps, too many for tables; the run begins again"
-    ):
+    monkeypatch.setattr(numbering, "SAMPLE", 200)
+    with pytest.warns(UserWarning, match="observations were met in 201 steps, too many for tables; the run begins again"):
         result = gvfx.evaluate(Odometer(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5, name="q")], steps=600)
     assert "LinearCertaintyEquivalence" in str(result.details.experiment["learner"])
     assert result.value()["q"].value == pytest.approx(2.0, abs=0.2)
+    tables = {"learner": gvfx.CertaintyEquivalence(), "steps": 600}
     with pytest.raises(gvfx.RunError, match=r"too many for tables; give learner=gvfx\.Linear") as caught:
-        gvfx.evaluate(Odometer(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], learner=gvfx.CertaintyEquivalence(), steps=600)
+        gvfx.evaluate(Odometer(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], **tables)
     assert caught.value.result is not None
-    monkeypatch.setattr(numbering, "MOST_STATES", 100)
-    with pytest.warns(UserWarning, match="100 different observations were met"):
-        gvfx.evaluate(Grid(), questions(leaning), steps=3000)
+    monkeypatch.setattr(numbering, "MOST_STATES", 50)
+    with pytest.raises(gvfx.RunError, match="50 different observations were met"):
+        gvfx.evaluate(Grid(), questions(leaning), **tables)
 
 
 @pytest.mark.parametrize(
