@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gvfx.features.bases import Kernel, farthest_points, matern, spread_points
+from gvfx.features.bases import Kernel, farthest_points, matern
 
 RNG = np.random.default_rng(2)
 POINTS = RNG.normal(size=(80, 3))
@@ -42,13 +42,13 @@ def test_each_centre_is_the_farthest_from_those_before_it():
 
 
 def test_every_second_spread_point_is_the_farthest_and_the_others_are_random():
-    chosen = spread_points(POINTS, 12, np.random.default_rng(0))
+    chosen = farthest_points(POINTS, 12, np.random.default_rng(0))
     for k in range(2, 12, 2):
         away = ((POINTS[:, None] - POINTS[chosen[:k]]) ** 2).sum(axis=2).min(axis=1)
         assert chosen[k] == away.argmax()
-    others = spread_points(POINTS, 12, np.random.default_rng(1))
+    others = farthest_points(POINTS, 12, np.random.default_rng(1))
     assert chosen[0] == others[0] and chosen[1] != others[1]
-    assert len(set(spread_points(POINTS, 200, np.random.default_rng(0)).tolist())) == len(POINTS)
+    assert len(set(farthest_points(POINTS, 200, np.random.default_rng(0)).tolist())) == len(POINTS)
 
 
 def test_no_centre_comes_twice():

@@ -155,20 +155,12 @@ def squared_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.maximum(out, 0.0, out=out)
 
 
-def farthest_points(points: np.ndarray, count: int) -> np.ndarray:
+def farthest_points(points: np.ndarray, count: int, rng: np.random.Generator | None = None) -> np.ndarray:
     """Indices of up to `count` of the points [n, d], each the farthest from those before it; no point comes twice.
 
-    The first is the point nearest to the mean.  Only every k-th point is considered where there are more than CANDIDATES.
+    The first is the point nearest to the mean.  With rng, every second is a random one, so that points lie close where most of
+    the data are.  Only every k-th point is considered where there are more than CANDIDATES.
     """
-    return _spread(points, count, None)
-
-
-def spread_points(points: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """As `farthest_points`, but every second is a random one."""
-    return _spread(points, count, rng)
-
-
-def _spread(points: np.ndarray, count: int, rng: np.random.Generator | None) -> np.ndarray:
     every = max(1, len(points) // CANDIDATES)
     few = points[::every]
     chosen = [int(((few - few.mean(axis=0)) ** 2).sum(axis=1).argmin())]

@@ -269,9 +269,7 @@ def answered(rows: Rows, intervals: bool = True) -> Answers:
         rows = rows.seen_with(coarse)
     else:
         size = coarse.size  # the first features of a kernel are those of half its centres
-    visited = np.zeros(coarse.size, bool)
-    for own in rows.sums:
-        visited |= np.sum([gram.diagonal()[:size] for gram in own.gram], axis=0) > 0
+    visited = rows.total(np.ones(rows.count, bool), size).gram.diagonal().reshape(data.actions, -1).sum(axis=0) > 0
     halves = tuple(
         Fit(coarse, w, within) for w in fits(rows, np.concatenate([HALVES, ~HALVES]), within, size, HALF_SAMPLES_ROUNDS)
     )

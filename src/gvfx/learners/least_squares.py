@@ -15,8 +15,7 @@ blocks, so that a dozen of them need one pass over the data and a solution each.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
@@ -112,10 +111,11 @@ class Piece:
         """[action] of the transitions with it."""
         return [np.flatnonzero(self.data.action == a) for a in range(self.data.actions)]
 
-    def gram(self, points: Matrix) -> list[Matrix]:
-        """[action] of features times features, [size, size] each."""
+    def gram(self, points: Matrix) -> Matrix:
+        """Features times features in the blocks of the actions, [action * size, action * size]."""
         here = [points[self.here[rows]].T for rows in self.by_action]
-        return [_product(h, h.T) for h in here]
+        each = [_product(h, h.T) for h in here]
+        return sp.csr_array(sp.block_diag(each)) if sp.issparse(each[0]) else scipy.linalg.block_diag(*each)
 
     def back(self, points: Matrix, columns: np.ndarray) -> np.ndarray:
         """Features times columns [n, k] of numbers, in the blocks of the actions, [action, size, k]."""
@@ -180,54 +180,48 @@ class Rows:
         for k, piece in enumerate(self.pieces):
             yield piece, self.known[k] if self.known else _points(self.basis, piece)
 
-    @property
-    def sums(self) -> list[Sums]:
-        """Those of every block."""
-        if "sums" not in self.found:
-            out: dict[int, Sums] = {}
-            for piece, points in self:
-                own = piece_sums(piece, points, self.data)
-                out[piece.block] = out[piece.block] + own if piece.block in out else own
-            self.found["sums"] = [out[b] for b in range(self.count)]
-        return self.found["sums"]
+    def sums(self, size: int | None = None) -> list[Sums]:
+        """Those of every block, for the first `size` features of every action alone (default: all)."""
+        if size not in self.found:
+            if size is None:
+                out: dict[int, Sums] = {}
+                for piece, points in self:
+                    own = piece_sums(piece, points, self.data)
+                    out[piece.block] = out[piece.block].plus(own) if piece.block in out else own
+                self.found[size] = [out[b] for b in range(self.count)]
+            else:
+                self.found[size] = [own.among(first_of(size, self.basis, self.data.actions)) for own in self.sums()]
+        return self.found[size]
 
     def total(self, part: np.ndarray, size: int | None = None) -> Sums:
-        """The sums over the blocks of a part, bool [block], for the first `size` features alone (default: all)."""
+        """The sums over the blocks of a part, bool [block]."""
         key = (part.tobytes(), size)
         if key not in self.found:
-            self.found[key] = reduce(
-                operator.add, (own.first(size) for own, chosen in zip(self.sums, part, strict=True) if chosen)
-            )
+            self.found[key] = reduce(Sums.plus, (own for own, chosen in zip(self.sums(size), part, strict=True) if chosen))
         return self.found[key]
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """What the systems of all questions need of the data; sums over transitions."""
+class Sums(NamedTuple):
+    """What the systems of all questions need of the data: sums over transitions, with rows by action and feature."""
 
-    gram: list[Matrix]  # [action] of [size, size]: features times features, of the transitions with that action
-    cross: list[list[list[Matrix]]]  # [group][action][next action] of [size, size]: features times what follows
-    paid: np.ndarray  # [action, size, gvf]: features times cumulants
+    gram: Matrix  # [action * size, action * size]: features times features, in the blocks of the actions
+    cross: list[Matrix]  # [group] of [action * size, action * size]: features times what follows
+    paid: np.ndarray  # [action * size, gvf]: features times cumulants
 
-    def __add__(self, other: Sums) -> Sums:
+    def plus(self, other: Sums) -> Sums:
         """The sums over the transitions of both."""
-        add: Any = operator.add
-        parts = ((self.gram, other.gram), (self.cross, other.cross), (self.paid, other.paid))
-        return Sums(*(_mapped(add, *both) for both in parts))
+        cross = [a + b for a, b in zip(self.cross, other.cross, strict=True)]
+        return Sums(self.gram + other.gram, cross, self.paid + other.paid)
 
-    def first(self, count: int | None) -> Sums:
-        """The sums for the first `count` features alone."""
-        if count is None:
-            return self
-        cut = operator.itemgetter(np.s_[:count, :count])
-        return Sums(_mapped(cut, self.gram), _mapped(cut, self.cross), self.paid[:, :count])
+    def among(self, chosen: np.ndarray) -> Sums:
+        """The sums for some of the features, by their places."""
+        both = np.ix_(chosen, chosen)
+        return Sums(self.gram[both], [own[both] for own in self.cross], self.paid[chosen])
 
 
-def _mapped(function: Callable[..., Matrix], *parts: Any) -> Any:
-    """A function of matrices, or of all matrices in lists (of lists) of them."""
-    if not isinstance(parts[0], list):
-        return function(*parts)
-    return [_mapped(function, *each) for each in zip(*parts, strict=True)]
+def first_of(size: int, basis: Basis, actions: int) -> np.ndarray:
+    """The places of the first `size` of the features of every action among those of all."""
+    return np.flatnonzero(np.arange(basis.size * actions) % basis.size < size)
 
 
 def piece_sums(piece: Piece, points: Matrix, data: Transitions) -> Sums:
@@ -236,11 +230,11 @@ def piece_sums(piece: Piece, points: Matrix, data: Transitions) -> Sums:
     Questions with one policy whose discounts differ by a factor alone share their products.
     """
     own = piece.data
-    once: dict[bytes, list[Matrix]] = {}  # by the relative discounts
-    known: dict[tuple[bytes, int], list[list[Matrix]]] = {}  # and by the policy
     here = [points[piece.here[rows]].T for rows in piece.by_action]
     after = [points[piece.here[rows] + 1] for rows in piece.by_action]
-    cross: list[list[list[Matrix]]] = []
+    once: dict[bytes, list[Matrix]] = {}  # by the relative discounts
+    known: dict[tuple[bytes, int], Matrix] = {}  # and by the policy
+    cross: list[Matrix] = []
 
     def products(weights: np.ndarray) -> list[Matrix]:
         """[action] of features times what follows, weighted [n]."""
@@ -250,18 +244,21 @@ def piece_sums(piece: Piece, points: Matrix, data: Transitions) -> Sums:
         discount, policy = own.discount[:, members[0]], int(own.member[members[0]])
         unit = float(discount.max(initial=0.0)) or 1.0
         relative = discount / unit
-        shared = relative.tobytes()
-        key = (shared, policy)
+        shared, key = relative.tobytes(), (relative.tobytes(), policy)
         if shared not in once:
             once[shared] = products(relative)
         if key not in known and len(own.pi) == 1:
-            known[key] = [[float(p) * whole for p in own.pi[0, :, policy]] for whole in once[shared]]
+            known[key] = _joined([[float(p) * whole for p in own.pi[0, :, policy]] for whole in once[shared]])
         elif key not in known:
             of_next = [products(relative * own.pi[:, b, policy]) for b in range(1, own.actions)]
             first = [whole - sum(others) for whole, *others in zip(once[shared], *of_next, strict=True)]  # they sum to 1
-            known[key] = [list(row) for row in zip(first, *of_next, strict=True)]
-        cross.append(_mapped(lambda product, unit=unit: unit * product, known[key]))
-    return Sums(piece.gram(points), cross, piece.back(points, own.cumulant))
+            known[key] = _joined([list(row) for row in zip(first, *of_next, strict=True)])
+        cross.append(unit * known[key])
+    return Sums(piece.gram(points), cross, piece.back(points, own.cumulant).reshape(-1, own.gvfs))
+
+
+def _joined(parts: list[list[Matrix]]) -> Matrix:
+    return sp.csr_array(sp.block_array(parts)) if sp.issparse(parts[0][0]) else np.block(parts)
 
 
 def _points(basis: Basis, piece: Piece) -> Matrix:
@@ -285,29 +282,22 @@ def _weighted(rows: Matrix, weights: np.ndarray) -> Matrix:
     return sp.csr_array((rows.data * np.repeat(weights, np.diff(rows.indptr)), rows.indices, rows.indptr), shape=rows.shape)
 
 
-def diagonal(matrices: list[Matrix]) -> Matrix:
-    """The block-diagonal matrix."""
-    return sp.csr_array(sp.block_diag(matrices)) if sp.issparse(matrices[0]) else scipy.linalg.block_diag(*matrices)
-
-
 def solved(total: Sums, groups: list[list[int]], fixed: Matrix) -> np.ndarray:
-    """The weights [action, size, gvf] that solve (L1) for every question, NaN where a system is singular.
+    """The weights [action * size, gvf] that solve (L1) for every question, NaN where a system is singular.
 
     fixed: the matrix of the regression on features, Phi' Phi + Lambda.
     """
-    actions, size, gvfs = total.paid.shape
-    out = np.empty((actions * size, gvfs))
+    out = np.empty(total.paid.shape)
     for members, cross in zip(groups, total.cross, strict=True):
-        right = total.paid.reshape(-1, gvfs)[:, members]
         try:
             if sp.issparse(fixed):
-                system = sp.csc_array(fixed - sp.block_array(cross))
-                out[:, members] = scipy.sparse.linalg.splu(system, **ORDERED).solve(right)
+                factors = scipy.sparse.linalg.splu(sp.csc_array(fixed - cross), **ORDERED)
+                out[:, members] = factors.solve(total.paid[:, members])
             else:
-                out[:, members] = np.linalg.solve(fixed - np.block(cross), right)
+                out[:, members] = np.linalg.solve(fixed - cross, total.paid[:, members])
         except (RuntimeError, np.linalg.LinAlgError):
             out[:, members] = np.nan
-    return out.reshape(actions, size, gvfs)
+    return out
 
 
 # --- Answers within what the cumulants allow ------------------------------------------------------------------------
@@ -362,14 +352,14 @@ def fits(rows: Rows, parts: np.ndarray, within: Range, size: int | None = None, 
 
     size: the first features that are used (default: all); rounds: the most of an iteration.
     """
-    prior, fixed, weights = rows.basis.prior(rows.data.actions), [], []
+    actions, fixed, weights = rows.data.actions, [], []
+    prior = rows.basis.prior(actions)
     if size is not None:
-        chosen = np.arange(len(prior)) % rows.basis.size < size
-        prior = prior[np.ix_(chosen, chosen)]
+        prior = prior[np.ix_(*[first_of(size, rows.basis, actions)] * 2)]
     for part in parts:
         total = rows.total(part, size)
-        fixed.append(diagonal(total.gram) + prior)
-        weights.append(solved(total, rows.data.groups, fixed[-1]))
+        fixed.append(total.gram + prior)
+        weights.append(solved(total, rows.data.groups, fixed[-1]).reshape(actions, -1, rows.data.gvfs))
     off = beyond(rows, parts, np.stack(weights, axis=-1), within)
     weights = [np.nan_to_num(own) for own in weights]
     limited(rows, parts, fixed, weights, off, within, rounds)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.evidence.transitions import Transitions
-from gvfx.features.bases import ROUNDS, Basis, Kernel, Lattice, relevance, spread_points
+from gvfx.features.bases import ROUNDS, Basis, Kernel, Lattice, farthest_points, relevance
 from gvfx.features.scaling import Scaling, named
 from gvfx.inputs import check_fields
 from gvfx.learners.base import Learner, NoValues
 from gvfx.learners.half_samples import Answers, CrossFit, Fit, answered, crossfit, fitted, missing, predicted, steadiest
-from gvfx.learners.least_squares import BLOCKS, Range, Rows, blocks, definite, diagonal
+from gvfx.learners.least_squares import BLOCKS, Range, Rows, Sums, blocks, definite, first_of
 from gvfx.schedules import growing
 from gvfx.threads import one_thread
 
@@ -74,14 +75,12 @@ def scores(rows: Rows, bases: Sequence[Basis], targets: np.ndarray) -> list[np.n
 
     The bases have the features of the rows, or the first of them.
     """
-    actions, own = rows.data.actions, [(p, x) for p, x in rows if p.block == 0]
-    gram = [sum(each) for each in zip(*(p.gram(x) for p, x in own), strict=True)]
-    right = np.sum([p.back(x, targets[p.index]) for p, x in own], axis=0)
-    out, spread, held = [], targets.var(axis=0), max(1, sum(len(p.data) for p in rows.pieces if p.block == 1))
+    actions, gvfs, out, spread = rows.data.actions, targets.shape[1], [], targets.var(axis=0)
+    own = (Sums(p.gram(x), [], p.back(x, targets[p.index]).reshape(-1, gvfs)) for p, x in rows if p.block == 0)
+    whole, held = reduce(Sums.plus, own), max(1, sum(len(p.data) for p in rows.pieces if p.block == 1))
     for basis in bases:
-        k = basis.size
-        matrix = diagonal([each[:k, :k] for each in gram]) + basis.prior(actions)
-        weights = definite(matrix)(right[:, :k].reshape(-1, targets.shape[1])).reshape(actions, k, -1)
+        total = whole if basis.size == rows.basis.size else whole.among(first_of(basis.size, rows.basis, actions))
+        weights = definite(total.gram + basis.prior(actions))(total.paid).reshape(actions, -1, gvfs)
         missed = sum(((targets[p.index] - p.taken(p.each(x, weights))) ** 2).sum(axis=0) for p, x in rows if p.block == 1)
         out.append(np.divide(missed / held, spread, out=np.zeros(len(spread)), where=spread > 0))
     return out
@@ -138,7 +137,7 @@ def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Ch
 
     def trials(weights: np.ndarray, lengths: Sequence[float] = LENGTHS) -> list[Rows]:
         """The transitions with kernels of several lengths; weights [d] is the inputs' relevance."""
-        centres = points[spread_points(points * weights, count, rng)]
+        centres = points[farthest_points(points * weights, count, rng)]
         kernels = [Kernel.around(centres, length / weights) for length in lengths]
         return [Rows.of(few, Basis(scaling, kernel, MIDDLE, SHARING), held, 2) for kernel in kernels]
 
@@ -169,7 +168,7 @@ def _kernel(data: Transitions, scaling: Scaling, rng: np.random.Generator) -> Ch
         rows, basis, own = other
     half = scores(rows, [basis.halved()], targets)[0]
     everything, lengths = scaling(data.observation), basis.features.lengths  # type: ignore[union-attr]
-    centres = everything[spread_points(everything / lengths, count_centres(data), rng)]
+    centres = everything[farthest_points(everything / lengths, count_centres(data), rng)]
     return Choice(replace(basis, features=Kernel.around(centres, lengths)), own, half)
 
 
