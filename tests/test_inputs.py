@@ -12,7 +12,7 @@ import pytest
 
 import gvfx
 from gvfx.errors import error_text
-from gvfx.inputs import as_array, check_ranges, checked, is_real, listed, shown, unfit, whole
+from gvfx.inputs import as_array, check_allowed, checked, is_real, listed, shown, unfit, whole
 from gvfx.names import public_classes
 
 
@@ -155,18 +155,18 @@ def test_parts_and_worlds_name_the_field(make, named):
     ],
 )
 def test_ranges_are_intervals(interval, value, fits):
-    part = SimpleNamespace(share=value, ranges={"share": interval})
+    part = SimpleNamespace(share=value, allowed={"share": interval})
     if fits:
-        check_ranges(part)
+        check_allowed(part)
     else:
         with pytest.raises(
             gvfx.InputError, match=f"^share: {value!r} lies outside {re.escape(interval)}; give a number within it"
         ):
-            check_ranges(part)
+            check_allowed(part)
 
 
 def test_every_range_names_fields_of_its_class():
     for base in (gvfx.Behaviour, gvfx.Learner):
         for kind in public_classes(base).values():
             fields = {f.name for f in dataclasses.fields(kind)}
-            assert {name for names in kind.ranges for name in names.split()} <= fields, kind
+            assert {name for names in kind.allowed for name in names.split()} <= fields, kind

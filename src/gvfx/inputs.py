@@ -71,9 +71,9 @@ def check_level(level: Any, field: str = "level") -> None:
         raise InputError(f"{field}: {shown(level)} lies outside (0, 1); give a number such as 0.95.")
 
 
-def check_ranges(part: Any) -> None:
-    """Refuse numbers among a part's fields outside its `ranges`, intervals such as "[0, 1)" by the names of fields."""
-    for names, interval in part.ranges.items():
+def check_allowed(part: Any) -> None:
+    """Refuse numbers among a part's fields outside what is `allowed`, intervals such as "[0, 1)" by the names of fields."""
+    for names, interval in part.allowed.items():
         low, high = map(float, interval[1:-1].split(","))
         for name in names.split():
             value = getattr(part, name)

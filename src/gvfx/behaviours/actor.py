@@ -37,7 +37,7 @@ class Actor(Behaviour):
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
     needs_variance: ClassVar[bool] = True
     needs_actor: ClassVar[bool] = True
-    ranges: ClassVar = {"rate alpha": "(0, inf)", "kl_weight": "[0, inf)", "updates": "[1, inf)", "share": "(0, 1]"}
+    allowed: ClassVar = {"rate alpha": "(0, inf)", "kl_weight": "[0, inf)", "updates": "[1, inf)", "share": "(0, 1]"}
 
     def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
@@ -72,7 +72,7 @@ class MixtureActor(Behaviour):
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
     needs_variance: ClassVar[bool] = True
     needs_actor: ClassVar[bool] = True
-    ranges: ClassVar = {"residual": "[0, inf)", "floor": "[0, 1]", "rate": "(0, inf)", "updates": "[1, inf)"}
+    allowed: ClassVar = {"residual": "[0, inf)", "floor": "[0, 1]", "rate": "(0, inf)", "updates": "[1, inf)"}
 
     def box_action_rule(self) -> BoxActionRule:
         """Follows its own component k, number gvfs + k, with the gate's probability."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.inputs import check_fields, check_ranges
+from gvfx.inputs import check_allowed, check_fields
 from gvfx.kernel import BehaviourRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
 from gvfx.worlds.mdp import MDP
@@ -64,11 +64,11 @@ class Behaviour(ABC, Generic[State]):
     by_episode: ClassVar[bool] = False  # whether it learns from its own actions, one whole episode after another
     explores: ClassVar[bool] = False  # whether it tries every action without Floor(Epsilon(...))
     counts_cells: ClassVar[bool] = False  # whether `observe` must see the transitions between cells of continuous observations
-    ranges: ClassVar[Mapping[str, str]] = {}  # of fields that are numbers, such as {"share floor": "[0, 1)"}
+    allowed: ClassVar[Mapping[str, str]] = {}  # the numbers of fields, such as {"share floor": "[0, 1)"}
 
     def __post_init__(self) -> None:
         check_fields(self, "behaviour")
-        check_ranges(self)
+        check_allowed(self)
 
     @property
     @abstractmethod

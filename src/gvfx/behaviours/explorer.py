@@ -32,7 +32,7 @@ class GVFExplorer(Behaviour[ExplorerState]):
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear", "networks", "box_actions"})
     needs_variance: ClassVar[bool] = True
-    ranges: ClassVar = {"smallest_m": "[0, inf)"}
+    allowed: ClassVar = {"smallest_m": "[0, inf)"}
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes, float(self.smallest_m))

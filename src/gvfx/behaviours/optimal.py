@@ -59,7 +59,7 @@ class Planning(Behaviour[PlannedState]):
     tracked: ClassVar[bool]  # whether visits follow the plan's shares instead of being drawn
 
     explores: ClassVar[bool] = True
-    ranges: ClassVar = {"first": "[1, inf)", "growth": "(1, inf]", "prior": "(0, inf)", "random": "[0, 1]", "search": "[0, 1)"}
+    allowed: ClassVar = {"first": "[1, inf)", "growth": "(1, inf]", "prior": "(0, inf)", "random": "[0, 1]", "search": "[0, 1)"}
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return planned_rule(sizes.actions, self.search > 0, self.tracked, self.random)
@@ -115,7 +115,7 @@ class OptimalDesign(Planning):
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "linear"})
     tracked: ClassVar[bool] = True
-    ranges: ClassVar = Planning.ranges | {"ahead floor": "(0, inf]"}
+    allowed: ClassVar = Planning.allowed | {"ahead floor": "(0, inf]"}
 
     def after_log(self, steps: int, logged: int) -> OptimalDesign:
         return replace(self, ahead=min(self.ahead, steps / logged))

@@ -83,7 +83,7 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables", "networks"})
     needs_intrinsic: ClassVar[bool] = True
-    ranges: ClassVar = {"temperature": "(0, inf]", "floor": "[0, 1)"}
+    allowed: ClassVar = {"temperature": "(0, inf]", "floor": "[0, 1)"}
 
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _successor_rule(

@@ -158,7 +158,7 @@ class Hold(Wrapper):
     steps: float = 100.0
 
     wraps: ClassVar[frozenset[str]] = frozenset({"box_actions"})
-    ranges: ClassVar = {"steps": "[1, inf]"}
+    allowed: ClassVar = {"steps": "[1, inf]"}
 
     def box_action_rule(self) -> BoxActionRule:
         import jax.numpy as jnp
@@ -188,7 +188,7 @@ class Alternate(Wrapper):
 
     wraps: ClassVar[frozenset[str]] = frozenset({"box_actions"})
     holds: ClassVar = {"inner": "behaviour", "second": "other"}
-    ranges: ClassVar = {"share": "(0, 1)"}
+    allowed: ClassVar = {"share": "(0, 1)"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -288,7 +288,7 @@ class Blend(Wrapper):
     share: float = 0.5
 
     holds: ClassVar = {"first": "first", "second": "second"}
-    ranges: ClassVar = {"share": "[0, 1]"}
+    allowed: ClassVar = {"share": "[0, 1]"}
 
     @property
     def supports(self) -> frozenset[str]:  # networks keep an intrinsic value for one rule alone

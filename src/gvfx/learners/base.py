@@ -10,7 +10,7 @@ import numpy as np
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
-from gvfx.inputs import check_fields, check_ranges
+from gvfx.inputs import check_allowed, check_fields
 from gvfx.kernel import LearnerRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import improved
@@ -48,11 +48,11 @@ class Learner(ABC, Generic[State]):
     bounds_errors: ClassVar[bool] = False  # whether a stopping rule can rest on its standard errors
     forgetting_rates: tuple[float, ...] = ()  # rates of the running means kept for drifting cumulants
 
-    ranges: ClassVar[Mapping[str, str]] = {}  # of fields that are numbers, such as {"rate": "(0, 1]"}
+    allowed: ClassVar[Mapping[str, str]] = {}  # the numbers of fields, such as {"rate": "(0, 1]"}
 
     def __post_init__(self) -> None:
         check_fields(self, "learner")
-        check_ranges(self)
+        check_allowed(self)
 
     @property
     @abstractmethod

@@ -45,7 +45,7 @@ class ExpectedSarsa(Learner[Tables]):
     initial_m: float = 5.0
 
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
-    ranges: ClassVar = {"initial_m": "[0, inf]"}
+    allowed: ClassVar = {"initial_m": "[0, inf]"}
 
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _expected_sarsa(*sizes, variance)
@@ -154,7 +154,7 @@ class CertaintyEquivalence(Learner[NoValues]):
     supports: ClassVar[frozenset[str]] = frozenset({"tables"})
     needs_evidence: ClassVar[bool] = True
     bounds_errors: ClassVar[bool] = True
-    ranges: ClassVar = {"forgetting": "[0, 1]", "initial_m": "[0, inf]", "growth": "(1, inf]"}
+    allowed: ClassVar = {"forgetting": "[0, 1]", "initial_m": "[0, inf]", "growth": "(1, inf]"}
 
     @property
     def forgetting_rates(self) -> tuple[float, ...]:  # type: ignore[override]

@@ -48,7 +48,7 @@ class Deep(Learner):
     m_output: Literal["softplus", "exp"] = field(default="softplus", metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"networks"})
-    ranges: ClassVar = {
+    allowed: ClassVar = {
         "rate_q rate_m final_rate alpha": "(0, inf)",
         "batch capacity q_every m_every target_every": "[1, inf)",
         "waves heads": "[0, inf)",
@@ -117,7 +117,7 @@ class TwinCritics(Learner):
     lookahead: int = field(default=0, metadata={"later": True})
 
     supports: ClassVar[frozenset[str]] = frozenset({"box_actions"})
-    ranges: ClassVar = {
+    allowed: ClassVar = {
         "rate_q rate_m final_rate": "(0, inf)",
         "tau": "(0, 1]",
         "trace": "[0, 1]",
