@@ -118,3 +118,11 @@ def test_no_legend_lies_on_the_axes(built, item):
     assert ax.bbox.height > 0.5 * fig.bbox.height
     assert len(legend.get_texts()) == len(figure.series) + len(figure.reference)
     plt.close(fig)
+
+
+def test_the_lemma_fails_under_the_explorers_fixed_point(built):
+    """On none of the paper's settings does its condition hold there, and M of Eq. 4 is missing for at least one GVF in each."""
+    table = exhibit(built, "lemma", "lemma")
+    explorer = [row for row in table.rows if row[1] == "GVFExplorer"]
+    assert [row[0] for row in explorer] == ["same", "distinct", "semi-greedy", "fourrooms", "forty"]
+    assert {row[3] for row in explorer} == {"0"} and all(int(row[4]) < int(row[2]) for row in explorer)
