@@ -20,7 +20,7 @@ Rng = np.random.Generator
 HORIZON = 300  # steps of an episode in worlds of our own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BoxWorld:
     """Begin, step and observe, for many states at once."""
 

@@ -57,6 +57,7 @@ from gvfx.worlds.spec import (
 # --- The method of a run, a behaviour and a learner: the defaults of each kind of run, and errors for what does not fit
 
 
+UNSURE = 1e-3  # the weight below which what follows a cut may be left to the answers of networks
 FLAT = 2  # numbers in an observation up to which a design on cells is worth half the episodes
 LARGEST_REPLAY = 200_000  # most transitions that the default learners keep in environments
 NEEDS = {  # what a learner of each kind requires of an environment
@@ -313,15 +314,14 @@ class GymWorld:
         if isinstance(method.learner, Rollouts) or (method == Method() and options.log is None and only_rollouts(env, questions)):
             return self._rollouts(questions, method, options)
         kind, by_default = self.kind(method, options.numbered), method.learner is None
-        whole = kind == "linear" and method.behaviour is None and options.log is None and not options.calibrate
-        whole = whole and not checked_share(options.audit)
-        every = whole * (1 if options.where is not None and is_start(options.where) else 2)
-        if every:
-            method = method._replace(behaviour=beside_episodes(every, options, box_spec(env).size))
         audit = self._audit(kind, questions, method.behaviour, options)
+        every = self._every(kind, method, audit, options)
+        if every and kind == "linear":
+            method = method._replace(behaviour=beside_episodes(every, options, box_spec(env).size))
+        audit = replace(audit, share=0.0) if every else audit
         if options.where is not None and options.calibrate:
             raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
-        audited = bool(audit.share) and kind in ("networks", "box_actions") and isinstance(options.where, str)
+        audited = bool(audit.share or every) and kind in ("networks", "box_actions") and isinstance(options.where, str)
         log: Checked = None if options.log is None else as_log(options.log)
         logged = 0 if log is None else len(log.action)
         method = method_for(RUNS[kind], questions, method, options, audited, logged)
@@ -346,14 +346,26 @@ class GymWorld:
         if kind == "box_actions":
             from gvfx.running.streams.critics_gym import CriticsGym
 
-            return CriticsGym(box_action_spec(env), questions, method, options)
+            critics = CriticsGym(box_action_spec(env), questions, method, options)
+            critics.every, critics.cut_at = every, UNSURE
+            return critics
         from gvfx.running.streams.network_gym import NetworkGym
 
         networks = NetworkGym(box_spec(env), questions, method, options)
+        networks.every, networks.cut_at = every, UNSURE
         size = networks.spec.size
         reason = f"an observation has {size} numbers, more than {LARGEST}" if size > LARGEST else "the behaviour needs them"
         networks.why = f"networks, because {reason}" * by_default
         return networks
+
+    def _every(self, kind: str, method: Method, audit: Audit, options: Options) -> int:
+        """1: all episodes follow target policies; 2: every second one does; 0: a behaviour acts alone."""
+        start = options.where is not None and is_start(options.where)
+        if method.behaviour is not None or options.log is not None or options.calibrate or checked_share(options.audit):
+            return 0
+        if kind == "linear":
+            return 1 if start else 2
+        return int(start and bool(audit.share))  # networks, in a run that is long enough to be audited by default
 
     def _rollouts(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
         """Rollouts, which have values at the start alone."""

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.evidence.episodes import CUT, Schedule, longest
+from gvfx.running.checkpoint import prefixed, unprefixed
+from gvfx.running.frozen_scores import FrozenScores, Path
 from gvfx.running.stepping import SingleStepper
 
 TAG = zlib.crc32(b"whole episodes")  # of the random draws
@@ -41,6 +43,7 @@ class _Episode:
         self.policy, self.pair, self.left, self.expected = policy, pair, left, expected
         self.chance = np.random.default_rng([*seed, 1])  # of its actions
         self.number, self.steps = -1, 0
+        self.path: Path | None = None  # what it met, if it is scored against frozen answers
 
 
 class WholeEpisodes:
@@ -56,6 +59,7 @@ class WholeEpisodes:
         self.under_way: dict[int, _Episode] = {}  # by lane
         self.done: list[tuple[int, int, int, int]] = []  # rows of `Followed`
         self.further = np.empty((0, 0))  # what the agent sees in further resets, [m, o]
+        self.scored: FrozenScores | None = None  # for agents whose answers are frozen before episodes begin
         self.coming: tuple[int, int] | None = None  # the policy of the next episode of a plain environment, and its pair
 
     # --- what a stream calls -------------------------------------------------------------------------------------------
@@ -65,7 +69,10 @@ class WholeEpisodes:
         stepper.options = self.next_reset
         if fresh and (n := min(MOST, self.steps // FURTHER)):
             observations = stepper.observe_resets(n, _number([self.seed, TAG]))
-            self.further = np.array([vector for vector, _ in agent.at_starts(observations)])
+            seen = agent.at_starts(observations)
+            self.further = np.array([vector for vector, _ in seen])
+            if self.scored is not None:
+                self.scored.starts = seen
 
     def next_reset(self) -> dict[str, int]:
         """Options of the next reset of a plain environment, whose episode is chosen here."""
@@ -77,13 +84,17 @@ class WholeEpisodes:
         """Before actions are chosen: end episodes that are over or long enough, and begin others where lanes are fresh."""
         at, single = stream.agent.at, isinstance(stream.stepper, SingleStepper)
         for lane, episode in list(self.under_way.items()):
+            if episode.path is not None and len(episode.path.cumulants) < episode.steps:
+                episode.path.moved(at, lane)
             if at.ended[lane] and episode.steps:
-                self._over(lane)
+                self._over(lane, stream.agent)
             elif episode.left <= 0 or (episode.steps == self.endless and np.isinf(episode.left)):
-                self._over(lane, counts=np.isfinite(episode.left))
+                self._over(lane, stream.agent, counts=np.isfinite(episode.left))
                 if single:
                     stream.agent.break_off()
                     stream.stepper.cut(at)
+        if self.scored is not None:
+            self.scored.renew(stream.agent)
         for lane in np.flatnonzero(at.fresh).tolist():
             if lane not in self.under_way:
                 policy, pair = self.coming or (self.schedule.next(), -1)
@@ -93,12 +104,16 @@ class WholeEpisodes:
                     expected = int(self.schedule.steps[policy] // max(1, self.schedule.episodes[policy] - 1)) or 1
                     self.schedule.steps[policy] += expected
                     self.under_way[lane] = _Episode(policy, pair, self._seed(pair), self.longest[policy], expected)
+                    self.under_way[lane].path = None if self.scored is None else self.scored.path()
 
     def follow(self, agent: Any) -> None:
         """Have the policies of the episodes under way choose their lanes' actions, in place of the behaviour's."""
         for lane, episode in self.under_way.items():
-            agent.choose_as(lane, episode.policy, episode.chance)
-            if not episode.steps:
+            if episode.path is not None:
+                episode.path.chosen(*agent.take(lane, episode.policy, episode.chance))
+            else:
+                agent.choose_as(lane, episode.policy, episode.chance)
+            if not episode.steps and episode.path is None:
                 episode.number = int(agent.at.number[lane])
             episode.steps += 1
             episode.left -= 1
@@ -109,10 +124,12 @@ class WholeEpisodes:
         rows = [*self.done, *map(_row, going)]
         return Followed(*np.array(rows, np.int64).reshape(-1, len(Followed._fields)).T)
 
-    def _over(self, lane: int, counts: bool = True) -> None:
+    def _over(self, lane: int, agent: Any, counts: bool = True) -> None:
         """End an episode; it does not count if what follows it does and is not known."""
         episode = self.under_way.pop(lane)
         self.schedule.steps[episode.policy] += episode.steps - episode.expected
+        if counts and episode.path is not None and self.scored is not None:
+            self.scored.over(episode.path, agent.arrived(lane), episode.policy, episode.pair)
         if counts:
             self.done.append(_row(episode))
 
@@ -130,12 +147,15 @@ class WholeEpisodes:
         """Everything that later episodes depend on; those under way are left."""
         done, schedule = np.array(self.done, np.int64).reshape(-1, len(Followed._fields)), self.schedule
         begun = np.array([schedule.begun, *schedule.episodes])
-        return {"done": done, "begun": begun, "share": schedule.share, "further": self.further}
+        arrays = {"done": done, "begun": begun, "share": schedule.share, "further": self.further}
+        return arrays | (prefixed("scored", self.scored.state()) if self.scored is not None else {})
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `state` gave."""
         self.done, self.under_way, self.coming = [tuple(row) for row in arrays["done"].tolist()], {}, None
         self.further = arrays["further"].copy()
+        if self.scored is not None:
+            self.scored.restore(unprefixed("scored", arrays))
         schedule, (begun, *episodes) = self.schedule, arrays["begun"].tolist()
         schedule.begun, schedule.episodes, schedule.share = begun, np.array(episodes), arrays["share"].copy()
         schedule.steps = np.bincount(arrays["done"][:, 0], arrays["done"][:, 3], schedule.policies).astype(np.int64)

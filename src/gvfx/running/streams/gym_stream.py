@@ -27,11 +27,13 @@ from gvfx.running.auditing import Audits
 from gvfx.running.checkpoint import generator_state, prefixed, set_generator, unprefixed
 from gvfx.running.drive import Agent, Backend, Stream
 from gvfx.running.earlier import Earlier, earlier
+from gvfx.running.frozen_scores import FrozenScores
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import Frozen, drawn_action
 from gvfx.running.stepping import NEW_EPISODE, SingleStepper, VectorStepper, stepper
 from gvfx.running.whole_episodes import WholeEpisodes
 
+FIRST_SCORED = 0.1  # of a run's steps: episodes from there on are scored against frozen answers
 POINTS = 64  # observations at which answers are shown and errors estimated
 NEVER = sys.maxsize  # a step that no run reaches; comparing a NumPy integer with a float takes longer than all else in the loop
 
@@ -222,6 +224,10 @@ class GymStream(Stream):
             discounts, steps = self.stepper.reader.discounts, run.plan.steps
             self.whole = WholeEpisodes(run.targets.member, discounts, seed, run.every, steps, run.cut_at)
             self.agent.whole = self.whole
+            if hasattr(self.agent, "learns"):
+                first = max(2 * run.answers_from, int(FIRST_SCORED * steps))
+                self.whole.scored = FrozenScores(run.targets.member, seed, first, steps)
+        self.checked: Any = self.audits if self.whole is None else self.whole.scored  # bounds errors where the learner does not
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
@@ -268,17 +274,17 @@ class GymStream(Stream):
         return NEW_EPISODE
 
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        if self.audits is None or self.run.learner.bounds_errors:
+        if self.checked is None or self.run.learner.bounds_errors:
             return self.agent.bound(until, looks)
-        return self.audits.bound(self, until, looks)
+        return self.checked.bound(self, until, looks)
 
     def joint(self, groups: Groups) -> Joint:
-        if self.audits is None or self.run.learner.bounds_errors:
+        if self.checked is None or self.run.learner.bounds_errors:
             return self.agent.joint(groups)
-        return self.audits.joint(self)
+        return self.checked.joint(self)
 
     def outcome(self, k: int) -> dict[str, Any]:
-        return self.agent.outcome(k) | ({} if self.audits is None else self.audits.outcome(self))
+        return self.agent.outcome(k) | ({} if self.checked is None else self.checked.outcome(self))
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

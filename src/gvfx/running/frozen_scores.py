@@ -1,0 +1,160 @@
+"""Scores of whole episodes against answers that were frozen before they began, for agents that learn as they go (networks).
+
+Answers are frozen again each time the data have grown by half: the episodes of a block are scored against the same answers.
+Bad answers can make scores vary more than returns do.  For each question a block therefore counts either its doubly robust scores
+or its returns (with the answer at the end where an episode was cut), whichever varied less in all blocks before; the first block
+counts its returns.  All of them have the same mean, so that they are one sample.  Where returns count, the standard error is at
+least `ALIKE` times that of the scores: episodes that all went alike do not show what else may happen.  Episodes before the
+first answers teach, and are not scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gvfx.evidence.audits import AuditedValues
+from gvfx.evidence.decisions import Joint, joint_of_audits
+from gvfx.evidence.episodes import Scores, estimate, scores
+from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.running.predictor import Frozen
+from gvfx.schedules import growing
+
+ALIKE = 0.25  # of the standard error of scores: the least of returns
+GROWTH = 1.5  # of the data between two times at which answers are frozen
+
+
+class Path:
+    """What an episode met, for its score."""
+
+    def __init__(self, frozen: Frozen | None, block: int) -> None:
+        self.frozen, self.block = frozen, block
+        self.seen: list[Any] = []
+        self.actions: list[Any] = []
+        self.cumulants: list[np.ndarray] = []
+        self.discounts: list[np.ndarray] = []
+
+    def chosen(self, seen: Any, action: Any) -> None:
+        """Keep what frozen answers read at the observation, and the action."""
+        self.seen.append(seen)
+        self.actions.append(action)
+
+    def moved(self, at: Any, lane: int) -> None:
+        """Keep the step that was taken."""
+        self.cumulants.append(at.c[lane].copy())
+        self.discounts.append(at.gamma[lane] * at.alive[lane])
+
+
+class FrozenScores:
+    """Those of one seed."""
+
+    def __init__(self, member: np.ndarray, seed: int, first: int, steps: int) -> None:
+        """member [gvf]: each question's policy; first: the step from which there are answers; steps: of the run."""
+        self.member, self.seed = member, seed
+        self.due = growing(first, GROWTH, steps)[::-1]  # the times at which answers are frozen, the next one last
+        self.frozen: Frozen | None = None
+        self.starts: list[Any] = []  # what frozen answers read in further resets
+        self.surprise: list[np.ndarray] = []  # [block] of [gvf]
+        self.further: list[np.ndarray] = []  # [block] of V at further resets, [m, gvf]
+        self.done: list[Scores] = []  # one episode each
+        self.returns: list[np.ndarray] = []  # of these episodes, [1, gvf]
+
+    def renew(self, agent: Any) -> None:
+        """Freeze the answers if that is due; episodes that begin from now on are scored against them."""
+        if not self.due or agent.t < self.due[-1] or not agent.learns:
+            return
+        self.due.pop()
+        self.frozen = agent.freeze()
+        self.surprise.append(self.frozen.surprise)
+        values = np.empty((len(self.starts), len(self.member)))
+        for p in range(int(self.member.max()) + 1 if self.starts else 0):
+            draws = np.random.default_rng([self.seed, len(self.surprise), 7])
+            values[:, self.member == p] = self.frozen.at(p, self.starts, None, draws)[0][:, self.member == p]
+        self.further.append(values)
+
+    def path(self) -> Path:
+        """That of an episode which begins now."""
+        return Path(self.frozen, len(self.surprise) - 1)
+
+    def over(self, path: Path, arrived: Any, policy: int, pair: int) -> None:
+        """Score an episode."""
+        if path.frozen is None:
+            return
+        rng = np.random.default_rng([self.seed, pair, 3]) if path.frozen.draws else None
+        values, taken = path.frozen.at(policy, [*path.seen, arrived], path.actions, rng)
+        discount = np.array(path.discounts)
+        errors = np.array(path.cumulants) + discount * values[1:] - taken
+        one, seen = np.zeros(1, np.int64), np.zeros((len(errors), 1))
+        over = (discount == 0).all(axis=1)
+        own = one + policy, self.member, one + pair, one + path.block
+        self.done.append(scores(errors, discount, seen, over, one, values[:1], *own))
+        weight = np.cumprod(np.vstack([np.ones((1, len(self.member))), discount]), axis=0)
+        total = (weight[:-1] * np.array(path.cumulants)).sum(axis=0) + weight[-1] * values[-1]
+        self.returns.append(np.where(self.member == policy, total, np.nan)[None])
+
+    def found(self) -> AuditedValues:
+        """The values at the start."""
+        gvfs, blocks = len(self.member), len(self.surprise)
+        if not self.done:
+            none, apart = np.zeros(gvfs), np.full((gvfs, gvfs), np.inf)
+            return AuditedValues(none * np.nan, apart.diagonal().copy(), none + 1, none, none, none, apart, np.ones_like(apart))
+        of, returns = Scores(*map(np.concatenate, zip(*self.done, strict=True))), np.concatenate(self.returns)
+        robust = np.zeros((blocks, gvfs), bool)
+        for b in range(1, blocks):
+            robust[b] = np.less(*(_variances(each[of.fold < b]) for each in (of.start + of.gain, returns)))
+        chosen, m = robust[of.fold], min(map(len, self.further))
+        further = np.stack(self.further) * robust[:, None] if m > 1 else None
+        found = estimate(of._replace(start=of.start * chosen, gain=np.where(chosen, of.gain, returns)), None, further)
+        many = np.maximum(found.episodes, 1)
+        by_returns = ((~chosen) & ~np.isnan(returns)).sum(axis=0) / many
+        least = by_returns * ALIKE**2 * np.nan_to_num(_variances(of.start + of.gain)) / many
+        more = np.maximum(0.0, least - found.variance.diagonal())
+        errors = np.sqrt(found.variance + np.where(np.eye(gvfs, dtype=bool), more, more[:, None] + more))
+        own = errors.diagonal().copy(), found.freedom.diagonal().copy()
+        return AuditedValues(found.value, *own, found.episodes, found.steps, found.cut, errors, found.freedom)
+
+    # --- what a stream asks of audits ----------------------------------------------------------------------------------
+
+    def bound(self, stream: Any, until: ErrorBelow, looks: int) -> tuple[float, bool]:
+        """As `ErrorBelow.bound`, from the values at the start."""
+        found = self.found()
+        weights, freedom = stream.run.weights, float(found.freedom.min())
+        return until.from_errors(found.value[:, None], found.error[:, None], weights, freedom, looks)
+
+    def joint(self, stream: Any) -> Joint:
+        """The values at the start, with the errors of their differences."""
+        found = self.found()
+        return joint_of_audits(found.value, found.differences, found.differences_freedom)
+
+    def outcome(self, stream: Any) -> dict[str, np.ndarray]:
+        """What they say, as fields of the seed's part."""
+        found = self.found()
+        return {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All scores so far; answers are frozen anew afterwards."""
+        arrays = {"surprise": np.array(self.surprise), "due": np.array(self.due, np.int64)}
+        if self.done:
+            columns = zip(*self.done, strict=True)
+            arrays |= dict(zip(Scores._fields, map(np.concatenate, columns), strict=True))
+            arrays["returns"] = np.concatenate(self.returns)
+        return arrays | {f"further.{k}": values for k, values in enumerate(self.further)}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `state` gave."""
+        self.surprise, self.due = list(arrays["surprise"].copy()), arrays["due"].tolist()
+        self.further = [arrays[f"further.{k}"].copy() for k in range(len(self.surprise))]
+        many = len(arrays["policy"]) if "policy" in arrays else 0
+        self.returns = [arrays["returns"][k : k + 1].copy() for k in range(many)]
+        self.done = [Scores(*(arrays[name][k : k + 1].copy() for name in Scores._fields)) for k in range(many)]
+
+
+def _variances(of: np.ndarray) -> np.ndarray:
+    """Variances [gvf] over episodes [episode, gvf] that are not NaN; NaN for fewer than two."""
+    many = (~np.isnan(of)).sum(axis=0)
+    off = of - np.nansum(of, axis=0) / np.maximum(many, 1)
+    return np.where(many > 1, np.nansum(off**2, axis=0) / np.maximum(many - 1, 1), np.nan)
