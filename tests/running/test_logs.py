@@ -125,7 +125,7 @@ def test_a_log_is_counted_like_the_run_that_made_it():
     ("change", "field"),
     [
         ({"action": None}, "log: has no column 'action'"),
-        ({"action": [0.5, 1]}, "action"),
+        ({"action": [0.5, 1]}, "gvf1.policy: ConstantPolicy is for Discrete actions"),
         ({"reward": [1.0]}, "reward"),
         ({"reward": [1.0, float("nan")]}, "reward"),
         ({"behaviour_prob": [0.5, 0.0]}, "behaviour_prob"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Earlier:
     action: np.ndarray  # [n] or [n, a] as learners see them
     probability: np.ndarray | None  # [n] with which it was chosen, if that is known
     terminated: np.ndarray  # bool [n]
+    ended: np.ndarray  # bool [n]: whether an episode is known to end with it
     last: np.ndarray  # bool [n]: whether the next row does not continue from it
     begins: np.ndarray  # bool [n]: whether it does not continue from the row before it
     starts: np.ndarray  # bool [n]: whether an episode is known to begin with it
@@ -39,6 +40,15 @@ class Earlier:
     gamma: np.ndarray  # [n, gvf]; 0 on termination
     origin: Mapping[str, np.ndarray]  # what is subtracted from observations, if anything is
     columns: tuple[np.ndarray, ...]  # the observations as numbers
+
+    def part(self, rows: np.ndarray) -> Earlier:
+        """The rows of a mask [n]."""
+        own: dict[str, Any] = {"columns": tuple(column[rows] for column in self.columns)}
+        for name, column in vars(self).items():
+            if name not in ("origin", "columns") and column is not None:
+                listed = isinstance(column, list)
+                own[name] = [x for x, kept in zip(column, rows, strict=True) if kept] if listed else column[rows]
+        return replace(self, **own)
 
     def __len__(self) -> int:
         return len(self.action)
@@ -88,6 +98,7 @@ def earlier(log: Checked, questions: Sequence[GVF], spec: Any) -> Earlier:
         action=action,
         probability=log.behaviour_prob,
         terminated=log.terminated,
+        ended=over,
         last=np.append(over[:-1] | jumps, True),
         begins=read.begins,
         # rows in any order say nothing about where episodes begin

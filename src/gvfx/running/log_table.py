@@ -285,7 +285,7 @@ def _numbers(column: np.ndarray, name: str) -> np.ndarray:
     """Continuous observations as rows of finite numbers, [n, o]."""
     if column.dtype.kind not in "fiub":
         raise _not_numbers(column, name, "one row of numbers per transition")
-    column = column.reshape(len(column), -1).astype(float)
+    column = column.reshape(len(column), -1).astype(np.int64 if column.dtype.kind in "iub" else float)
     bad = np.flatnonzero(~(np.abs(column) < np.finfo(np.float32).max).all(axis=1))
     if len(bad):
         raise InputError(f"{name}: holds nan, infinity or a number beyond single precision in row {bad[0]}; give finite numbers.")

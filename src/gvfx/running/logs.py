@@ -15,40 +15,38 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
 
+from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
-from gvfx.evidence.counts import Empirical, empirical, no_outcomes, widened
+from gvfx.evidence.counts import Empirical
 from gvfx.evidence.transitions import Transitions, cell_model
-from gvfx.evidence.uncertainty import standard_errors, start_values
 from gvfx.features.cells import Cells
 from gvfx.features.scaling import Origin
 from gvfx.files import check_writable
-from gvfx.learners.half_samples import Doubt, Fit, outside, start_answers, start_joint
-from gvfx.learners.linear import Choice, LinearCertaintyEquivalence, left_out, unresolved
-from gvfx.questions.gvf import GVF, Stacked, comparable, expand, of_components, question_names, stack
-from gvfx.questions.policies import OwnPolicy
-from gvfx.questions.reader import Reader, Targets, policies_only
+from gvfx.learners.base import Learner
+from gvfx.learners.linear import Choice, LinearCertaintyEquivalence
+from gvfx.questions.gvf import GVF, comparable, expand, of_components
+from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, Where, WhereLike, counted
+from gvfx.running.backends import GymWorld
 from gvfx.running.checkpoint import of_questions
 from gvfx.running.comparing import contests_note
-from gvfx.running.log_table import ActionValues, Checked, LogLike, Signals, as_log, audited_log, components, signals
+from gvfx.running.drive import drive
+from gvfx.running.log_table import ActionValues, Checked, LogLike, Signals, as_log, audited_log, components
 from gvfx.running.log_table import Log as Log
-from gvfx.running.predictor import LinearPredictor, action_values
-from gvfx.running.record import Record
+from gvfx.running.plan import Method, Options, Plan
+from gvfx.running.predictor import action_values
+from gvfx.running.record import Part
 from gvfx.running.result import Result, gather
 from gvfx.running.saved import keep
-from gvfx.running.schema import EMPTY, Measurement
-from gvfx.running.streams.gym_stream import POINTS
-from gvfx.running.streams.linear_gym import nearest, observations_where
-from gvfx.running.streams.linear_runs import without_states
+from gvfx.running.streams.linear_runs import LinearAgent, without_states
+from gvfx.running.streams.log_stream import LoggedEnvironment, LogStream
+from gvfx.running.streams.table_gym import TableGym
 from gvfx.running.summary import seen_in
-from gvfx.theory.exact import DENSE_BELOW
 from gvfx.threads import one_thread
 from gvfx.types import Described
-from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spec import BoxSpec, DiscreteSpec, skeleton_mdp
+from gvfx.worlds.spec import Uncountable, skeleton_mdp
 
 # --- What to collect next: the choices of which one more sample would reduce the error of a log's answers most ------
 
@@ -99,95 +97,113 @@ def worth_collecting_around(
     return [row for row in own if row["observation"] is not None]
 
 
-# --- Answers from a log with continuous observations: the same features, fits and error bars as in a run ------------
+# --- What a log shows, beside the answers of the learner that has read it -------------------------------------------
 
 
-def _answered_from_box(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Result:
-    """The result of a log with observations [n, o]."""
-    if any(isinstance(q.policy, OwnPolicy) for q in expand(questions)):
-        raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
-    if log.observation.shape != log.next_observation.shape:
-        raise InputError("next_observation: its shape differs from that of observation; give as many numbers in each.")
-    n, size = len(log.action), log.observation.shape[1]
-    reader, targets, origin = Reader(questions), Targets(questions, log.actions), Origin.of(log.observation)
-    read, learner = signals(log, reader, *_rows(log)), LinearCertaintyEquivalence()
-    data = Transitions(
-        observation=origin.relative(log.observation).astype(np.float32),
-        action=log.action,
-        following=origin.relative(log.next_observation).astype(np.float32),
-        cumulant=read.c,
-        discount=read.gamma,
-        episode=read.episode,
-        first=read.begins,
-        terminated=log.terminated,
-        pi=np.stack(targets.each(log.next_observation), axis=-1),
-        member=targets.member,
-    )
+class _Tables:
+    """A learner of tables that has read a log."""
 
-    def policies(vectors: np.ndarray) -> np.ndarray:
-        return targets(origin.absolute(vectors))
+    def __init__(self, log: Checked, run: TableGym, stream: LogStream) -> None:
+        agent: Any = stream.agent
+        self.log, self.run, self.stream, self.agent = log, run, stream, agent
+        self.known: Empirical = agent.known
+        self.visits, pi = agent.at.visits[: agent.met], self.known.asked.pi
+        self.pi = np.broadcast_to(pi, (self.known.world.states, *pi.shape[1:]))[: agent.met]
+        if run.learner.needs_evidence:
+            _check_endings(self.known, self.run.names)
 
-    def action_values(fit: Fit) -> ActionValues:
-        return lambda observations: fit.action_values(origin.relative(observations))
+    def number(self, observations: np.ndarray) -> np.ndarray:
+        """The states of observations [n, ...]."""
+        seen = self.agent.spec.seen
+        return observations if self.agent.spec.fixed else np.array([seen(row) for row in observations], int)
 
-    def without(rows: np.ndarray) -> ActionValues:
-        part = data.part(~rows)
-        return action_values(learner.fit(part, learner.choose(part)))
+    def policies(self, observations: np.ndarray) -> np.ndarray:
+        return np.asarray(self.pi[self.number(observations)])
 
-    choice = learner.choose(data)
-    answers = learner.answers(learner.rows(data, choice))
-    here = np.stack(targets.each(log.observation), axis=-1)
-    doubt = Doubt.of(data, here, answers.fit.within.width)
-    answers = replace(answers, doubt=doubt, origin=origin.at)
-    points = data.observation[np.sort(np.random.default_rng(7).choice(n, min(POINTS, n), replace=False))]
-    values, errors = answers.values(points, policies(points))
-    visits = np.zeros((len(points), log.actions), np.int64)
-    np.add.at(visits, (nearest(data.observation, points), data.action), 1)
-    spec = BoxSpec(None, "log", 0, log.actions, 1, Box(-np.inf, np.inf, (size,), np.float32), size)
-    asked, asked_at = observations_where(where, spec)
-    experiment = _noted(log, questions, asked, here[np.arange(n), data.action][:, targets.member]) | {"learner": repr(learner)}
-    experiment["support"] = dict(zip(reader.names, doubt.support.tolist(), strict=True))
-    notes = {
-        "not_resolved": unresolved(data, choice, reader.names),
-        "inputs": left_out(choice, size),
-        "starts": outside(answers, data),
-    }
-    experiment |= {name: note for name, note in notes.items() if note}
-    experiment["collect"] = worth_collecting_around(data, reader, learner, choice, asked, asked_at, origin)
-    start = start_answers(answers, data, policies)
-    tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
-    audits = EMPTY
-    if log.policy is not None:
-        audits = audited_log(log, questions, read, targets, action_values(answers.fit), without)
-    record = Record(len(reader.names))
-    tables = Measurement(values=values, visits=visits, behaviour=tried, standard_errors=errors)
-    record.measured([n], int(read.begins.sum()), tables)
-    record.shown([n], tables)
-    part = record.part(
-        None,
-        0.0,
-        audit=audits,
-        differences=start_joint(answers, data, policies).known,
-        start=np.column_stack([start, np.full(len(start), np.nan)]),
-    )
-    predictor = LinearPredictor((answers,), origin.absolute(points), spec, targets)
-    return gather(reader.names, np.array([q.weight for q in reader.questions], float), (0,), [part], experiment, predictor)
+    def action_values(self, stream: LogStream) -> ActionValues:
+        """Q at observations, by an agent that has read a part of the log."""
+        own = _Tables(self.log, self.run, stream)
+        table = action_values(own.known, own.agent.values())
+        return lambda observations: table[own.number(observations)]
+
+    def changes(self, part: Part) -> dict[str, Any]:
+        """What becomes of arrays of the part: nothing is said of policies of which nothing was tried."""
+        untried = np.einsum("sa,sai->is", self.visits > 0, self.pi) <= 0
+        start = part.start.copy()
+        if start.size:
+            start[untried @ self.known.world.start[: len(self.visits)] > 0, 0] = np.nan
+        return {"start": start, "untried": untried[None], "behaviour": _tried(self.visits)[None]}
+
+    def notes(self) -> dict[str, Any]:
+        """The shares of the questions' choices that were tried, and what to collect."""
+        label = int if self.agent.spec.fixed else lambda s: list(self.agent.spec.numbering.keys[s])
+        seen = self.visits.sum(axis=1)
+        support = np.einsum("s,sa,sai->i", seen / seen.sum(), 1.0 * (self.visits > 0), self.pi)
+        out: dict[str, Any] = {"support": dict(zip(self.run.names, support.tolist(), strict=True))}
+        if not self.run.learner.needs_evidence:
+            return out
+        return out | {"collect": worth_collecting(self.known, OptimalDesign(), label)} | seen_in([self.known], label)
+
+
+class _Vectors:
+    """A learner of rows of numbers that has read a log."""
+
+    def __init__(self, log: Checked, run: Any, stream: LogStream) -> None:
+        agent: Any = stream.agent
+        self.log, self.run, self.stream, self.agent = log, run, stream, agent
+
+    def policies(self, observations: np.ndarray) -> np.ndarray:
+        spec = self.agent.spec
+        rows = [spec.whole(row) for row in observations]
+        return np.asarray(self.run.policies(rows)[:, :, self.run.targets.member])
+
+    def action_values(self, stream: LogStream) -> ActionValues:
+        """Q at observations, by an agent that has read a part of the log."""
+        agent: Any = stream.agent
+        values = agent.answers(False, False)[0].fit.action_values if self._linear else agent.freeze().action_values
+        return lambda observations: values(agent.spec.origin.relative(observations))
+
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self.agent, LinearAgent)
+
+    def changes(self, part: Part) -> dict[str, Any]:
+        return {"behaviour": _tried(part.visits[0])[None]}
+
+    def notes(self) -> dict[str, Any]:
+        """The shares of the questions' choices that were tried, what the features leave out, and what to collect."""
+        if not self._linear:
+            return {}
+        agent, run = self.agent, self.run
+        found, choice = agent.answers(True, True)
+        out: dict[str, Any] = {"support": dict(zip(run.names, found.doubt.support.tolist(), strict=True))}
+        out |= {name: note for name, note in agent.resolution().items() if note}
+        own = run.learner, choice, run.where, run.asked_at, agent.spec.origin
+        return out | {"collect": worth_collecting_around(agent.data, agent.reader, *own)}
+
+
+def _tried(visits: np.ndarray) -> np.ndarray:
+    """The shares of the actions among those tried, [row, action]."""
+    return np.asarray(visits / np.maximum(1, visits.sum(axis=1, keepdims=True)))
 
 
 @one_thread()
 def evaluate_log(
     log: LogLike,
     questions: Sequence[GVF],
+    learner: Learner | None = None,
     *,
     where: WhereLike = None,
+    calibrate: bool = False,
     audit: bool = True,
     save: str | Path | None = None,
 ) -> Result:
     """Answer questions from a log of transitions; `save` is a file for the result.
 
     log: a `gvfx.Log`, a mapping of its columns, a data frame, or a list of rows or of episodes (`gvfx.running.log_columns`).
-         Whole numbers as observations are states; anything else is answered by `LinearCertaintyEquivalence`.
-    where: where errors count, as in `gvfx.evaluate`; it decides what is worth collecting next.
+    learner: as in `gvfx.evaluate`; by default the one of an environment with such observations and actions: tables for states
+             and for a few whole numbers, linear features, networks, or twin critics where actions are rows of numbers.
+    where, calibrate: as in `gvfx.evaluate`; `where` decides what is worth collecting next.
     audit: whether episodes whose column `policy` names a question's policy check its value at the start (docs/audits.md#logs).
     """
     if not isinstance(audit, bool | np.bool_):
@@ -197,116 +213,75 @@ def evaluate_log(
     if save is not None:
         save = check_writable(save, "save")
     checked: Checked = as_log(log, questions)
-    if checked.actions is None:
-        raise InputError("action: holds rows of numbers; Box actions need gvfx.evaluate with their environment and log=.")
     questions = of_components(questions, components(checked))
-    if not audit:
-        checked = checked._replace(policy=None)
-    tables = checked.observation.ndim == 1
-    result = _answered(checked, questions, where) if tables else _answered_from_box(checked, questions, where)
+    options = Options(Plan(1, (1,), (1,)), where=where, calibrate=calibrate, log=checked)
+    try:
+        result = _answered(checked, questions, learner, options, audit)
+    except Uncountable:
+        if learner is not None:
+            raise
+        result = _answered(checked, questions, None, replace(options, numbered=False), audit)
     result = Result(replace(result.details, made_of=of_questions(questions).plain))
     if save is not None:
         keep(result, save)
     return result
 
 
-def _answered(log: Checked, questions: Sequence[GVF], where: WhereLike) -> Result:
-    spec = DiscreteSpec(None, "log", 0, 0, 1, skeleton_mdp(log.states or 0, log.actions or 0))
-    asked = stack(policies_only(questions, spec), spec.skeleton, where=where)
-    reader = Reader(questions, spec)
-    read = signals(log, reader, *_rows(log))
-    varying = any(callable(q.discount) for q in reader.questions)
-
-    def counted(rows: np.ndarray | slice) -> Empirical:
-        part = log._replace(**{name: getattr(log, name)[rows] for name in Log._fields[:4]})
-        return _counted(part, Signals(*(each[rows] for each in read)), spec.skeleton, widened(asked), varying)
-
-    def answers_of(model: Empirical) -> ActionValues:
-        table = action_values(model, model.values)
-        return lambda observations: table[observations]
-
-    known = counted(slice(None))
-    known = replace(known, asked=known.asked._replace(pi=known.converged_policies()), closed=False)
-    _check_endings(known, asked)
-    states = spec.skeleton.states
-    values = known.values[:, :states]
-    errors = standard_errors(known)[:, :states] if states < DENSE_BELOW else None
-    pi = np.broadcast_to(known.asked.pi, (states + 1, *asked.pi.shape[1:]))[:states]
-    visits = known.visits[:states]
-    tried = visits / np.maximum(1, visits.sum(axis=1, keepdims=True))
-    experiment = _noted(log, questions, asked.where, pi[log.observation, log.action]) | {"learner": "CertaintyEquivalence()"}
-    experiment["support"] = dict(zip(asked.names, _support(visits, pi), strict=True))
-    experiment["collect"] = worth_collecting(known, OptimalDesign(), int)
-    experiment |= seen_in([known])
-    untried = np.einsum("sa,sai->is", visits > 0, pi) <= 0  # nothing that the question's policy does was ever tried there
-    start = start_values(known)
-    start[untried @ known.world.start[:states] > 0, 0] = np.nan
-    audits = EMPTY
-    if log.policy is not None:
-        answers = answers_of(known), lambda rows: answers_of(counted(~rows))
-        audits = audited_log(log, questions, read, lambda s: pi[s], *answers)
-    record = Record(len(asked.names))
-    tables = Measurement(
-        values=values,
-        visits=visits,
-        behaviour=tried,
-        standard_errors=EMPTY if errors is None else errors,
-        policies=np.moveaxis(pi, 2, 0).copy() if asked.own else EMPTY,
-        untried=untried,
+def _answered(log: Checked, questions: Sequence[GVF], learner: Any, options: Options, audit: bool) -> Result:
+    """The result of what a learner makes of the log."""
+    run: Any = GymWorld(LoggedEnvironment(log)).open(questions, Method(Uniform(), learner), options)
+    stream = LogStream.opened(run)
+    (part,) = drive(run, stream)
+    seen = _Tables(log, run, stream) if isinstance(run, TableGym) else _Vectors(log, run, stream)
+    experiment = _noted(log, questions, run.where) | {"learner": repr(run.learner)} | seen.notes()
+    changes = seen.changes(part)
+    if log.actions:
+        pi = seen.policies(log.observation)
+        experiment |= _effective(log, run.names, pi)
+        if log.policy is not None and audit:
+            changes["audit"] = _audits(log, questions, seen, run)
+    elif log.policy is not None and audit:
+        raise InputError("policy: episodes with Box actions cannot be audits; leave the column out, or give audit=False.")
+    held = {name: found for name, found in part.held.items() if name != "expected"}
+    part = Part(**held, function=part.function, met=part.met, model=part.model).replaced(**changes)
+    (part,) = run.aligned([part])
+    return gather(
+        run.names, np.array([q.weight for q in expand(questions)], float), (0,), [part], experiment, run.predictor([part])
     )
-    record.measured([len(log.action)], int(log.terminated.sum()), tables)
-    record.shown([len(log.action)], tables)
-    part = record.part(None, 0.0, audit=audits, start=start, model=known)
-    return gather(asked.names, asked.weights, (0,), [part], experiment)
 
 
-def _rows(log: Checked) -> tuple[Any, Any, Any]:
-    """Observations, actions and next observations one by one."""
-    return tuple(c.tolist() if c.ndim == 1 else c for c in (log.observation, log.action, log.next_observation))
+def _audits(log: Checked, questions: Sequence[GVF], seen: Any, run: Any) -> np.ndarray:
+    """What episodes that followed target policies say, [gvf, 6]."""
+
+    def without(rows: np.ndarray) -> ActionValues:
+        stream = LogStream(run, ~rows)
+        stream.advance(len(stream.log))
+        return seen.action_values(stream)
+
+    signals = Signals(run.log.c, run.log.gamma, run.log.begins)
+    return audited_log(log, questions, signals, seen.policies, seen.action_values(seen.stream), without)
 
 
-def _noted(log: Checked, questions: Sequence[GVF], where: Where, taken: np.ndarray) -> dict[str, Any]:
-    """What is noted of any log; taken: the probabilities with which the questions' policies take the logged actions [n, gvf]."""
+def _effective(log: Checked, names: Sequence[str], pi: np.ndarray) -> dict[str, Any]:
+    """The effective share of the log for each question, if it has the behaviour's probabilities; pi [n, action, gvf]."""
+    if log.behaviour_prob is None:
+        return {}
+    ratio = pi[np.arange(len(pi)), log.action] / log.behaviour_prob[:, None]
+    share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
+    return {"effective": dict(zip(names, share.tolist(), strict=True))}
+
+
+def _noted(log: Checked, questions: Sequence[GVF], where: Where) -> dict[str, Any]:
+    """What is noted of any log."""
     noted: dict[str, Any] = {"environment": "a log", "steps": len(log.action), **contests_note(comparable(questions))}
-    if where != EVERYWHERE:
-        noted["where"] = str(where)
-    if log.behaviour_prob is not None:
-        ratio = taken / log.behaviour_prob[:, None]
-        share = ratio.sum(axis=0) ** 2 / np.maximum((ratio**2).sum(axis=0), 1e-300) / len(ratio)
-        noted["effective"] = dict(zip(question_names(expand(questions)), share.tolist(), strict=True))
-    return noted
+    return noted if where == EVERYWHERE else noted | {"where": str(where)}
 
 
-def _counted(log: Checked, read: Signals, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
-    """The log's outcomes, counted."""
-    key = (log.observation * skeleton.actions + log.action) * (skeleton.states + 1) + np.where(
-        log.terminated, skeleton.states, log.next_observation
-    )
-    outcomes, which, counts = np.unique(key, return_inverse=True, return_counts=True)
-    met = no_outcomes(skeleton.states, skeleton.actions, read.c.shape[1], (), capacity=len(outcomes))
-    met.pair[:], met.following[:] = np.divmod(outcomes, skeleton.states + 1)
-    met.used[0] = len(outcomes)
-    met.evidence.counts[:, 0] = counts
-    for total, amount in ((met.evidence.sums, read.c), (met.evidence.squares, read.c**2), (met.discounts, read.gamma)):
-        np.add.at(total, which, amount)
-    np.add.at(met.evidence.starts, log.observation[read.begins], 1)
-    reached = np.stack([log.observation, log.next_observation], axis=1).ravel()
-    states, first = np.unique(reached, return_index=True)
-    met.evidence.found[states] = 1 + (first + 1) // 2
-    return empirical(met, skeleton, asked, varying)
-
-
-def _check_endings(known: Empirical, asked: Stacked) -> None:
+def _check_endings(known: Empirical, names: Sequence[str]) -> None:
     """Refuse sums that do not terminate in the log."""
     acted = known.visits.sum(axis=1) > 0
-    for i, name in enumerate(asked.names):
+    for i, name in enumerate(names):
         if known.asked.gamma[:, i].max() >= 1 and (known.solver(i, 1)(np.ones(len(acted)))[acted] == 0).any():
             raise InputError(
                 f"discount: the values of {name!r} do not converge in this log; use less than 1, or log terminations."
             )
-
-
-def _support(visits: np.ndarray, pi: np.ndarray) -> list[float]:
-    """The share of each question's choices, over the states of the log, that were ever tried."""
-    seen = visits.sum(axis=1)
-    return np.einsum("s,sa,sai->i", seen / seen.sum(), 1.0 * (visits > 0), pi).tolist()

@@ -50,6 +50,7 @@ class GymRun(Backend, ABC):
     every = 0  # 1: all episodes follow target policies; 2: every second one does; 0: none
     cut_at = CUT  # the weight of what follows, below which these are cut
     further = True  # whether a plain environment is reset further times, to see where episodes begin
+    alone = False  # whether a log is all that there is to learn from
     points: np.ndarray | None = None  # [point, o], absolute: where answers are shown, chosen by the first seed
 
     def __init__(self, spec: Any, questions: Sequence[GVF], method: Method, options: Options) -> None:

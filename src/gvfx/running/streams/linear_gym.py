@@ -94,6 +94,7 @@ class SteppedLinear(LinearAgent, AtVectors):
             kept.pi[:n] = self.distinct_at(log.columns[1])
         kept.used[:] = n
         self.arrays.t[1] = episode[-1] + 1
+        self.here = self.distinct_at(log.columns[0]) if self.run.alone else None
 
     def heed(self, at: LinearArrays, begins: bool, probability: float | None) -> None:
         at.t[1] += begins

@@ -18,7 +18,7 @@ from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.features.bases import Lattice
 from gvfx.features.cells import Cells, find
 from gvfx.kernel import BehaviourRule, Sizes, Transition, piece, whole
-from gvfx.learners.half_samples import FREEDOM, Answers, outside
+from gvfx.learners.half_samples import FREEDOM, Answers, Doubt, outside
 from gvfx.learners.linear import Choice, LinearCertaintyEquivalence, left_out, unresolved
 from gvfx.questions.gvf import GVF, Stacked, expand, question_names, stack
 from gvfx.questions.policies import uniform_policy
@@ -305,6 +305,7 @@ class LinearAgent(Agent):
         self.stops, self.plans, self.weights = run.replans | run.looks, run.replans, run.asked.weights
         self.choice: Choice | None = None  # the features of the last plan
         self.chosen_at = 0  # transitions seen when they were chosen
+        self.here: np.ndarray | None = None  # [n, action, policy] of a log that is all there is: policies at its observations
         self._answers: tuple[int, bool, Answers, Choice] | None = None
         self.known_now: tuple[int, CellModel] | None = None
         (lanes, actions, policies), gvfs = pi.shape, len(run.names)
@@ -397,6 +398,8 @@ class LinearAgent(Agent):
             return kept[2], kept[3]
         choice = self._chosen(FRESH if fresh else AGAIN)
         found = self.fitted(choice, intervals)
+        if self.here is not None:
+            found = replace(found, doubt=Doubt.of(self.data, self.here, found.fit.within.width))
         self._answers = (self.t, intervals, found, choice)
         return found, choice
 

@@ -76,6 +76,7 @@ class Improvement:
 
     def __init__(self, asked: Stacked, behaviour: Behaviour, learner: Learner, steps: int) -> None:
         self.behaviour, self.learner = behaviour, learner
+        self.at_once = False  # whether policies are improved until they change no more, as from a log
         self.times = frozenset(learner.improvements(steps) if asked.own else ())
 
     def begin(self, asked: Stacked) -> Stacked:
@@ -87,6 +88,8 @@ class Improvement:
         asked, world = known.asked, known.world
         if not asked.own:
             return known
+        if self.at_once:
+            return replace(known, asked=asked._replace(pi=known.converged_policies()))
         tried = np.zeros((world.rows, world.actions), dtype=bool)
         np.logical_or.at(tried, world.feature[: len(visits)], visits > 0)
         pi = self.learner.improved(learning, known, tried[world.feature])

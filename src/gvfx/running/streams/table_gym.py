@@ -188,7 +188,9 @@ class TableGym(GymRun):
         self.pairs = skeleton.states * skeleton.actions
         self.replans = later(lambda steps: behaviour.stops(steps, skeleton), self.logged, plan.steps)
         self.refreshes = later(learner.stops, self.logged, plan.steps) if behaviour.needs_variance else frozenset()
-        self.counted = learner.needs_evidence or bool(self.replans) or self.where == START or self.audit > 0
+        self.counted = (
+            learner.needs_evidence or bool(self.replans) or self.where == START or self.audit > 0 or self.log is not None
+        )
         self.asked, self.tables = self.sized(spec)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
         self.steady = self._steady() if spec.fixed else []
@@ -309,7 +311,28 @@ class SteppedTables(TableAgent, Actor):
         )
 
     def take_log(self, log: Earlier) -> None:
-        learn_from_log(self, log)
+        learner = self.run.learner
+        if self.run.alone and self.spec.fixed and learner.needs_evidence and not learner.forgetting_rates:
+            self.count(log)
+        else:
+            learn_from_log(self, log)
+
+    def count(self, log: Earlier) -> None:
+        """Count a log that is all there is at once; nothing can be counted after it."""
+        actions, states = self.run.sizes.actions, self.spec.skeleton.states
+        (here, after), arrays = log.columns, self.arrays
+        key = (here * actions + log.action) * (states + 1) + np.where(log.terminated, states, after)
+        outcomes, which, counts = np.unique(key, return_inverse=True, return_counts=True)
+        met = no_outcomes(states, actions, log.c.shape[1], (), capacity=len(outcomes))
+        met.pair[:], met.following[:] = np.divmod(outcomes, states + 1)
+        met.used[0], met.evidence.counts[:, 0] = len(outcomes), counts
+        for total, amount in ((met.evidence.sums, log.c), (met.evidence.squares, log.c**2), (met.discounts, log.gamma)):
+            np.add.at(total, which, amount)
+        np.add.at(met.evidence.starts, here[log.starts], 1)
+        reached, first = np.unique(np.stack([here, after], axis=1).ravel(), return_index=True)
+        met.evidence.found[reached] = 1 + (first + 1) // 2
+        np.add.at(arrays.visits, (here, log.action), 1)
+        arrays.t[0], self.arrays = len(log), arrays._replace(outcomes=met)
 
     def heed(self, at: TableArrays, begins: bool, probability: float | None) -> None:
         at.mu[0] = 1 / at.mu.shape[1] if probability is None else probability
@@ -426,7 +449,8 @@ class SteppedTables(TableAgent, Actor):
     def evidence(self) -> tuple[Empirical, np.ndarray]:
         asked = self.asked._replace(pi=self.arrays.pi)
         if self.run.counted:
-            return empirical(self.arrays.outcomes, self.spec.skeleton, asked, self.run.varying), self.arrays.visits
+            known = empirical(self.arrays.outcomes, self.spec.skeleton, asked, self.run.varying)
+            return replace(known, closed=known.closed and not self.run.alone), self.arrays.visits
         return Empirical(self.tables, asked, no_evidence(self.tables, asked, kept=False)), self.arrays.visits
 
     def pause(self, stop: int) -> None:
