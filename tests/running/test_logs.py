@@ -143,3 +143,50 @@ def test_endless_sums_are_refused():
     log = {"observation": [0], "action": [0], "next_observation": [0], "terminated": [False]}
     with pytest.raises(gvfx.InputError, match="^discount: the values of .* do not converge in this log"):
         gvfx.evaluate_log(log, [gvfx.GVF([1.0], 1.0, 1.0)])
+
+
+def moves(steps, action, observe=lambda x: x, low=-1.0, high=1.0):
+    """A walk between two ends; action(rng) pushes it."""
+    rng, rows, x = np.random.default_rng(1), [], np.zeros(2)
+    for _ in range(steps):
+        a = action(rng)
+        x2 = np.clip(x + 0.25 * np.append(np.sign(np.ravel(a)[:1]), 1.0), low, high)
+        rows.append((observe(x), a, observe(x2), x2[0], x2[1] >= 1.0))
+        x = np.zeros(2) if x2[1] >= 1.0 else x2
+    names = ("observation", "action", "next_observation", "reward", "terminated")
+    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+SMALL = {"hidden": (8,), "batch": 16, "learning_starts": 40, "capacity": 400}
+
+
+@pytest.mark.parametrize(
+    ("log", "policy", "learner"),
+    [
+        (moves(300, lambda rng: rng.integers(2), lambda x: np.round(4 * x).astype(int)), [0.3, 0.7], None),
+        (moves(300, lambda rng: rng.integers(2), lambda x: np.round(4 * x).astype(int)), [0.3, 0.7], gvfx.ExpectedSarsa(0.2)),
+        (moves(300, lambda rng: rng.integers(2)), [0.3, 0.7], gvfx.Deep(**SMALL)),
+        (moves(300, lambda rng: rng.uniform(-1, 1, 1)), gvfx.gaussian_policy([0.5], 0.5), gvfx.TwinCritics(**SMALL)),
+    ],
+    ids=["numbered", "numbered, updates", "networks", "critics"],
+)
+def test_every_learner_reads_a_log(log, policy, learner, tmp_path):
+    question = gvfx.GVF(policy, gvfx.Reward(), 0.5, name="reward")
+    result = gvfx.evaluate_log(log, [question], learner, save=tmp_path / "log.gvfx")
+    kind = type(learner).__name__ if learner is not None else "CertaintyEquivalence"
+    assert result.details.experiment["learner"].startswith(kind) and result.steps.tolist() == [300]
+    assert result.visits.sum() == 300 and result.details.episodes[0, 0] == log["terminated"].sum()
+    value = result.value()["reward"]
+    assert np.isfinite(value.value) and (kind != "CertaintyEquivalence" or value.low < value.value < value.high)
+    assert np.array_equal(gvfx.load(tmp_path / "log.gvfx").values, result.values, equal_nan=True)
+
+
+def test_a_log_of_whole_numbers_and_of_their_states_have_the_same_answers():
+    log = moves(400, lambda rng: rng.integers(2), lambda x: np.round(4 * x).astype(int))
+    question = gvfx.GVF([0.3, 0.7], gvfx.Reward(), 0.5, name="reward")
+    numbers = {tuple(row): s for s, row in enumerate(np.unique(np.vstack([log["observation"], log["next_observation"]]), axis=0))}
+    states = {n: np.array([numbers[tuple(row)] for row in log[n]]) for n in ("observation", "next_observation")}
+    one, other = (gvfx.evaluate_log(given, [question]) for given in (log, log | states))
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-10)
+    np.testing.assert_allclose(one.details.starts, other.details.starts, rtol=1e-10)
+    assert [row["gain"] for row in one.details.collect] == pytest.approx([row["gain"] for row in other.details.collect])
