@@ -1,7 +1,7 @@
 """When does it pay? Start values by gvfx's defaults beside plain rollouts with the same number of steps.
 
-Worlds are named ones and drawn ones (`benchmarks.common.start_worlds`); those drawn with numbers below 100 are for development,
-and what is reported uses numbers from 100 on.  Rollouts follow every policy with an equal share of the steps, to the end of an
+Worlds are named ones and drawn ones (`benchmarks.common.start_worlds`); those drawn with numbers below 200 are for development,
+and what is reported uses numbers from 200 on.  Rollouts follow every policy with an equal share of the steps, to the end of an
 episode or until what follows counts less than 0.1 %, and their intervals are Student's t over returns.  The truth is by Monte
 Carlo.  Errors and half-widths are in units of the standard deviation of a return, as root mean squares over questions and seeds
 and as medians.
@@ -24,8 +24,8 @@ from benchmarks.common.box_worlds import BoxWorld, returns_from
 from benchmarks.common.start_worlds import KINDS, NAMED, drawn
 from benchmarks.study import Found, Part, Row, Study, at_end, at_most, seeds_from, share_within, table
 
-FIRST_SEED = 900  # of runs that nothing was chosen on
-FRESH = 100  # the number of the drawn worlds that are reported
+FIRST_SEED = 1000  # of runs that nothing was chosen on
+FRESH = 200  # the number of the drawn worlds that are reported
 SEEDS, STEPS = 20, (2_000, 5_000, 20_000)
 LONGEST = 100_000  # steps times policies
 EPISODES = 5_000  # of the truth, for every seed

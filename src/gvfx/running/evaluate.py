@@ -66,8 +66,9 @@ def evaluate(
     world:          an MDP, the continuous grid, a MuJoCo domain, or a Gymnasium environment (vector environments too) or its
                     registered name.  A log of transitions has its own function, `gvfx.evaluate_log`.
     questions:      a list of gvfx.GVF; a signal of several numbers becomes one question per number.
-    behaviour, learner: how to act and how to answer.  By default OptimalDesign with CertaintyEquivalence on tables or
-                    LinearCertaintyEquivalence on up to 12 numbers, and networks or critics for all else (docs/own.md).
+    behaviour, learner: how to act and how to answer.  By default OptimalDesign with CertaintyEquivalence on tables;
+                    whole episodes of the policies with LinearCertaintyEquivalence on up to 12 numbers; networks or critics for
+                    all else that has numbers (docs/own.md), and rollouts where it has none (docs/when-does-it-pay.md).
     steps:          environment steps of each run; with `until` the most that it may take.  Or a `gvfx.running.plan.Plan`, which
                     has the times of measurements and snapshots too.
     seeds, seed:    the number of runs (seeds 0, 1, ...) or a list of seeds; `seed` runs a single seed.
@@ -84,8 +85,8 @@ def evaluate(
                     state: the weighted mean of their squared errors.  OptimalDesign is then optimal for it, and `until` bounds
                     that error.
     audit:          the share of the steps that follow the target policies from resets and check the values at the start
-                    (docs/audits.md): `result.audit()`.  By default 0.15 for networks and Box actions, whose intervals have no
-                    other ground, and 0 elsewhere.  gvfx.Audit(share, ranges) also says in which ranges cumulants lie.
+                    (docs/audits.md): `result.audit()`.  By default 0.15 for networks and Box actions without where="start",
+                    and 0 elsewhere.  gvfx.Audit(share, ranges) also says in which ranges cumulants lie.
     workers:        number of seeds run in parallel; results do not depend on it.
     progress:       True or False shows or hides the progress bar (default: shown in a terminal and a notebook); a function
                     is called as progress(seed, steps done, current error) after each measurement.

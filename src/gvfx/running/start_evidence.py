@@ -27,8 +27,8 @@ from gvfx.learners.least_squares import BLOCKS
 from gvfx.running.whole_episodes import Followed
 
 FEW_GROUPS = 16  # groups of episodes below which they are dealt to the folds in turn
-BEFORE = 0.03  # the level of the test for what came before
-AGREE, WIDE = 0.005, 1.5  # that of the test for errors that agree, and the least κ where it counts
+BEFORE, LEANS, SOME = 0.001, 0.03, 1.2  # levels of the test for what came before: alone, and where κ of a question is above SOME
+AGREE, WIDE = 0.01, 1.5  # that of the test for errors that agree, and the least median κ where it counts
 ENOUGH = 2.0  # times the model's half-width: episodes whose intervals are wider cannot take its place
 SAMPLE = 400  # observations along episodes at which error bars are compared with what the answers miss
 REFUSED = (
@@ -134,9 +134,12 @@ def _judged(
     square = np.divide(bars.sum(axis=1), finite.sum(axis=1), out=np.full(len(bars), np.nan), where=finite.any(axis=1))
     known = np.isfinite(misses) & np.isfinite(square)
     added = np.where(known, np.maximum(0.0, np.nan_to_num(misses) - np.nan_to_num(square)), 0.0)
-    ratio = np.sqrt(misses[known & (misses > 0)] / np.maximum(square[known & (misses > 0)], np.finfo(float).tiny))
-    wide = np.median(np.concatenate([ratio, np.zeros(int(known.sum()) - len(ratio))])) if known.any() else 0.0
-    return added, bool(depends_on_before(of) < BEFORE or (wide > WIDE and errors_agree(of) < AGREE))
+    kappa = np.zeros(1)
+    if known.any():
+        kappa = np.sqrt(np.maximum(0.0, misses[known]) / np.maximum(square[known], np.finfo(float).tiny))
+    before = depends_on_before(of)
+    leans = before < BEFORE or (before < LEANS and kappa.max() > SOME)
+    return added, bool(leans or (np.median(kappa) > WIDE and errors_agree(of) < AGREE))
 
 
 def corrected(found: Answers, evidence: StartEvidence) -> Answers:
