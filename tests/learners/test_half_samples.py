@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.linear import some_transitions
 
-from gvfx.learners.half_samples import OUTSIDE, outside, start_answers, start_joint
+from gvfx.learners.half_samples import OUTSIDE, outside, start_answers, start_joint, start_means
 from gvfx.learners.linear import LinearCertaintyEquivalence
 
 
@@ -26,14 +26,16 @@ def test_a_few_observations_away_from_the_data_widen_a_mean_by_what_is_possible_
     data, answers = found
     inside = data.observation[answers.covered(data.observation)][:99]
     policies = pi_at(data)
-    value, error = answers.mean(inside, policies(inside))
+    value, error = start_answers(*answers.means(inside, policies(inside))).T
     some = np.concatenate([inside, np.full((1, 12), 50.0)])
-    own, wider = answers.mean(some, policies(some))
+    own, squares = answers.means(some, policies(some))
+    wider = np.sqrt(squares.diagonal())
     assert np.isfinite(error).all() and np.isfinite(wider).all()
     for possible in answers.fit.within:  # the value at the last one may be any of these
         assert (np.abs(own - (99 * value + possible) / 100) <= 2 * wider).all()
     added = answers.outside(some, answers.fit.values(some, policies(some)))
-    assert (added > 0).all() and (answers.differences(some, policies(some)) >= added[:, None] + added).all()
+    apart = ~np.eye(len(own), dtype=bool)
+    assert (added > 0).all() and (squares >= added[:, None] + added)[apart].all() and np.array_equal(squares, squares.T)
 
 
 def test_a_mean_over_observations_most_of_which_lie_away_from_the_data_has_no_error_bar(found):
@@ -42,7 +44,7 @@ def test_a_mean_over_observations_most_of_which_lie_away_from_the_data_has_no_er
     policies = pi_at(data)
     for away, known in ((10 * OUTSIDE / (1 - OUTSIDE), True), (10 * OUTSIDE / (1 - OUTSIDE) + 1, False)):
         some = np.concatenate([inside, np.full((int(away), 12), 50.0)])
-        assert np.isfinite(answers.mean(some, policies(some))[1]).all() == known
+        assert np.isfinite(answers.means(some, policies(some))[1].diagonal()).all() == known
 
 
 def test_starts_away_from_the_data_are_said(found):
@@ -53,5 +55,6 @@ def test_starts_away_from_the_data_are_said(found):
     far = data.part(slice(None))
     far.observation[np.flatnonzero(far.first)[0]] = 50.0
     assert f"of {len(starts):,} lie away from the features' centres" in outside(answers, far)
-    assert np.isfinite(start_answers(answers, far, pi_at(data))[:, 1]).all()
-    assert np.isfinite(start_joint(answers, far, pi_at(data)).errors).all()
+    means = start_means(answers, far, pi_at(data))
+    assert np.isfinite(start_answers(*means)).all()
+    assert np.array_equal(start_joint(*means).errors, np.sqrt(means[1]))

@@ -97,8 +97,8 @@ def _hats(points, low, high, side, index, weight):
 # --- Kernel features: a Nystroem approximation of the Matern-5/2 kernel on scaled inputs ----------------------------
 # With centres z_j and kernel matrix K = k(z_i, z_j) = L L^T the features of a point are phi(x) = L^-1 k(x, z), so that phi(x) .
 # phi(y) approximates k(x, y), and a ridge on the weights is the norm of the function in the kernel's space.  Centres are chosen
-# from the data one after another, each the farthest from those before it: they cover what was seen evenly, whatever the behaviour
-# visited most.
+# from the data one after another, in alternation the farthest from those before it and a random one: the former cover what was
+# seen evenly, whatever the behaviour visited most, and the latter lie where most of the data are.
 
 JITTER = 1e-6  # added to the diagonal of K, against centres that nearly coincide
 CANDIDATES = 20_000  # data points from which centres are chosen

@@ -1,11 +1,12 @@
 r"""Error bars of linear answers: half-samples of episodes, each fitted again at half the resolution.
 
-Four times the episodes are split into two halves at random, and each half is fitted with half the features.  The squared error
-of an answer is the mean over the eight of $(\hat V_{half} - \hat V)^2$: a half-sample differs from the whole by as much as the
-whole differs from the truth through chance, and the coarser features add what the resolution matters for, which chance alone
-would not show.  The two halves of a split mirror each other, so intervals use Student's t with four degrees of freedom.  Values
-that are small beside the question's others are smoothed by the features in a way that both resolutions share: the standard error
-is at least a share `SMALLEST` of the root mean square value.  Any other bias that both resolutions share is not seen.
+Episodes are dealt to blocks at random.  Four times the blocks are split into two halves, such that any two splits agree on half
+of the blocks, and each half is fitted with half the features.  The squared error of an answer is the mean over the eight of
+$(\hat V_{half} - \hat V)^2$: a half-sample differs from the whole by as much as the whole differs from the truth through chance,
+and the coarser features add what the resolution matters for, which chance alone would not show.  The two halves of a split mirror
+each other, so intervals use Student's t with four degrees of freedom.  Values that are small beside the question's others are
+smoothed by the features in a way that both resolutions share: the standard error is at least a share `SMALLEST` of the root mean
+square value.  Any other bias that both resolutions share is not seen.
 
 Away from the data, or from the centres of a kernel, an answer has no error bar.  A mean over observations of which some lie
 there, such as the value at the start, has one that allows for every possible answer at those: their share of the mean times half
@@ -171,32 +172,40 @@ class Answers:
         Errors are infinite away from all data, and for questions that the data cannot answer; empty without half-samples.
         Answers are NaN where a log has none of the actions that a policy takes.
         """
-        values = self.fit.values(observations, pi)
-        if not self.halves:
+        values, *halves = self.each(observations, pi)
+        if not halves:
             return values, np.empty(0)
-        off = [(half.values(observations, pi) - values) ** 2 for half in self.halves]
         known = self.covered(observations) & self.supported[:, None]
-        squares = np.mean(off, axis=0) + self.least[:, None] ** 2
+        squares = np.mean((np.array(halves) - values) ** 2, axis=0) + self.least[:, None] ** 2
         if self.doubt is not None:
             squares += self.doubt.at(observations) ** 2
             values = np.where(self.doubt.nothing(pi), np.nan, values)
         return values, np.where(known, np.sqrt(squares), np.inf)
 
-    def mean(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The mean of the answers over observations and its standard error, each [gvf]; arguments as in `values`.
+    def each(self, observations: np.ndarray, pi: np.ndarray) -> list[np.ndarray]:
+        """V [gvf, n] of the fit and of every half-sample; arguments as in `values`."""
+        return [fit.values(observations, pi) for fit in (self.fit, *self.halves)]
 
-        Infinite for questions that the data cannot answer, and if too few observations are covered; NaN without half-samples.
+    def means(self, observations: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The means of the answers over observations [gvf], and the squared standard errors of their differences, [gvf, gvf].
+
+        On the diagonal are those of the means, infinite for questions that the data cannot answer, and if too few observations
+        are covered.  The half-samples are the same for all questions; what they do not show is added for both.  Arguments as in
+        `values`; NaN without half-samples.
         """
-        values = self.fit.values(observations, pi)
+        values, *halves = self.each(observations, pi)
         value = values.mean(axis=1)
-        if not self.halves:
-            return value, np.full(len(value), np.nan)
-        off = [(half.values(observations, pi).mean(axis=1) - value) ** 2 for half in self.halves]
-        squares = np.mean(off, axis=0) + self.least**2
+        if not halves:
+            return value, np.full((len(value), len(value)), np.nan)
+        off, added = np.mean(halves, axis=2) - value, self.least**2
         if self.doubt is not None:
-            squares += self.doubt.at(observations).mean(axis=1) ** 2
+            added = added + self.doubt.at(observations).mean(axis=1) ** 2
             value = np.where(self.doubt.nothing(pi).any(axis=1), np.nan, value)
-        return value, np.sqrt(squares + self.outside(observations, values))
+        outside = self.outside(observations, values)
+        finite = added + np.nan_to_num(outside, posinf=0.0)
+        squares = ((off[:, :, None] - off[:, None]) ** 2).mean(axis=0) + finite[:, None] + finite
+        np.fill_diagonal(squares, (off**2).mean(axis=0) + added + outside)
+        return value, squares
 
     def covered(self, observations: np.ndarray) -> np.ndarray:
         """Whether answers have error bars at observations [n, o], bool [n]; there are half-samples."""
@@ -210,29 +219,14 @@ class Answers:
         error = np.where(out, reach, 0.0).mean(axis=1) / 2
         return np.where(self.supported & (out.mean() <= OUTSIDE), error**2, np.inf)
 
-    def differences(self, observations: np.ndarray, pi: np.ndarray) -> np.ndarray:
-        """Squared standard errors of the differences between questions' means over observations, [gvf, gvf].
-
-        The half-samples are the same for all questions; what they do not show is added for both.  NaN without half-samples.
-        """
-        values = self.fit.values(observations, pi)
-        value = values.mean(axis=1)
-        if not self.halves:
-            return np.full((len(value), len(value)), np.nan)
-        off = np.stack([half.values(observations, pi).mean(axis=1) - value for half in self.halves])
-        added = self.least**2 + np.nan_to_num(self.outside(observations, values), posinf=0.0)
-        if self.doubt is not None:
-            added = added + self.doubt.at(observations).mean(axis=1) ** 2
-        return ((off[:, :, None] - off[:, None]) ** 2).mean(axis=0) + added[:, None] + added
-
     def freedom(self, observations: np.ndarray, pi: np.ndarray) -> float:
         """Degrees of freedom of the mean squared standard error over observations [n, o]; pi as in `values`.
 
         Between one per split, if all answers err together, and INDEPENDENT times as many.  It is judged by the angles between
         the deviations of different splits: those of independent directions in d dimensions have a mean squared cosine of 1 / d.
         """
-        values = self.fit.values(observations, pi)
-        off = np.stack([(half.values(observations, pi) - values).ravel() for half in self.halves[:SPLITS]])  # one half per split
+        values, *halves = self.each(observations, pi)
+        off = np.stack([(half - values).ravel() for half in halves[:SPLITS]])  # one half per split
         inner = off @ off.T
         size = np.sqrt(np.maximum(inner.diagonal(), np.finfo(float).tiny))
         cosines = (inner / np.outer(size, size))[np.triu_indices(len(off), 1)]
@@ -356,23 +350,24 @@ OTHERS = 64  # observations that say how far away others are
 FIX = "leave out inputs that do not matter, or have it audited (audit=0.15)"
 
 
-def start_answers(
+def start_means(
     found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray], further: np.ndarray | None = None
-) -> np.ndarray:
-    """The value at the start and its standard error, [gvf, 2]; NaN without starts, or without half-samples for the error.
+) -> tuple[np.ndarray, np.ndarray]:
+    """The values at the start and the squared standard errors of their differences, as `Answers.means` gives them.
 
-    policies: a function from observations [n, o] to the policies there [1 or n, action, gvf].
+    NaN without starts.  policies: a function from observations [n, o] to the policies there [1 or n, action, gvf].
     further:  observations [m, o] of further resets, in which no episode of the data began; equal starts then count once.
     """
     starts, others = _starts(data, further)
     if not len(starts):
-        return np.full((data.gvfs, 2), np.nan)
+        return np.full(data.gvfs, np.nan), np.full((data.gvfs, data.gvfs), np.nan)
     pi = policies(starts)
-    value, error = found.mean(starts, pi)
+    value, squares = found.means(starts, pi)
     at_starts, elsewhere = found.fit.values(starts, pi), found.fit.values(others, policies(others))
-    variance = _variance(at_starts - value[:, None], elsewhere - value[:, None])
-    variance = np.where(np.isnan(value), np.inf, variance)  # nothing was tried
-    return np.stack([value, np.sqrt(error**2 + variance)], axis=1)
+    away, far = (v - at_starts.mean(axis=1, keepdims=True) for v in (at_starts, elsewhere))
+    variance = np.stack([_variance(away - away[i], far - far[i]) for i in range(len(value))])
+    np.fill_diagonal(variance, np.where(np.isnan(value), np.inf, _variance(away, far)))  # nothing was tried: infinite
+    return value, squares + variance
 
 
 def _starts(data: Transitions, further: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -388,26 +383,16 @@ def _variance(away: np.ndarray, far: np.ndarray) -> np.ndarray:
     return ((away**2).sum(axis=-1) + (far**2).mean(axis=-1)) / away.shape[-1] ** 2
 
 
-def start_joint(
-    found: Answers, data: Transitions, policies: Callable[[np.ndarray], np.ndarray], further: np.ndarray | None = None
-) -> Joint:
-    """The values at the start with the errors of all their differences; arguments as in `start_answers`."""
-    starts, others = _starts(data, further)
-    own = start_answers(found, data, policies, further)
-    if not len(starts):
-        return joint_of_means(own, np.full((len(own), len(own)), np.nan))
-    pi = policies(starts)
-    at_starts, elsewhere = found.fit.values(starts, pi), found.fit.values(others, policies(others))
-    away, far = (v - at_starts.mean(axis=1, keepdims=True) for v in (at_starts, elsewhere))
-    variance = np.stack([_variance(away - away[i], far - far[i]) for i in range(len(own))])
-    return joint_of_means(own, found.differences(starts, pi) + variance)
+def start_answers(value: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Means with their standard errors, [gvf, 2], from what `start_means` or `Answers.means` gives."""
+    return np.column_stack([value, np.sqrt(squares.diagonal())])
 
 
-def joint_of_means(own: np.ndarray, squares: np.ndarray) -> Joint:
-    """Values with standard errors [gvf, 2], and squared standard errors of their differences [gvf, gvf], together."""
-    unsure = ~np.isfinite(own[:, 1])
-    errors = np.where(np.eye(len(own), dtype=bool), np.where(unsure, np.nan, own[:, 1]), np.sqrt(squares))
-    return Joint(own[:, 0], errors, unsure, unsure, np.zeros(len(own)), FREEDOM)
+def start_joint(value: np.ndarray, squares: np.ndarray) -> Joint:
+    """The same as means with the errors of their differences."""
+    unsure, errors = ~np.isfinite(squares.diagonal()), np.sqrt(squares)
+    errors[unsure, unsure] = np.nan
+    return Joint(value, errors, unsure, unsure, np.zeros(len(value)), FREEDOM)
 
 
 def outside(found: Answers, data: Transitions) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import gvfx
 from gvfx.evidence.decisions import Joint
 from gvfx.kernel import BehaviourRule, Sizes, whole
-from gvfx.learners.half_samples import FREEDOM, Answers, joint_of_means
+from gvfx.learners.half_samples import FREEDOM, Answers, start_answers, start_joint
 from gvfx.questions.gvf import GVF, calibrated_weights
 from gvfx.questions.where import EVERYWHERE, START, is_start
 from gvfx.rng import CUMULANTS, ENVIRONMENT, normal, uniform
@@ -185,10 +185,10 @@ class CompiledLinear(LinearAgent, Loop):
         return [Measurement(**mse, values=values, variances=EMPTY, visits=visits, behaviour=mu, standard_errors=errors)]
 
     def start_answers(self, found: Answers) -> np.ndarray:
-        return np.stack(found.mean(*self.bounded_at()), axis=1)  # episodes start anywhere outside the discs
+        return start_answers(*found.means(*self.bounded_at()))  # episodes start anywhere outside the discs
 
     def start_joint(self, found: Answers) -> Joint:
-        return joint_of_means(self.start_answers(found), found.differences(*self.bounded_at()))
+        return start_joint(*found.means(*self.bounded_at()))
 
     def outcome(self, k: int) -> dict[str, Any]:
         truth, found = self.run.truth, self.answers(True, True)[0]

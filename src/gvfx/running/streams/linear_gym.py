@@ -11,7 +11,7 @@ import numpy as np
 from gvfx.errors import InputError
 from gvfx.evidence.decisions import Joint
 from gvfx.features.scaling import Scaling
-from gvfx.learners.half_samples import Answers, start_answers, start_joint
+from gvfx.learners.half_samples import Answers, start_answers, start_joint, start_means
 from gvfx.learners.least_squares import BLOCKS, Rows
 from gvfx.learners.linear import Choice
 from gvfx.questions.gvf import GVF
@@ -178,18 +178,20 @@ class SteppedLinear(LinearAgent, AtVectors):
         else:
             return super().fitted(choice, intervals)
         further = whole.further.reshape(-1, data.observation.shape[1])
-        model = start_joint(found, data, self.policies_at, further)
+        model = start_joint(*start_means(found, data, self.policies_at, further))
         self.evidence = start_evidence(model, found, data, followed, learner.crossfit(rows), self.policies_at, further)
         return found if self.evidence is None else corrected(found, self.evidence)
 
     def start_answers(self, found: Answers) -> np.ndarray:
         if self.evidence is None:
-            return start_answers(found, self.data, self.policies_at)
+            return start_answers(*start_means(found, self.data, self.policies_at))
         joint = self.evidence.joint
         return np.column_stack([joint.values, joint.known.diagonal()])
 
     def start_joint(self, found: Answers) -> Joint:
-        return start_joint(found, self.data, self.policies_at) if self.evidence is None else self.evidence.joint
+        if self.evidence is not None:
+            return self.evidence.joint
+        return start_joint(*start_means(found, self.data, self.policies_at))
 
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:
         points = self.points_of(self.data.observation)
