@@ -11,6 +11,7 @@ from gymnasium.wrappers import Autoreset, RecordEpisodeStatistics, TimeLimit
 from gymnasium.wrappers import vector as vector_wrappers
 
 import gvfx
+from gvfx.running.endings import Watch
 from gvfx.worlds.returns import declared_mode
 
 HALF = [0.5, 0.5]
@@ -117,6 +118,20 @@ def test_a_reset_that_seeds_itself_is_noticed(fault):
         run(Chain("tables", fault), steps=600)
     (finding,) = gvfx.check(Chain("tables", fault), NEXT)
     assert (finding.severity, finding.field) == ("warning", "reset")
+
+
+def test_episodes_that_gvfx_itself_begins_with_equal_seeds_may_be_the_same():
+    def watched(seeded):
+        watch, rng = Watch(1, several=True, reads_next=True), np.random.default_rng(0)
+        for _ in range(100):
+            noise = np.random.default_rng(0).random(5) < 0.5  # the same in every episode
+            watch.began(0, 0, seeded=seeded)
+            for age, action in enumerate(rng.integers(2, size=5)):
+                watch.moved(0, age, int(action), int(age + noise[age]), age, "terminated" if age == 4 and noise[0] else "")
+                watch.now[0] = 0
+        return watch.found()
+
+    assert "reset" in watched(False) and "reset" not in watched(True)
 
 
 def test_a_continuous_reset_that_seeds_itself_is_found_by_check():

@@ -35,7 +35,7 @@ class Moved(NamedTuple):
     after: Any
     age: int  # steps of the episode before it
     end: str  # "", "terminated" or "truncated"
-    path: int  # the same for episodes with the same start and actions so far
+    path: int  # the same for episodes with the same start and actions so far that began without a seed
 
 
 class Watch:
@@ -62,7 +62,8 @@ class Watch:
     def began(self, lane: int, observation: Any, seeded: bool = False, certain: bool = True) -> None:
         """An episode begins; seeded: its reset had a seed; certain: this is known, and not only what the mode says."""
         self.now[lane] = _kept(observation)
-        self.path[lane] = hash((lane if seeded else -1, _key(self.now[lane])))
+        own = ("seeded", lane, len(self.starts)) if seeded else (_key(self.now[lane]),)  # equal seeds may be given again
+        self.path[lane] = hash(own)
         end, self.ended[lane] = self.ended[lane], None
         if certain:
             if end is not None:
