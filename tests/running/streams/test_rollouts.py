@@ -85,6 +85,10 @@ def test_what_was_never_paid_is_not_sure():
     rate = run(Said(pays=0.0), steps=500)  # returns of 0 may be those of a rare success
     assert 0 < rate.value()["often"].high < 0.2 and rate.value()["often"].low == 0
     assert rate.compare().difference("often", "alternates").high > 0
+    alike = [gvfx.GVF(gvfx.uniform_policy(), lambda o, a, o2: 0.5, 0.0, name="alike")]  # every return is 0.5
+    assert np.isinf(run(Said(), alike, steps=200, learner=gvfx.Rollouts()).value()["alike"].half)
+    within = gvfx.Rollouts(ranges={"alike": (0, 1)})
+    assert np.isfinite(run(Said(), alike, steps=200, learner=within).value()["alike"].half)
 
 
 def test_bounds_of_success_rates_are_exact_and_those_of_ranges_hold():

@@ -30,6 +30,7 @@ from gvfx.running.whole_episodes import Followed
 from gvfx.schedules import growing
 from gvfx.worlds.spec import environment_name, numbered_actions, spaces_of
 
+SAME = 1e-12  # relative difference of returns that count as equal
 LEAST = 1e-3  # the weight of what follows, below which an episode is cut
 FIRST, GROWTH = 500, 1.5  # steps before shares are first chosen from the data, and their growth between two choices
 
@@ -241,7 +242,7 @@ class Returns(Actor):
             bounds = sides(own, within)
             if bounds is not None:
                 exact[i], rates[i] = bounds, within is None
-            elif not own.any():  # nothing was ever paid
+            elif not len(own) or np.ptp(own) <= SAME * np.abs(own).max():  # what else may happen was not met
                 out.variance[i] = out.variance[:, i] = np.inf
         least = 1 / np.maximum(np.minimum(out.episodes[:, None], out.episodes), 1) ** 2  # one success more, of either
         return out._replace(variance=np.where(rates[:, None] | rates, np.maximum(out.variance, least), out.variance)), exact
