@@ -85,7 +85,8 @@ def test_an_item_is_added_in_one_module(little, tmp_path, monkeypatch):
     assert "halves" not in write_report(page, little)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S).group(1))
     section = next(s for s in data["sections"] if s["title"] == "Ablations")
-    assert [(i["id"], i.get("rows")) for i in section["items"]] == [("halves", [["2.1"]]), ("cumulants", None)]
+    assert [i["id"] for i in section["items"]] == ["lemma", "halves", "cumulants"]  # the others need runs
+    assert section["items"][1]["rows"] == [["2.1"]]
 
 
 def test_two_items_of_one_name_are_refused(monkeypatch):
