@@ -25,6 +25,8 @@ LONGEST = (
     "evidence/",
     "running/",
     "behaviours/",
+    "test_docs.py",
+    "test_faults.py",
     "test_testing.py",
 )  # first, so that no worker waits at the end
 FULL = (  # what is shipped: `make test-full`
