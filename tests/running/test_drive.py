@@ -180,4 +180,8 @@ def test_a_number_that_is_not_finite_keeps_what_was_measured_before(make, learne
     with pytest.raises(Diverged) as caught:
         drive(run, run.begin(0), checkpoints=Checkpoints(tmp_path, "seed", "test"), checkpoint_every=0.0)
     (part,) = caught.value.parts
-    assert np.nanmax(np.abs(part.values)) < 1e3 and len(part.steps) < len(PLAN.evaluations)
+    assert len(part.steps) < len(PLAN.evaluations)
+    if make is network_gym:  # an environment has no truth
+        assert np.nanmax(np.abs(part.values)) < 1e3
+    else:
+        assert np.isfinite(part.mse).all()
