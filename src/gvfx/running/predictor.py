@@ -58,16 +58,18 @@ class FrozenTable(Frozen):
     def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray], surprise: np.ndarray, powers: np.ndarray) -> None:
         """q [state, action, gvf]; pi: every distinct policy, [state, action]; powers [2, state, action, gvf]: mean squared
         temporal-difference errors, and mean fourth powers."""
-        self.q, self.pi, self.surprise, self.powers = q, pi, surprise, powers
+        none = surprise * np.ones((1, *q.shape[1:]))  # in states that are met for the first time later, where Q is 0
+        self.q, self.pi, self.surprise = np.concatenate([q, 0 * none]), pi, surprise
+        self.powers = np.concatenate([powers, [none, 3 * none**2]], axis=1)
 
     def at(
         self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        q = self.q[np.array(seen)]
-        return _both(q, self.pi[policy][np.array(seen)], actions)
+        states = np.minimum(np.array(seen, int), len(self.q) - 1)
+        return _both(self.q[states], self.pi[policy][np.minimum(states, len(self.pi[policy]) - 1)], actions)
 
     def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        second, fourth = self.powers[:, np.array(seen), np.array(actions)]
+        second, fourth = self.powers[:, np.minimum(np.array(seen, int), len(self.q) - 1), np.array(actions)]
         return second, fourth
 
 

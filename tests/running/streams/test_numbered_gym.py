@@ -193,16 +193,23 @@ def test_too_many_observations_are_answered_by_features_instead(monkeypatch):
         gvfx.evaluate(Grid(), questions(leaning), **tables)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"where": [3]}, "where: states are numbered as they are met; give 'start'"),
-        ({"audit": 0.1}, "audit: an environment whose observations are numbered"),
-    ],
-)
-def test_options_that_need_known_states_are_refused(options, words):
-    with pytest.raises(InputError, match=words):
-        gvfx.evaluate(Grid(), questions(leaning), steps=100, **options)
+def test_errors_count_where_observations_are_given():
+    env = Grid()
+    first = env.reset(seed=0)[0]
+    given, start = (gvfx.evaluate(env, questions(leaning), steps=600, where=where) for where in ([first], "start"))
+    half = np.diff(given.intervals(first), axis=-1).ravel() / 2
+    expected = given.details.expected[0, -1]  # not known while something was never tried there
+    np.testing.assert_allclose(1.96 * np.sqrt(expected), np.where(np.isfinite(half), half, np.nan), rtol=1e-3)
+    assert given.details.experiment["where"].startswith("state") and start.details.experiment["where"] == "start"
+    with pytest.raises(InputError, match="^where: .* does not fit its space.*; give 'start', or a list of observations"):
+        gvfx.evaluate(env, questions(leaning), steps=100, where=["nowhere"])
+
+
+def test_audits_meet_states_that_frozen_answers_do_not_know():
+    result = gvfx.evaluate(Grid(), questions(leaning), steps=2000, audit=0.3, where="start")
+    assert all(check.rollouts > 2 and np.isfinite(check.half) for check in result.audit().values())
+    for name, check in result.audit().items():
+        assert abs(check.off) < 3 * check.half, name
 
 
 def test_cumulants_by_state_and_broken_policies_are_named():

@@ -47,7 +47,7 @@ from gvfx.running.streams.gym_stream import NEVER, Actor, GymRun
 from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableAgent, dynamics, make_table
 from gvfx.theory.exact import DENSE_BELOW, predicted_values
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spaces import Key
+from gvfx.worlds.spaces import Key, batched, key_of
 from gvfx.worlds.spec import MOST_STATES, DiscreteSpec, skeleton_mdp
 
 # --- The agent of tables in an environment stepped from Python ------------------------------------------------------
@@ -175,9 +175,10 @@ class TableGym(GymRun):
     def __init__(self, spec: DiscreteSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
         super().__init__(spec, questions, method, options)
         behaviour, learner, plan, skeleton = self.behaviour, self.learner, self.plan, spec.skeleton
-        if not spec.fixed:
-            self._check_numbered()
-        self.where = as_where(options.where, skeleton, spec.first_state)
+        self.met_first = [] if spec.fixed else self._numbered_where()
+        self.asked_at = np.array([key_of(spec.space, observation) for observation in self.met_first])
+        where: Any = list(range(len(self.met_first))) or options.where
+        self.where = as_where(where, skeleton, spec.first_state)
         for what, part in (("learner", learner), ("behaviour", behaviour)):
             if spec.lanes > 1 and part.by_episode:
                 raise InputError(f"{what}: {type(part).__name__} handles one episode at a time; give a plain environment.")
@@ -194,21 +195,28 @@ class TableGym(GymRun):
         self.asked, self.tables = self.sized(spec)
         self.improvement = Improvement(self.asked, behaviour, learner, plan.steps)
         self.steady = self._steady() if spec.fixed else []
-        self.targets = Targets(questions, skeleton.actions, skeleton.states, spec.first_state) if self.audit else None
+        states = (skeleton.states, spec.first_state) if spec.fixed else ()
+        self.targets = Targets(questions, skeleton.actions, *states) if self.audit else None
         self.names, self.weights = self.asked.names, self.asked.weights
         self.sizes = Sizes(len(self.names), skeleton.actions)
         self.rule = behaviour.rule(self.sizes)
         rule = learner.rule(self.sizes, behaviour.needs_variance)
         self.compiled = make_agent(self.sizes, self.rule, rule, learner.needs_next_action, self.counted)
 
-    def _check_numbered(self) -> None:
-        """Refuse options that need states with known numbers."""
-        self.tag = "-numbered"
-        if self.options.where is not None and not is_start(self.options.where):
-            raise InputError("where: states are numbered as they are met; give 'start', or leave it out.")
-        if self.audit:
-            who, fix = "an environment whose observations are numbered", "give 0, or learner=gvfx.Deep()"
-            raise InputError(f"audit: {who} cannot be audited; {fix}.")
+    def _numbered_where(self) -> list[Any]:
+        """The observations at which errors count, if some were given: they get the first numbers."""
+        self.tag, where, spec = "-numbered", self.options.where, self.spec
+        if where is None or is_start(where):
+            return []
+        try:
+            rows = batched(spec.space, where)[0]
+        except InputError as error:
+            reason = str(error).removeprefix("observation: ").rstrip(".")
+            raise InputError(f"where: {reason}; give 'start', or a list of observations.") from None
+        own = list({key_of(spec.space, row): row for row in rows}.values())
+        if not 0 < len(own) <= FIRST_STATES // 2:
+            raise InputError(f"where: {len(own)} observations are none or too many; give 1 to {FIRST_STATES // 2}.")
+        return own
 
     def sized(self, spec: DiscreteSpec) -> Sized:
         """The questions and tables for the states of a spec."""
@@ -281,6 +289,8 @@ class SteppedTables(TableAgent, Actor):
             self.policies_of = Targets([asked[i] for i in self.given], run.sizes.actions) if self.given else None
             self.retargeted = 0  # states whose policies the behaviour knows
             self.spec.numbering.met = self.new_state
+            for observation in run.met_first:
+                self.spec.seen(observation)
 
     def new_agent(self) -> TableArrays:
         """The agent before the first step."""
@@ -422,7 +432,12 @@ class SteppedTables(TableAgent, Actor):
         return int(self.arrays.following[lane])
 
     def at_starts(self, observations: list[Any]) -> list[int]:
-        return [self.spec.seen(observation) for observation in observations]
+        states = []
+        for observation in observations:
+            if self.arrays.t[0] >= self.room:
+                self.grow()
+            states.append(self.spec.seen(observation))
+        return states
 
     def break_off(self) -> None:
         self.run.compiled[2](self.arrays)
@@ -430,8 +445,11 @@ class SteppedTables(TableAgent, Actor):
     @property
     def policies(self) -> list[np.ndarray]:
         """Every distinct target policy, [state, action]."""
-        assert self.run.targets is not None and self.run.targets.tables is not None
-        return self.run.targets.tables
+        assert self.run.targets is not None
+        if self.run.targets.tables is not None:
+            return self.run.targets.tables
+        first = [self.run.targets.member.tolist().index(p) for p in range(len(self.run.targets.distinct))]
+        return [self.arrays.pi[: self.spec.skeleton.states, :, i] for i in first]
 
     def freeze(self) -> FrozenTable:
         return frozen_table(self.known, self.values(), self.policies)
@@ -516,6 +534,9 @@ class SteppedTables(TableAgent, Actor):
         moved = {name: np.zeros(states + 1, np.int64) for name in ("starts", "found")}
         for name, array in moved.items():
             array[at[kept]] = getattr(evidence, name)[kept]
+        where = self.asked.where
+        if where.kind == "states":
+            where = replace(where, states=tuple(at[list(where.states)].tolist()))
         pays = np.full((states + 1, *known.asked.pays.shape[1:]), -1, known.asked.pays.dtype)
         model = empirical(
             outcomes._replace(
@@ -524,7 +545,7 @@ class SteppedTables(TableAgent, Actor):
                 following=at[following],
             ),
             skeleton_mdp(states, actions, self.spec.skeleton.horizon),
-            self.asked._replace(pi=pi, pays=pays),
+            self.asked._replace(pi=pi, pays=pays, where=where),
             run.varying,
         )
         return replace(model, closed=False)
