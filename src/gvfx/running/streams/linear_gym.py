@@ -199,7 +199,7 @@ class SteppedLinear(LinearAgent, AtVectors):
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         run, gvfs, seen = self.run, len(self.run.names), self.data
-        if not tables:
+        if not (tables or run.calibrated):  # whose weights need values
             if self._expected is None or self.t > GROWN * self._expected[0]:
                 self._expected = (self.t, self._expected_now(self.answers(False, True)[0]))
             return [Measurement(expected=self._expected[1])]
