@@ -231,15 +231,17 @@ def test_policies_get_equal_steps_and_then_what_they_need():
     assert schedule.share.min() >= 0.2
 
 
-def test_every_second_episode_is_left_to_another_behaviour():
-    schedule = Schedule(2, every=2)
-    found = []
-    for _ in range(6):
-        p = schedule.next()
+def test_every_second_step_is_left_to_another_behaviour_however_long_its_episodes_are():
+    schedule, total, lengths, found = Schedule(2, every=2), 0, {0: 40, 1: 20, -1: 3}, []
+    while total < 2000:
+        p = schedule.next(total)
+        total += lengths[p]
         found.append(p)
         if p >= 0:
-            schedule.steps[p] += schedule.begins(p) + 5
-    assert found == [0, -1, 1, -1, 0, -1]
+            schedule.steps[p] += lengths[p]
+            schedule.begins(p)
+    assert found[0] == 0 and found[1] == -1
+    assert schedule.steps == pytest.approx([500, 500], abs=40)
 
 
 def test_cuts_are_made_where_little_follows():

@@ -64,9 +64,9 @@ def test_policies_take_turns_with_the_same_seeds_and_equal_steps():
     assert all(np.allclose(ranked[name], (v.value, v.low, v.high)) for name, v in value.items())
 
 
-def test_every_second_episode_is_the_behaviours_without_where():
+def test_half_of_the_steps_are_the_behaviours_without_where():
     result = run(Drift(), where=None)
-    assert "second episode OptimalDesign" in result.details.experiment["behaviour"]
+    assert "half of the steps OptimalDesign" in result.details.experiment["behaviour"]
     assert np.isfinite(result.value()["right"].half)
 
 
@@ -103,11 +103,11 @@ def test_vector_environments_and_few_steps():
 def test_a_run_continues_from_what_it_kept():
     member, discounts = np.array([0, 1]), np.array([0.9, 0.9])
     whole = WholeEpisodes(member, discounts, 3, 1, 1000)
-    whole.done, whole.schedule.begun = [(0, 0, 0, 7), (1, 0, 1, 9), (0, 1, 2, 5)], 4
+    whole.done, whole.total = [(0, 0, 0, 7), (1, 0, 1, 9), (0, 1, 2, 5)], 25
     whole.schedule.episodes[:] = 3, 1
     again = WholeEpisodes(member, discounts, 3, 1, 1000)
     again.restore(whole.state())
     assert again.done == whole.done and again.followed().steps.tolist() == [7, 9, 5]
-    assert again.schedule.steps.tolist() == [12, 9] and again.schedule.begun == 4
+    assert again.schedule.steps.tolist() == [12, 9] and again.total == 25
     again.next_reset()
     assert again.coming == (1, 1)

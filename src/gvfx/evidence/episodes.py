@@ -263,16 +263,14 @@ class Schedule:
     """Whose episode is next: that of the policy that lags furthest behind its share of the steps."""
 
     def __init__(self, policies: int, every: int = 1) -> None:
-        """every: 1: all episodes follow a policy; 2: every second one does, and so on."""
+        """every: 1: all steps follow a policy; 2: every second one does, and so on, in whole episodes."""
         self.policies, self.every = policies, every
-        self.begun = 0  # episodes of all kinds
         self.steps, self.episodes = np.zeros((2, policies), np.int64)
         self.share = np.full(policies, 1 / policies)
 
-    def next(self) -> int:
-        """The policy of the episode that begins now; -1: another behaviour's."""
-        self.begun += 1
-        if (self.begun - 1) % self.every:
+    def next(self, total: int = 0) -> int:
+        """The policy of the episode that begins now, after so many steps of all kinds; -1: another behaviour's."""
+        if self.every > 1 and self.steps.sum() * self.every > total:
             return -1
         unseen = self.episodes == 0
         if unseen.any():

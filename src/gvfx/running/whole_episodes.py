@@ -56,6 +56,7 @@ class WholeEpisodes:
         self.seed, self.steps, self.schedule = seed, steps, Schedule(policies, every)
         self.endless = max(1, steps // (ENDLESS * policies))  # steps after which an episode with discount 1 is given up
         self.longest = [max(longest(g, cut) for g in discounts[member == p].tolist()) for p in range(policies)]
+        self.total = 0  # steps of all kinds
         self.under_way: dict[int, _Episode] = {}  # by lane
         self.done: list[tuple[int, int, int, int]] = []  # rows of `Followed`
         self.further = np.empty((0, 0))  # what the agent sees in further resets, [m, o]
@@ -76,13 +77,14 @@ class WholeEpisodes:
 
     def next_reset(self) -> dict[str, int]:
         """Options of the next reset of a plain environment, whose episode is chosen here."""
-        policy = self.schedule.next()
+        policy = self.schedule.next(self.total)
         self.coming = policy, -1 if policy < 0 else self._pair(policy, alone=True)
         return {} if policy < 0 else {"seed": _number(self._seed(self.coming[1]))}
 
     def begin(self, stream: Any) -> None:
         """Before actions are chosen: end episodes that are over or long enough, and begin others where lanes are fresh."""
         at, single = stream.agent.at, isinstance(stream.stepper, SingleStepper)
+        self.total += len(at.fresh)
         for lane, episode in list(self.under_way.items()):
             if episode.path is not None and len(episode.path.cumulants) < episode.steps:
                 episode.path.moved(at, lane)
@@ -97,7 +99,7 @@ class WholeEpisodes:
             self.scored.renew(stream.agent)
         for lane in np.flatnonzero(at.fresh).tolist():
             if lane not in self.under_way:
-                policy, pair = self.coming or (self.schedule.next(), -1)
+                policy, pair = self.coming or (self.schedule.next(self.total), -1)
                 self.coming = None
                 if policy >= 0:
                     pair = pair if pair >= 0 else self._pair(policy, alone=False)
@@ -146,7 +148,7 @@ class WholeEpisodes:
     def state(self) -> dict[str, np.ndarray]:
         """Everything that later episodes depend on; those under way are left."""
         done, schedule = np.array(self.done, np.int64).reshape(-1, len(Followed._fields)), self.schedule
-        begun = np.array([schedule.begun, *schedule.episodes])
+        begun = np.array([self.total, *schedule.episodes])
         arrays = {"done": done, "begun": begun, "share": schedule.share, "further": self.further}
         return arrays | (prefixed("scored", self.scored.state()) if self.scored is not None else {})
 
@@ -156,8 +158,8 @@ class WholeEpisodes:
         self.further = arrays["further"].copy()
         if self.scored is not None:
             self.scored.restore(unprefixed("scored", arrays))
-        schedule, (begun, *episodes) = self.schedule, arrays["begun"].tolist()
-        schedule.begun, schedule.episodes, schedule.share = begun, np.array(episodes), arrays["share"].copy()
+        schedule, (self.total, *episodes) = self.schedule, arrays["begun"].tolist()
+        schedule.episodes, schedule.share = np.array(episodes), arrays["share"].copy()
         schedule.steps = np.bincount(arrays["done"][:, 0], arrays["done"][:, 3], schedule.policies).astype(np.int64)
 
 

@@ -29,7 +29,6 @@ from gvfx.running.streams.linear_runs import LinearAgent, LinearArrays, LinearRu
 from gvfx.running.streams.table_gym import bound
 from gvfx.worlds.spec import BoxSpec, time_limit
 
-ORDINAL = {2: "second"}
 GROWN = 1.5  # by which the data have grown when the expected error between snapshots is estimated again
 
 
@@ -48,7 +47,7 @@ class LinearGym(GymRun, LinearRuns):
         self.points_pi = np.empty(0)  # [point, action, policy]
 
     def described(self) -> dict[str, Any]:
-        out, rest = super().described(), f"; in every {ORDINAL[self.every]} episode {self.behaviour!r}" if self.every > 1 else ""
+        out, rest = super().described(), f"; for half of the steps {self.behaviour!r}" if self.every > 1 else ""
         return out | ({"behaviour": f"the target policies in whole episodes{rest}"} if self.every else {})
 
     def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedLinear:
