@@ -49,6 +49,8 @@ def options_of(option, env, action, tmp_path):
     }[option]
 
 
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore:until")
 @pytest.mark.parametrize(
     "option", ["start", "states", "audit", "log", "calibrate", "own", "until", "checkpoint", "vector", "workers"]
 )
