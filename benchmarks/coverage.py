@@ -4,7 +4,8 @@ audits: audited values of runs, whose truth is exact for tables and elsewhere by
 intervals in quadrature; plain Monte Carlo spends *all* steps on rollouts, split evenly over policies.  logs: of logs, 30 % of
 whose episodes followed the target policy, beside Student's t of their returns.  where: OptimalDesign for the start or one cell
 against that for all states: errors as measured, by the importance of pairs over the visits (free of other chance), and in
-the limit.  held: intervals of `result.value()` on two FrozenLakes.
+the limit.  held: intervals of `result.value()` on two FrozenLakes.  states: intervals at all
+states, at the start and of differences, beside the delta method's from the same runs.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from rich.table import Table
 
 import gvfx
 from benchmarks import study
-from benchmarks.common.worlds import CAREFUL, careful_policies, frozen_lake, garnet, paper_setting
+from benchmarks.common.worlds import CAREFUL, CLASSES, careful_policies, frozen_lake, garnet, made, paper_setting, random_world
 from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_end, at_most, every, seeds_from, share_within, table
 from gvfx.evidence.audits import quantile
+from gvfx.evidence.decisions import joint_of
+from gvfx.evidence.posterior import posterior
+from gvfx.evidence.uncertainty import NORMAL, interval_errors, standard_errors, start_values
 from gvfx.questions.reader import Gaussians, Reader, Targets
 from gvfx.questions.where import WhereLike
 from gvfx.running.backends import network_learner
@@ -468,9 +472,92 @@ def held(runs: int) -> Study:
     return Study(cases, measure, bars, shows, WAYS)
 
 
+# --- intervals at every state ------------------------------------------------------------------------------------------
+
+STATES_SEEDS = 6000
+LOOSE = {"random": [0.25] * 4, "eager": [0.1, 0.4, 0.4, 0.1]}
+
+
+def rare(number: int) -> Asked:
+    """Random dynamics in which half of the states have an action that leads, with a chance of 0.5 to 3 %, to one that pays 10."""
+    rng = np.random.default_rng([number, 0x72617265])
+    states, paid_at = int(rng.integers(15, 31)), 0
+    P, paid = garnet(rng, states, 3, 3), rng.normal(0, 0.1, (states, 3))
+    for s in rng.choice(states, states // 2, replace=False):
+        a, chance = int(rng.integers(3)), rng.uniform(0.005, 0.03)
+        P[s, a] *= 1 - chance
+        P[s, a, paid_at] += chance
+    paid[paid_at] = 10.0
+    return made(P, paid, {name: rng.dirichlet(np.full(3, 2.0), size=states) for name in ("one", "other")}, 0.9, 100)
+
+
+CASES = {  # makers of a number, and numbers of steps
+    "FrozenLake 4x4": (lambda number: frozen_lake(DISCOUNT, LOOSE, "4x4"), (1_000, 5_000, 20_000)),
+    "FrozenLake 8x8": (lambda number: frozen_lake(0.99, LOOSE, "8x8"), (20_000,)),
+    "rare transitions": (rare, (5_000, 30_000)),
+    "random worlds": (random_world, (20_000,)),
+    "chain against a current": (CLASSES["current"], (30_000,)),
+    "maze": (CLASSES["maze"], (20_000,)),
+    "lock": (CLASSES["lock"], (5_000,)),
+    "corridor": (CLASSES["corridor"], (20_000,)),
+    "taxi": (CLASSES["taxi"], (50_000,)),
+}
+
+
+def states(runs: int) -> Study:
+    """Every case in `runs` worlds, with one seed each."""
+
+    def measure(case: tuple[Callable[[int], Asked], int]) -> list[list[float]]:
+        """Per run: by draws and by the delta method the share of finite intervals that hold, then the share of finite ones, the
+        width and the squared error of the draws' mean over those of today, start values and differences that hold."""
+        make, steps = case
+        rows = []
+        for k in range(runs):
+            asked = make(100 + k)
+            (model,) = answered(asked, gvfx.OptimalDesign(), steps, [STATES_SEEDS + k]).details.models
+            live, truth = asked[0].live, gvfx.exact.values(*asked)
+            away = model.values - truth
+            sides, delta = interval_errors(model)["sides"], standard_errors(model)
+            rounding = 1e-9 * np.abs(truth) + 1e-12
+            held = (away <= NORMAL * sides[..., 0] + rounding) & (-away <= NORMAL * sides[..., 1] + rounding)
+            old = np.abs(away) <= NORMAL * delta + rounding
+            known = np.isfinite(delta) & live
+            moved = posterior(model).values.mean(axis=0) - truth
+            width = sides.mean(axis=-1)[known & (delta > 0)].sum() / delta[known & (delta > 0)].sum()
+            value, _, _, below, above = start_values(model).T
+            off = value - truth @ asked[0].start
+            start = (off <= NORMAL * below + 1e-9) & (-off <= NORMAL * above + 1e-9)
+            joint = joint_of(model, [range(len(truth))]).known
+            apart = np.abs(off[0] - off[1]) <= NORMAL * joint[0, 1] + 1e-9 if np.isfinite(joint[0, 1]) else np.nan
+            shares = [x[known].mean() if known.any() else np.nan for x in (held, old)]
+            errors = (moved[:, live] ** 2).mean(), (away[:, live] ** 2).mean()
+            rows.append([*shares, known[:, live].mean(), width, *errors, start[np.isfinite(below)].mean(), apart])
+        return rows
+
+    def shows(found: Found) -> Iterator[Table]:
+        title = f"95 % intervals of OptimalDesign's answers at all states: {runs} worlds or seeds, the share that holds"
+        columns = ("world", "held", "delta method", "finite", "width over delta", "error of the mean", "start", "differences")
+        lines = []
+        for name, rows in found.items():
+            held, old, finite, width, mean, plain, start, apart = np.array(rows, float).T
+            shares = (f"{np.nanmean(x):.1%}" for x in (held, old, finite))
+            ratio = np.sqrt(mean.mean() / plain.mean())
+            ends = (f"{np.nanmean(x):.0%}" if np.isfinite(x).any() else "-" for x in (start, apart))
+            lines.append((name, *shares, f"{np.nanmean(width):.2f}", f"{ratio:.2f}", *ends))
+        yield table(title, columns, lines)
+
+    def bars(found: Found) -> Iterator[Row]:
+        for name, rows in found.items():
+            yield share_within(f"{name}: states", float(np.nanmean(np.array(rows, float)[:, 0])), 0.91, 1, f"{runs} runs")
+
+    cases = {f"{name}, {steps:,}": (make, steps) for name, (make, times) in CASES.items() for steps in times}
+    return Study(cases, measure, bars, shows)
+
+
 PARTS: dict[str, Part] = {
     "audits": lambda quick: audits(audit_cases(), quick),
     "logs": study.sized(logs, [200], [25]),
     "where": study.sized(where, (200_000, 25), (50_000, 4)),
     "held": study.sized(held, [200], [20]),
+    "states": study.sized(states, [40], [3]),
 }

@@ -28,7 +28,7 @@ from gvfx.behaviours.directed_search import Rules
 from gvfx.behaviours.optimal import PlannedState
 from gvfx.evidence import decisions, uncertainty, unseen
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.smoothing import Determinism, smoothed_noise
+from gvfx.evidence.smoothing import Determinism
 from gvfx.evidence.unseen import Unseen
 from gvfx.questions.gvf import Stacked
 from gvfx.running.result import standard_error
@@ -178,24 +178,17 @@ def with_noise(ratio: float, error: float) -> str:
 # --- intervals and decisions without one rule ------------------------------------------------------------------------
 
 
-def _own_noise(data: Empirical) -> tuple[np.ndarray, np.ndarray]:
-    """Every pair's own variance, without doubt."""
-    mean, variance = data.moments(data.values)
-    return smoothed_noise(mean, variance, variance, data.visits[:, :, None].astype(float)), np.zeros(variance.shape)
-
-
+DELTA = ((uncertainty, "drawable", lambda data: False), (decisions, "drawable", lambda data: False))
 INTERVALS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
-    "regression to the mean": ((uncertainty, "regressed", lambda data, noise: data),),
-    "tilting": ((uncertainty, "side_factors", lambda data, p: np.ones((p.noise.shape[2], 2))),),
-    "noise that pairs share": ((uncertainty, "shared_noise", _own_noise),),
-    "widening": ((uncertainty, "WIDEST", 0.0),),
-    "the unseen": ((Unseen, "unknown", lambda unseen, half, over=None: np.zeros(half.shape, bool)),),
+    "draws of the world": DELTA,
+    "pairs hardly tried": ((uncertainty, "hardly_tried", lambda data: np.zeros(data.visits.shape)),),
+    "the unseen": ((Unseen, "added", lambda unseen, sides, unknown, over=None: np.zeros(sides.shape)),),
     "stakes": ((unseen, "AT_STAKE", np.inf),),
 }
 UNSHOWN = "outcomes not shown"
 DECISIONS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     UNSHOWN: ((decisions, "stakes", lambda data, at: np.zeros(len(data.values))),),
-    "regression to the mean": INTERVALS["regression to the mean"],
+    "draws of the world": DELTA,
 }
 NORMAL = float(scipy.special.ndtri(0.975))
 INTERVAL_TIMES, DECISION_TIMES = (2_000, 20_000), (500, 1_000, 2_000)

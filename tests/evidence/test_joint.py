@@ -8,8 +8,10 @@ from helpers.environments import Sound, lake_log
 from helpers.worlds import random_mdp, random_policy
 
 import gvfx
+from gvfx.evidence import decisions
 from gvfx.evidence.decisions import correlations, joint_of, joint_of_audits, quantile, quantiles, unpaired
-from gvfx.evidence.uncertainty import bootstrap, error_model
+from gvfx.evidence.posterior import posterior
+from gvfx.evidence.uncertainty import error_model
 
 
 def variants(seed, sd=0.0, states=5, actions=2, policies=3):
@@ -27,24 +29,32 @@ def run(world, questions, **options):
     return gvfx.evaluate(world, questions, gvfx.Uniform(), gvfx.CertaintyEquivalence(), **{"steps": 4000} | options)
 
 
-def test_errors_of_differences_are_those_of_resampled_outcomes():
-    """400 data sets with the same visits: standard deviations within a tenth (3 standard errors), and far below separate ones."""
+def by_delta(monkeypatch, model, groups):
+    """The errors by the delta method, as in large worlds."""
+    monkeypatch.setattr(decisions, "drawable", lambda data: False)
+    joint = joint_of(model, groups)
+    monkeypatch.undo()
+    return joint
+
+
+def test_errors_of_differences_are_those_of_drawn_worlds(monkeypatch):
+    """Two ways to the same errors: draws of the world and the delta method, both far below the errors of separate values."""
     world, questions = variants(0)
     (model,) = run(world, questions).details.models
-    joint = joint_of(model, [(0, 1, 2)])
-    drawn = bootstrap(model, 400) @ world.start
+    joint, other = joint_of(model, [(0, 1, 2)]), by_delta(monkeypatch, model, [(0, 1, 2)])
+    np.testing.assert_allclose(joint.errors, 1.1 * other.errors, rtol=0.3)
+    away = posterior(model).at_start - joint.values
     for i in range(3):
-        assert joint.errors[i, i] == pytest.approx(drawn[:, i].std(), rel=0.11)
         for j in range(i):
-            assert joint.errors[i, j] == pytest.approx((drawn[:, i] - drawn[:, j]).std(), rel=0.11)
+            assert joint.errors[i, j] == pytest.approx(1.1 * np.sqrt(((away[:, i] - away[:, j]) ** 2).mean()))
             assert joint.errors[i, j] < 0.6 * np.hypot(joint.errors[i, i], joint.errors[j, j])
     assert not joint.unsure.any() and not joint.open.any()
 
 
-def test_the_sum_by_loops():
+def test_the_sum_by_loops(monkeypatch):
     world, questions = variants(1)
     (model,) = run(world, questions).details.models
-    p, joint, related = error_model(model), joint_of(model, [(0, 2)]), correlations(model, (0, 2))
+    p, joint, related = error_model(model), by_delta(monkeypatch, model, [(0, 2)]), correlations(model, (0, 2))
     total = doubt = 0.0
     reach = []
     for i in (0, 2):
@@ -80,12 +90,12 @@ def test_correlations_of_outcomes():
     assert same.errors[0, 1] < 1e-6 * same.errors[0, 0]
 
 
-def test_noise_that_a_world_draws_for_each_question_is_not_shared():
+def test_noise_that_a_world_draws_for_each_question_is_not_shared(monkeypatch):
     """Reward noise in an environment is one number for all policies; a gvfx world draws it per question."""
     world, questions = variants(3, sd=2.0)
     (model,) = run(world, questions).details.models
-    joint, drawn = joint_of(model, [(0, 1)]), bootstrap(model, 400) @ world.start
-    assert joint.errors[0, 1] == pytest.approx((drawn[:, 0] - drawn[:, 1]).std(), rel=0.11)
+    joint, other = joint_of(model, [(0, 1)]), by_delta(monkeypatch, model, [(0, 1)])
+    assert joint.errors[0, 1] == pytest.approx(1.1 * other.errors[0, 1], rel=0.25)
     pair = [gvfx.GVF([p, 1 - p], gvfx.Reward(), 0.9, name=str(p)) for p in (0.4, 0.5)]
     e = gvfx.evaluate(Sound(), pair, steps=500).details.models[0].evidence
     np.testing.assert_array_equal(e.sums[:, 0], e.sums[:, 1])

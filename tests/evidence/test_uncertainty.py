@@ -8,8 +8,9 @@ from helpers.runs import compiled_evidence
 from helpers.worlds import chain, random_mdp, random_question, small_world, two_armed_bandit, two_questions
 
 import gvfx
+from gvfx.evidence import uncertainty
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.uncertainty import bootstrap, shared_noise, standard_errors
+from gvfx.evidence.uncertainty import shared_noise, standard_errors
 
 
 def run(world, questions, steps=20_000, seeds=1, **options):
@@ -24,10 +25,12 @@ def test_standard_error_of_a_bandit_by_hand():
     noise, doubt = (part[0, :, 0] for part in shared_noise(model))
     variance, spread = (pi**2 * noise / n).sum(), (pi**4 * doubt / n**2).sum()
     se = np.sqrt(variance + spread / (4 * variance))
-    np.testing.assert_allclose(result.details.snapshots[-1].standard_errors[0, 0], [se, 0])
+    np.testing.assert_allclose(standard_errors(model)[0], [se, 0])
     assert se == pytest.approx(0.25 * 2 / n[0] ** 0.5, rel=0.05)  # nearly all of it is the first arm's own noise
+    below, above = result.details.snapshots[-1].sides[0, 0, 0]
+    assert below == pytest.approx(1.1 * se, rel=0.25) and above == pytest.approx(1.1 * se, rel=0.25)
     centre = result.values[0, 0, 0]
-    np.testing.assert_allclose(result.intervals(0), [[centre - 1.959964 * se, centre + 1.959964 * se]], rtol=1e-6)
+    np.testing.assert_allclose(result.intervals(0), [[centre - 1.959964 * below, centre + 1.959964 * above]], rtol=1e-6)
 
 
 @pytest.mark.compiled(2)
@@ -37,21 +40,22 @@ def test_intervals_cover_the_truth(seed):
     rng = np.random.default_rng(seed)
     world = random_mdp(rng, 5, 2)
     result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000, seeds=40)
-    se = result.details.snapshots[-1].standard_errors
-    unsure = se > 0
-    covered = np.abs(result.values - result.details.truth)[unsure] < 1.96 * se[unsure]
-    assert 0.90 < covered.mean() < 0.985
+    unsure = result.details.snapshots[-1].standard_errors > 0
+    ends = result.values[..., None] + [-1.96, 1.96] * result.details.snapshots[-1].sides
+    covered = (ends[..., 0] < result.details.truth) & (result.details.truth < ends[..., 1])
+    assert 0.90 < covered[unsure].mean() < 0.985
 
 
-def test_bootstrap_agrees_with_the_delta_method():
+def test_draws_agree_with_the_delta_method_where_much_is_known(monkeypatch):
     rng = np.random.default_rng(0)
     world = random_mdp(rng, 5, 2)
-    result = run(world, [random_question(rng, world) for _ in range(2)], steps=5000)
-    se = result.details.snapshots[-1].standard_errors[0]
-    drawn = bootstrap(result.details.models[0], 200)
-    np.testing.assert_allclose(drawn.std(axis=0)[se > 0], se[se > 0], rtol=0.25)
-    wide = np.diff(result.intervals(method="bootstrap", draws=300))
-    np.testing.assert_allclose(wide, np.diff(result.intervals()), rtol=0.3, atol=1e-6)
+    (model,) = run(world, [random_question(rng, world) for _ in range(2)]).details.models
+    errors, drawn = standard_errors(model), uncertainty.interval_errors(model)
+    np.testing.assert_allclose(drawn["standard_errors"], 1.1 * errors, rtol=0.3, atol=1e-9)
+    monkeypatch.setattr(uncertainty, "DENSE_BELOW", 5)
+    assert list(uncertainty.interval_errors(model)) == ["standard_errors"]
+    np.testing.assert_array_equal(uncertainty.interval_errors(model)["standard_errors"], errors)
+    np.testing.assert_allclose(uncertainty.start_values(model)[:, 3], uncertainty.start_values(model)[:, 4])
 
 
 @pytest.mark.compiled(4)
@@ -144,3 +148,5 @@ def test_complaints():
         gvfx.evaluate(*chain(), gvfx.Uniform(), gvfx.ExpectedSarsa(), steps=10).intervals(0)
     with pytest.raises(gvfx.InputError, match=r"^level: "):
         run(*chain(), steps=10).intervals(0, level=95)
+    with pytest.raises(gvfx.InputError, match=r"^method: the bootstrap is gone"):
+        run(*chain(), steps=10).intervals(0, method="bootstrap")

@@ -166,8 +166,15 @@ def test_a_small_chance_of_something_large_is_at_stake():
     size, half = np.abs(data.values), np.full(data.values.shape, 0.001)
     assert np.array_equal(found.stake, np.broadcast_to(0.01 * size.max(axis=1, keepdims=True), size.shape))
     expected = 0.01 * size.max(axis=1, keepdims=True) > 0.3 * (size + half)
-    assert np.array_equal(found.unknown(half), expected) and expected.any() and not expected.all()
-    assert not found.unknown(np.full(size.shape, size.max())).any()
+    none, sides = np.zeros(size.shape, dtype=bool), np.repeat(half[..., None], 2, axis=-1) / 1.96
+    bound = found.added(sides, none)
+    assert np.array_equal((bound > 0).any(axis=-1), expected) and expected.any() and not expected.all()
+    paid = data.means[data.seen.row]
+    for i, v in enumerate(data.values):  # what unseen states may be worth, above and below 0
+        worth = [max(-v.min(), -paid[:, i].min(), 0), max(v.max(), paid[:, i].max(), 0)]
+        np.testing.assert_allclose(bound[i], expected[i][:, None] * 0.01 * np.array(worth) / 1.96)
+    assert not found.added(np.full(sides.shape, size.max()), none).any()
+    assert np.isinf(found.added(sides, ~none)).all()
 
 
 def test_terminal_observations_count_as_reached():

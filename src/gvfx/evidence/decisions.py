@@ -26,7 +26,17 @@ import scipy
 
 from gvfx.errors import InputError, printable
 from gvfx.evidence.counts import Empirical
-from gvfx.evidence.uncertainty import WIDEST, ErrorModel, error_model, reaches, start_errors
+from gvfx.evidence.posterior import posterior
+from gvfx.evidence.uncertainty import (
+    WIDER,
+    WIDEST,
+    ErrorModel,
+    delta_start_errors,
+    drawable,
+    error_model,
+    reaches,
+    start_sides,
+)
 from gvfx.evidence.unseen import STOP_BELOW, stakes
 from gvfx.inputs import check_fields, check_level, checked, is_real
 from gvfx.questions.gvf import GVF, Contest, comparable
@@ -123,17 +133,29 @@ def joint_of_sums(values: np.ndarray, errors: np.ndarray) -> Joint:
 def joint_of(data: Empirical, groups: Groups) -> Joint:
     """The values at the start of a run on tables; groups: lists of questions that are compared."""
     p, d = error_model(data), START.on(data.world)
-    own = start_errors(data, p)
+    _, added = start_sides(data, p)
     values = data.values @ d.weights
-    errors = np.full((len(own), len(own)), np.nan)
-    for members in groups:
-        errors[np.ix_(members, members)] = np.sqrt(_variances(data, p, list(members)))
-    np.fill_diagonal(errors, start_errors(data, p, sure=True))
+    errors = np.full((len(values), len(values)), np.nan)
+    if drawable(data):
+        away = posterior(data).at_start - values
+        square = away.T @ away / len(away)
+        alone = np.diagonal(square)
+        both = alone[:, None] + np.where(np.eye(len(alone), dtype=bool), 0.0, alone - 2 * square)
+        for members in groups:
+            at = np.ix_(members, members)
+            errors[at] = WIDER * np.sqrt(np.maximum(both[at], 0.0))
+        np.fill_diagonal(errors, WIDER * np.sqrt(alone))
+    else:
+        for members in groups:
+            errors[np.ix_(members, members)] = np.sqrt(_variances(data, p, list(members)))
+        np.fill_diagonal(errors, delta_start_errors(data, p))
+    bound = np.where(np.isfinite(added), added, 0.0).max(axis=1)  # of what was never seen
+    errors += bound[:, None] + np.where(np.eye(len(bound), dtype=bool), 0.0, bound)
     untried = p.unknown[:, d.states].any(axis=1)
     return Joint(
         values=values,
         errors=errors,
-        unsure=np.isinf(own),
+        unsure=np.isinf(added).any(axis=1),
         open=untried | (p.unseen.over(d) > STOP_BELOW),
         stake=p.unseen.stake @ d.weights,
         unshown=lambda: stakes(data, d.weights),

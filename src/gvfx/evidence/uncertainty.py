@@ -1,32 +1,31 @@
-r"""The uncertainty of certainty-equivalent answers: standard errors, a bootstrap, and a stopping rule.
+r"""The uncertainty of certainty-equivalent answers: intervals, standard errors, and a stopping rule.
 
-`standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model, with noise shared by pairs (`shared_noise`).
-`bootstrap` draws new counts and cumulant means from that model with the same visits, and solves it each time.  Both treat
-the visits as given, which is right in the limit for any behaviour, also one that adapts to the data.
+Intervals come from draws of the world given the counts (`posterior`), as does the stopping rule.  In worlds with `DENSE_BELOW`
+or more states, and for the learning curves, `standard_errors` is the delta method (`gvfx.design`, Eq. D1) in the estimated model,
+with noise shared by pairs (`shared_noise`).
 
-Where an answer depends on something that was never tried (an action of the target policy, in a state that it may reach), or
-may rest on states that were never seen (`unseen`), the standard error is infinite.
+Where an answer depends on something that was hardly tried (an action of the target policy, in a state that it may reach), or may
+rest on states that were never seen (`unseen`), the standard error is infinite.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 import scipy.sparse as sp
-import scipy.sparse.linalg
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, Seen
-from gvfx.evidence.smoothing import smoothed_noise
-from gvfx.evidence.unseen import STOP_BELOW, Unseen, discovery
+from gvfx.evidence.posterior import posterior
+from gvfx.evidence.smoothing import determinism, smoothed_noise
+from gvfx.evidence.unseen import KNOWN_BELOW, NORMAL, SETTLED, STOP_BELOW, Unseen, discovery
 from gvfx.inputs import check_fields, check_level, is_real
 from gvfx.questions.where import START, Evaluation
 from gvfx.theory.design import allowed_at, error_draws, look_times
-from gvfx.theory.exact import DENSE_BELOW, discounts, factorised, groups, resolvent, weighted_transitions
+from gvfx.theory.exact import DENSE_BELOW, factorised, groups, resolvent
 from gvfx.theory.importance import ENDLESS, Model, importances, per_visit, variances_and_doubts
 
 # --- The noise of every pair, learned from its own outcomes and from those of all other pairs (empirical Bayes) -----
@@ -106,61 +105,6 @@ def _scale(seen: Seen, square: np.ndarray, states: int) -> np.ndarray:
     return total / np.maximum(count, 1)
 
 
-# --- Regression to the mean: what visits that adapt to the data do to the answers, estimated from the data themselves
-# A behaviour that plans takes the actions that looked good and leaves the others.  An action that was unlucky in its first tries
-# is tried no more and stays wrong, one that was lucky is tried until it is known: means of visits that adapt are too low on
-# average (Nie et al. 2018).  Counts alone do not show it, but what is known about such selection in general applies (Efron 2011):
-# an estimate that stands out from others like it is partly luck, the more so the fewer data it has, however they were collected.
-# The targets' means $m(s,a)$ of a state's actions are drawn towards their common mean by empirical Bayes,
-#
-# $$\tilde m(s,a) = Z\,m(s,a) + (1-Z)\,\frac{\sum_b Z_b\,m(s,b)}{\sum_b Z_b}, \qquad Z = \frac{n}{n+k},$$
-#
-# with k the noise of a target over the variance between the true means of a state's actions, by the method of moments, the median
-# over states.  Where actions differ much in units of the noise, k is small and nothing is drawn anywhere.
-#
-# Because the answers are linear in the targets of a state's actions, this is the answer of another policy, which moves the weight
-# of hardly tried actions to those that are better known:
-#
-# $$\tilde\pi(b|s) = Z_b\,\pi(b|s) + \frac{Z_b}{\sum_a Z_a}\,\sum_a (1-Z_a)\,\pi(a|s).$$
-
-LEAST_BETWEEN = 0.02  # variance between actions in units of the noise, so that k is at most 50
-
-
-def regressed(data: Empirical, noise: np.ndarray) -> Empirical:
-    """The same evidence with every policy's weight moved from hardly tried actions to the state's others.
-
-    noise [state, action, gvf]: of the targets, as `gvfx.evidence.uncertainty` estimates it.
-    """
-    mean = data.moments(data.values)[0]
-    pi = np.empty(mean.shape)
-    n = data.visits.astype(float)
-    for group in data.groups:
-        k = prior_visits(n, mean[:, :, group], noise[:, :, group])
-        trust = n / (n + k) if k > 0 else (n > 0).astype(float)
-        total = trust.sum(axis=1, keepdims=True)
-        own = data.policy(group[0])
-        shared = trust / np.where(total > 0, total, 1.0) * ((1 - trust) * own).sum(axis=1, keepdims=True)
-        pi[:, :, group] = (trust * own + shared)[:, :, None]
-    return dataclasses.replace(data, asked=data.asked._replace(pi=pi, pi_stride=1))
-
-
-def prior_visits(n: np.ndarray, mean: np.ndarray, noise: np.ndarray) -> float:
-    """k: noise of one visit over the variance between a state's actions, at least 0.
-
-    n [state, action];  mean, noise [state, action, gvf] of the targets of questions with one policy.
-    """
-    tried = (n > 0)[:, :, None]
-    actions = tried.sum(axis=1)
-    centre = (tried * mean).sum(axis=1, keepdims=True) / np.maximum(actions, 1)[:, None]
-    scale = (tried * noise).sum(axis=1) / np.maximum(actions, 1)
-    chance = (tried * noise / np.maximum(n, 1)[:, :, None]).sum(axis=1) * (1 - 1 / np.maximum(actions, 1))
-    between = ((tried * (mean - centre) ** 2).sum(axis=1) - chance) / np.maximum(actions - 1, 1)
-    telling = (actions > 1) & (scale > 0)
-    if not telling.any():
-        return 0.0
-    return 1 / max(float(np.median(between[telling] / scale[telling])), LEAST_BETWEEN)
-
-
 @dataclass(frozen=True, eq=False)
 class ErrorModel:
     """An estimated model as the error theory needs it."""
@@ -170,6 +114,7 @@ class ErrorModel:
     noise: np.ndarray  # [state, action, gvf]
     doubt: np.ndarray  # [state, action, gvf] variance of the noise, as an estimate
     unknown: np.ndarray  # [gvf, state] bool: whether the answer depends on something never tried
+    thin: np.ndarray  # [gvf, state] bool: whether it depends on something hardly tried
     unseen: Unseen
     gamma: np.ndarray  # as in `Stacked`, below 1: a sum that does not end in the data must not make a system singular
 
@@ -193,15 +138,24 @@ def error_model(data: Empirical) -> ErrorModel:
     noise, doubt = shared_noise(data)
     untried = data.asked.pi * ~data.tried[:, :, None]  # target probabilities of actions never tried
     gap = (untried.sum(axis=1) > 0) & ~world.terminal[:, None]
-    unknown = np.zeros((pi.shape[2], world.states), dtype=bool)
+    unknown, thin = np.zeros((2, pi.shape[2], world.states), dtype=bool)
+    once = hardly_tried(data)
     for group in data.groups:
         solve = data.solver(group[0], 1)
         unknown[group] = solve(gap[:, group[0]].astype(float)) > 1e-12
+        thin[group] = solve((pi[:, :, group[0]] * once).sum(axis=1)) > KNOWN_BELOW
         if data.asked.gamma[:, group[0]].max() >= 1:  # sums that do not end in the data
             unknown[group] |= (solve(np.ones(world.states)) == 0) & ~world.terminal
     unknown |= gap.T
     model = Model(world.next, prob, starts / max(1, starts.sum()), world.terminal, world.horizon)
-    return ErrorModel(model, pi, noise, doubt, unknown, Unseen(data), np.minimum(data.asked.gamma, 1 - ENDLESS))
+    return ErrorModel(model, pi, noise, doubt, unknown, thin, Unseen(data), np.minimum(data.asked.gamma, 1 - ENDLESS))
+
+
+def hardly_tried(data: Empirical) -> np.ndarray:
+    """Pairs tried fewer than `SETTLED` times in a state that others lead to, and not known to have no chance, [state, action]."""
+    seen = data.seen
+    entered = np.bincount(seen.arrived[seen.arrived != seen.state], minlength=data.world.states) > 0
+    return (data.visits > 0) & (data.visits < SETTLED) & entered[:, None] & (determinism(data).sure < 0.5)
 
 
 def standard_errors(data: Empirical) -> np.ndarray:
@@ -209,7 +163,8 @@ def standard_errors(data: Empirical) -> np.ndarray:
     p = error_model(data)
     found, spread = variances_and_doubts(p.model, p.pi, p.gamma, p.noise, p.doubt, data.visits)
     errors = np.sqrt(found * widening(found, spread))
-    return np.where(p.unknown | p.unseen.unknown(1.96 * errors), np.inf, errors)
+    sides = np.repeat(errors[:, :, None], 2, axis=2)
+    return np.sqrt(((sides + p.unseen.added(sides, p.unknown | p.thin)) ** 2).mean(axis=-1))
 
 
 def widening(found: np.ndarray, spread: np.ndarray) -> np.ndarray:
@@ -221,23 +176,35 @@ def widening(found: np.ndarray, spread: np.ndarray) -> np.ndarray:
         return 1 + np.minimum(np.where(spread > 0, spread / (4 * found**2), 0.0), WIDEST)
 
 
-def bootstrap(data: Empirical, draws: int, seed: int = 0) -> np.ndarray:
-    """Answers from `draws` simulated data sets of the estimated model with the same visits, [draw, gvf, state]."""
-    error_model(data)  # raises InputError where intervals are not available
-    rng = np.random.default_rng(seed)
-    e, shape = data.evidence, data.evidence.counts.shape
-    pairs, outcome = e.counts.sum(axis=1), e.row >= 0
-    out = np.empty((draws, *data.values.shape))
-    for d in range(draws):
-        counts, left, mass = np.zeros(shape, dtype=np.int64), pairs.copy(), pairs.copy()
-        for k in range(shape[1]):  # a multinomial, one successor at a time
-            counts[:, k] = rng.binomial(left, np.minimum(e.counts[:, k] / np.maximum(mass, 1), 1.0))
-            left, mass = left - counts[:, k], mass - e.counts[:, k]
-        n = counts[outcome][:, None]
-        wobble = rng.standard_normal(e.sums.shape) * np.sqrt(data.spreads[:-1] / np.maximum(n, 1))
-        drawn = e._replace(counts=counts, sums=n * (data.means[:-1] + wobble))
-        out[d] = Empirical(data.world, data.asked, drawn).values
-    return out
+# --- Intervals from draws of the world ---------------------------------------------------------------------------------
+# A side of an interval is the distance from the answer to the end of the draws' own interval, which is their median and `WIDER`
+# times its distances to the quantiles of 2.5 and 97.5 %.  It is kept in units of `NORMAL`, so that a 95 % interval is exact, and
+# another level widens or narrows each side as a normal distribution would.  Where more of an answer is at stake than `AT_STAKE`,
+# what states never seen may be worth is added to the sides (`Unseen.added`).
+
+WIDER = 1.1
+
+
+def drawable(data: Empirical) -> bool:
+    """Whether intervals come from draws of the world."""
+    return data.world.states < DENSE_BELOW and not refusal(data)
+
+
+def _sides(drawn: np.ndarray, answer: np.ndarray) -> np.ndarray:
+    """Standard errors of answers [...] towards lower and higher values, [..., 2], from draws [draw, ...]."""
+    low, middle, high = np.quantile(drawn, (0.025, 0.5, 0.975), axis=0)
+    ends = answer - middle + WIDER * (middle - low), middle - answer + WIDER * (high - middle)
+    return np.maximum(np.stack(ends, axis=-1), 0.0) / NORMAL
+
+
+def interval_errors(data: Empirical) -> dict[str, np.ndarray]:
+    """The standard errors of every answer [gvf, state], and where they come from draws, those of both sides [gvf, state, 2]."""
+    if not drawable(data):
+        return {"standard_errors": standard_errors(data)}
+    p = error_model(data)
+    sides = _sides(posterior(data).values, data.values)
+    sides = sides + p.unseen.added(sides, p.unknown | p.thin)
+    return {"standard_errors": np.sqrt((sides**2).mean(axis=-1)), "sides": sides}
 
 
 @dataclass(frozen=True)
@@ -274,7 +241,11 @@ class ErrorBelow:
             return np.inf, False
         if self._metric((where.squares(p.unseen.stake) / scale)[None], weights)[0] > self.target:
             return np.inf, False
-        return self.bound_with(data, p, looks)
+        if not drawable(data):
+            return self.bound_with(data, p, looks)
+        drawn, values = posterior(data), data.values
+        errors = (drawn.at_start - values @ where.weights) ** 2 if where.of_mean else where.squares(drawn.values - values)
+        return self._from_draws(self._metric(errors / scale, weights), looks)
 
     def bound_with(self, data: Empirical, p: ErrorModel, looks: int) -> tuple[float, bool]:
         """As `bound`, from the noise in `p` and whatever was never seen."""
@@ -289,7 +260,12 @@ class ErrorBelow:
         if expected >= self.target:
             return expected, False
         drawn = error_draws(p.model, p.pi, gamma, p.noise, values, where, data.visits, self.draws)
-        errors = self._metric(_with_starts(drawn, mean, starts) / scale, weights)
+        return self._from_draws(self._metric(_with_starts(drawn, mean, starts) / scale, weights), looks)
+
+    def _from_draws(self, errors: np.ndarray, looks: int) -> tuple[float, bool]:
+        """As `bound`, from draws of the error [draw]: the quantile of a gamma distribution with their mean and variance."""
+        if errors.mean() >= self.target:
+            return float(errors.mean()), False
         spread = errors.var()
         if spread == 0:
             return float(errors.mean()), True
@@ -363,97 +339,18 @@ def error_below(target: float, *, relative: bool = False, each: bool = False, co
     return ErrorBelow(target, relative, each, confidence)
 
 
-# --- How the standard error of the value at the start changes along its own interval --------------------------------
-# Where a value rests on rare outcomes, such as a goal that is seldom reached, its noise grows with it: an estimate that is half
-# the truth has a standard error that is too small as well, and an interval of the same length on both sides misses far more
-# values above it than below.  The remedy for a proportion is Wilson's interval, which takes the standard error at the end of the
-# interval; the same is done here along the least favourable family (Efron 1987): every pair's outcomes are tilted so that the
-# value moves as far as it can for their likelihood,
-#
-# $$P_t(o|s,a) \propto \hat P(o|s,a)\,\exp\!\Big(t\,\frac{h(s,a)\,(X_o - \bar X(s,a))}{n(s,a)\,\mathrm{se}}\Big),$$
-#
-# with X the target of an outcome and h(s,a) what it moves the value at the start by (`reaches`), and the variance (D7) is that in
-# the tilted model, values and all.  t = 1.96 is the upper end of a 95 % interval.
-
-FURTHEST = 1.96  # t
-LARGEST_TILT = 5.0  # of an outcome's log probability
-MOST = 4.0  # factor by which a standard error changes
-
-
-def side_factors(data: Empirical, p: ErrorModel) -> np.ndarray:
-    """The standard error at the lower and the upper end of an interval, over that at its centre, [gvf, 2].
-
-    1 in worlds with `DENSE_BELOW` or more states.
-    """
-    gvfs, n = p.noise.shape[2], np.maximum(data.visits, 1)
-    out = np.ones((gvfs, 2))
-    if data.world.states >= DENSE_BELOW:
-        return out
-    row, d = data.evidence.row.reshape(data.world.next.shape), START.on(data.world).weights
-    for members in groups(p.pi, p.gamma):
-        pi, gamma = p.pi[:, :, members[0]], discounts(p.model, p.gamma[:, members[0]])
-        centre = _system(p.model, pi, gamma)
-        for i in members:
-            paid, inner = data.means[row, i], data.spreads[row, i]
-            found, reach, away = _variance(p.model, centre, pi, gamma, paid, inner, d, n)
-            if not found > 0:
-                continue
-            for side, t in enumerate((-FURTHEST, FURTHEST)):
-                move = t * (reach / n)[:, :, None] / np.sqrt(found)
-                prob = p.model.prob * np.exp(np.clip(move * away, -LARGEST_TILT, LARGEST_TILT))
-                tilted = p.model._replace(prob=prob / np.maximum(prob.sum(axis=2, keepdims=True), 1e-300))
-                system = _system(tilted, pi, gamma)
-                at_end = _variance(tilted, system, pi, gamma, paid + move * inner, inner, d, n)[0]
-                out[i, side] = np.clip(np.sqrt(at_end / found), 1 / MOST, MOST)
-    return out
-
-
-def _system(model: Model, pi: np.ndarray, gamma: np.ndarray) -> scipy.sparse.linalg.SuperLU:
-    """I - gamma P_pi, factorised; gamma [state, action, successor]."""
-    kernel = weighted_transitions(model, np.broadcast_to(pi, model.next.shape[:2]), gamma)
-    return scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(model.states) - kernel))
-
-
-def _variance(
-    model: Model,
-    system: scipy.sparse.linalg.SuperLU,
-    pi: np.ndarray,
-    gamma: np.ndarray,
-    paid: np.ndarray,
-    inner: np.ndarray,
-    d: np.ndarray,
-    n: np.ndarray,
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Eq. D7 with each pair's own noise, h [state, action], and the targets less their means [state, action, successor].
-
-    paid, inner [state, action, successor]: mean and variance of the outcomes' cumulants;  d [state]: the starts.
-    """
-    v = system.solve((pi * (model.prob * paid).sum(axis=2)).sum(axis=1))
-    reach = system.solve(d, trans="T")[:, None] * pi
-    target = paid + gamma * v[model.next]
-    away = target - (model.prob * target).sum(axis=2, keepdims=True)
-    noise = (model.prob * (away**2 + inner)).sum(axis=2)
-    return float(per_visit(reach**2 * noise, n).sum()), reach, away
-
-
 # --- The value at the start, $V(d_0) = \sum_s d_0(s)\,V(s)$, and its standard error ---------------------------------
 # It is one linear function of the answers, so its variance is not the mean of theirs: with $F$ as in Eq. D1 and
 # $f_i(s) = \sum_{s_0} d_0(s_0) F_i(s_0,s)$,
 #
 # $$\mathrm{Var}\,\hat V_i(d_0) \approx \sum_{s,a} f_i(s)^2\,\pi_i(a|s)^2\,\sigma_i^2(s,a) / n(s,a). \quad (D7)$$
 #
-# Two things are added for visits that adapt to the data (`OptimalDesign`).  The answers are then biased, and what regression to
-# the mean would change in them (`regressed`) counts as an error: $e^2 = \mathrm{Var} + (\tilde V(d_0) - \hat V(d_0))^2$, with the
-# variance that of the regressed model.  And the standard error is that at either end of the interval (`side_factors`), so that an
-# interval reaches further on the side on which the value would be noisier; what regression to the mean changes is added on its
-# own side.
-#
 # Where the starts are not known, $d_0$ is the share of episodes that began in each state.  With k episodes that adds the
 # variance of a mean over k starts, $(\sum_j (V(s_j) - \bar V)^2 + p) / k^2$, where the starts are joined by one more that is as
 # far away as the states are on average, $p$: a run that has always begun in the same state does not show that it always will.
 #
-# The standard error is infinite if a start's answer depends on an action never tried, or if the mean chance of the unseen over
-# starts, or its stake, is too large (`unseen`).
+# The standard error is infinite if a start's answer depends on an action hardly tried, or if the mean chance of the unseen over
+# starts is too large (`unseen`).
 
 
 def start_values(data: Empirical, values: np.ndarray | None = None, truth: np.ndarray | None = None) -> np.ndarray:
@@ -466,17 +363,10 @@ def start_values(data: Empirical, values: np.ndarray | None = None, truth: np.nd
     own = (data.values if values is None else values) @ d
     truth = np.full(len(own), np.nan) if truth is None else truth
     if values is not None or refusal(data):
-        nothing = np.full(len(own), np.nan)
-        return np.stack([own, nothing, truth, nothing, nothing], axis=1)
-    p = error_model(data)
-    deviation, shift = _deviation_and_shift(data, p)
-    factors = side_factors(data, p)
-    lower = _total(data, deviation * factors[:, 0], np.minimum(shift, 0.0))
-    upper = _total(data, deviation * factors[:, 1], np.maximum(shift, 0.0))
-    errors = _total(data, deviation, shift)
-    unknown = _unknown(data, p, errors)
-    errors, lower, upper = (np.where(unknown, np.inf, x) for x in (errors, lower, upper))
-    return np.stack([own, errors, truth, lower, upper], axis=1)
+        sides = np.full((len(own), 2), np.nan)
+    else:
+        sides = np.add(*start_sides(data, error_model(data)))
+    return np.stack([own, np.sqrt((sides**2).mean(axis=1)), truth, *sides.T], axis=1)
 
 
 def reaches(data: Empirical, p: ErrorModel) -> Iterator[tuple[int, np.ndarray]]:
@@ -489,32 +379,23 @@ def reaches(data: Empirical, p: ErrorModel) -> Iterator[tuple[int, np.ndarray]]:
             yield i, reach
 
 
-def start_errors(data: Empirical, p: ErrorModel, sure: bool = False) -> np.ndarray:
-    """The standard error of the value at the start, [gvf]; sure: whatever was never tried or seen."""
-    errors = _total(data, *_deviation_and_shift(data, p))
-    return errors if sure else np.where(_unknown(data, p, errors), np.inf, errors)
-
-
-def _deviation_and_shift(data: Empirical, p: ErrorModel) -> tuple[np.ndarray, np.ndarray]:
-    """The standard deviation of the value at the start (Eq. D7), and what regression to the mean adds to it, [gvf] each."""
-    other, counts = regressed(data, p.noise), data.visits
-    noise, doubt = shared_noise(other)
-    found, spread = np.empty((2, noise.shape[2]))
-    policies = np.stack([other.policy(i) for i in range(noise.shape[2])], axis=-1)
-    for i, reach in reaches(data, dataclasses.replace(p, pi=policies)):
-        own = reach.sum(axis=1, keepdims=True) * p.pi[:, :, i]
-        known, rough = (np.where(counts > 0, x[:, :, i], 0.0) for x in (noise, doubt))  # never tried: `_unknown`
-        found[i] = per_visit(own**2 * known, counts).sum()  # Eq. D7
-        spread[i] = per_visit(own**4 * rough, counts.astype(float) ** 2).sum()
-    return np.sqrt(found * widening(found, spread)), (other.values - data.values) @ START.on(data.world).weights
-
-
-def _total(data: Empirical, deviation: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """The standard error from its parts and the chance of the starts."""
-    return np.sqrt(deviation**2 + shift**2 + data.starts_variance)
-
-
-def _unknown(data: Empirical, p: ErrorModel, errors: np.ndarray) -> np.ndarray:
-    """Whether the value at the start may rest on what was never tried or seen, [gvf] bool."""
+def start_sides(data: Empirical, p: ErrorModel) -> tuple[np.ndarray, np.ndarray]:
+    """The standard errors of the value at the start towards lower and higher values, and what the unseen adds, [gvf, 2] each."""
     d = START.on(data.world).weights
-    return np.asarray(p.unknown[:, d > 0].any(axis=1) | p.unseen.unknown(1.96 * errors[:, None], d[:, None])[:, 0])
+    if drawable(data):
+        sides = _sides(posterior(data).at_start, data.values @ d)
+    else:
+        sides = np.repeat(delta_start_errors(data, p)[:, None], 2, axis=1)
+    unknown = (p.unknown | p.thin)[:, d > 0].any(axis=1, keepdims=True)
+    return sides, p.unseen.added(sides[:, None], unknown, d[:, None])[:, 0]
+
+
+def delta_start_errors(data: Empirical, p: ErrorModel) -> np.ndarray:
+    """The standard error of the value at the start by the delta method (Eq. D7), whatever was never tried or seen, [gvf]."""
+    counts = data.visits
+    found, spread = np.zeros((2, p.noise.shape[2]))
+    for i, reach in reaches(data, p):
+        known, rough = (np.where(counts > 0, x[:, :, i], 0.0) for x in (p.noise, p.doubt))
+        found[i] = per_visit(reach**2 * known, counts).sum()  # Eq. D7
+        spread[i] = per_visit(reach**4 * rough, counts.astype(float) ** 2).sum()
+    return np.sqrt(found * widening(found, spread) + data.starts_variance)

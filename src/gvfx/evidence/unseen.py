@@ -49,6 +49,7 @@ OPEN_BELOW = 0.005  # the same while the state found last has hardly been tried
 SETTLED = 3  # tries of each of its actions after which it has
 STOP_BELOW = 0.03  # largest root mean square of it with which a run may stop or a pilot is enough
 NEWEST, FADING = 0.3, 0.7  # missing mass of the state found last: NEWEST * FADING ** tries
+NORMAL = 1.96  # standard errors in half of a 95 % interval
 AT_STAKE = 0.3  # largest share of an answer and its interval that the unseen may be worth
 RARELY = 0.25  # share of tries that leave a state which holds
 LIKE_OTHERS = 9.0  # odds that an action leaves its state as often as the others do, against never
@@ -167,17 +168,30 @@ class Unseen:
         """How much the unseen changes an answer if it is worth as much as the best state so far, [gvf, state]."""
         return self.chance * np.abs(self.data.values).max(axis=1, keepdims=True)
 
-    def unknown(self, half: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
-        """Whether an answer whose interval has the half-width `half` may rest on what was never seen, both [gvf, state].
+    @cached_property
+    def worth(self) -> np.ndarray:
+        """How far unseen states may move a question's answer if they were reached, down and up, [gvf, 2].
 
-        over: weights [state, mean] of answers that are means over states, which are then the last axis.
+        They are worth no more than the best state so far, its answer or the largest cumulant, and no less than the worst.
+        """
+        data = self.data
+        seen = np.concatenate([data.values.T, data.means[data.seen.row]])
+        return np.stack([np.maximum(-seen.min(axis=0), 0.0), np.maximum(seen.max(axis=0), 0.0)], axis=-1)
+
+    def added(self, sides: np.ndarray, unknown: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
+        """What is added to standard errors towards lower and higher values for states never seen, both [gvf, state, 2].
+
+        Infinite where `unknown` [gvf, state], where unseen states are likely, and for silent questions; above 0 where much is at
+        stake: the chance of the unseen times its `worth`.
+        over: weights [state, mean] of answers that are means over states, which are then the states.
         """
         chance, stake, values = self.chance, self.stake, self.data.values
         if over is not None:
             chance, stake, values = chance @ over, stake @ over, values @ over
         likely = chance > (OPEN_BELOW if self.open else KNOWN_BELOW)
-        large = stake > AT_STAKE * (np.abs(values) + half)
-        return likely | large | self.silent[:, None]
+        large = stake > AT_STAKE * (np.abs(values) + NORMAL * np.sqrt((sides**2).mean(axis=-1)))
+        bound = np.where(large, chance, 0.0)[..., None] * self.worth[:, None] / NORMAL
+        return np.where((likely | unknown | self.silent[:, None])[..., None], np.inf, bound)
 
     def over_visited(self) -> np.ndarray:
         """The root mean square as in `over` for a forecast, [gvf]: over the states acted in, with policies of tried actions only.

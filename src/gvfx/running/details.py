@@ -115,19 +115,21 @@ class Details(Named):
         return np.array([chance[name] for name in self.names]) if chance else None
 
     @property
-    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread", "none"]:
+    def error_bars(self) -> Literal["posterior", "asymptotic", "half-samples", "spread", "none"]:
         """Of which kind the error bars are.
 
-        asymptotic and half-samples (with continuous observations): intervals; spread: the disagreement of networks' heads,
-        which is not an interval; none.
+        posterior (tables), asymptotic (large tables) and half-samples (with continuous observations): intervals;
+        spread: the disagreement of networks' heads, which is not an interval; none.
         """
+        if self.snapshots[-1].sides is not None:
+            return "posterior"
         some = self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
         return self.predictor.error_bars if some else "none"
 
     @property
     def has_intervals(self) -> bool:
         """Whether `result.intervals` is available."""
-        return self.error_bars in ("asymptotic", "half-samples")
+        return self.error_bars in ("posterior", "asymptotic", "half-samples")
 
     def spread(self, observation: object = None) -> np.ndarray:
         """The standard deviation of the predictions of networks' bootstrapped heads, [gvf] at an observation or [gvf, point].

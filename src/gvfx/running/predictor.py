@@ -204,6 +204,7 @@ def _both(q: np.ndarray, pi: np.ndarray, actions: Sequence[Any] | None) -> tuple
 
 
 ERROR_BARS = {  # what a summary says of each kind
+    "posterior": "95 % intervals (posterior)",
     "asymptotic": "95 % intervals (asymptotic)",
     "half-samples": "95 % intervals (half-samples)",
     "spread": "none; spread, the disagreement of the networks' heads, is not an interval",

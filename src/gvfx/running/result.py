@@ -7,12 +7,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gvfx.errors import InputError, StoreError, unwritten
-from gvfx.evidence.uncertainty import bootstrap
 from gvfx.files import check_writable, write_whole
 from gvfx.inputs import check_level, checked
 from gvfx.running.checkpoint import KEPT
@@ -202,48 +201,38 @@ class Result:
         self,
         observation: object = None,
         level: float = 0.95,
-        method: Literal["asymptotic", "bootstrap"] = "asymptotic",
-        draws: int = 200,
+        method: None = None,
     ) -> np.ndarray:
-        """Confidence intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (or points);
-        needs CertaintyEquivalence or LinearCertaintyEquivalence.
+        """Intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (or points); needs
+        CertaintyEquivalence or LinearCertaintyEquivalence.
 
-        asymptotic: the delta method; with continuous observations, half-samples.
-        bootstrap: `draws` runs of the estimated world; not available for loaded results.
-        Infinite if a prediction depends on an action that was never tried, may rest on states that were never seen
+        On tables they come from draws of the world given the counts, in very large ones from the delta method; with continuous
+        observations from half-samples (`details.error_bars`).
+        Infinite if a prediction depends on an action that was hardly tried, may rest on states that were never seen
         (docs/unseen.md), or is about a cumulant that has only ever been 0.
         observation "start": of the values at the start, as in `value`; networks have these alone, from audits.
         """
         check_level(level)
+        if method is not None:
+            raise InputError("method: the bootstrap is gone, its intervals held less often; leave `method` out.")
         if isinstance(observation, str) and observation == "start":
             return np.array([(v.low, v.high) for v in self.value(level).values()])
         if self.details.error_bars == "spread":
             raise InputError(self.details.predictor.no_intervals)
-        tail = (1 - level) / 2
-        values, errors = self.values, self.details.standard_errors
-        if observation is not None and (errors.size or self.details.points is not None):
-            values, errors = self.details.predictor.at(observation, values, errors)
-        centre = values.mean(axis=0)
-        if not errors.size:
-            raise InputError(self.details.predictor.no_intervals)
-        if method == "asymptotic":
-            half = self.details.predictor.quantile(tail) * np.sqrt((errors**2).sum(axis=0)) / len(self.seeds)
-            out = np.stack([centre - half, centre + half], axis=-1)
-            out[np.isinf(half)] = [-np.inf, np.inf]  # also where there is no answer
-        elif method == "bootstrap":
-            if not self.details.models:
-                raise InputError("method: the bootstrap needs the counts of a run, which are not saved; use 'asymptotic'.")
-            drawn = np.mean([bootstrap(m, draws, k) for k, m in enumerate(self.details.models)], axis=0)[
-                ..., : self.values.shape[2]
-            ]
+        details, errors = self.details, self.details.standard_errors
+        if not errors.size and details.points is None:
+            raise InputError(details.predictor.no_intervals)
+        sides = details.snapshots[-1].sides
+        ends = []
+        for k, sign in enumerate((-1, 1)):
+            values, away = self.values, errors if sides is None else sides[..., k]
             if observation is not None:
-                drawn = self.details.predictor.at(observation, drawn, np.empty(0))[0]
-            out = 2 * centre[..., None] - np.moveaxis(np.quantile(drawn, [1 - tail, tail], axis=0), 0, -1)
-            unknown = ~np.isfinite(errors).all(axis=0)
-            out[unknown] = [-np.inf, np.inf]
-        else:
-            raise InputError(f"method: {method!r} is unknown; choose 'asymptotic' or 'bootstrap'.")
-        return out
+                values, away = details.predictor.at(observation, values, away)
+            if not away.size:
+                raise InputError(details.predictor.no_intervals)
+            away = details.predictor.quantile((1 - level) / 2) * np.sqrt((away**2).sum(axis=0)) / len(self.seeds)
+            ends.append(np.where(np.isinf(away), sign * np.inf, values.mean(axis=0) + sign * away))  # also without an answer
+        return np.stack(ends, axis=-1)
 
 
 # --- One result from the parts of its seeds -------------------------------------------------------------------------

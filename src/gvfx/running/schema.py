@@ -97,6 +97,7 @@ ARRAYS = {
         Array("behaviour", "k state action", "the behaviour's probabilities", optional=False, single=True),
         Array("snapshot_levels", "k gvf", "of drifting cumulants", optional=False, unmeasured=0.0, extra=True),
         Array("standard_errors", "k gvf state", "of the values (or their spread)", single=True, missing=np.inf),
+        Array("sides", "k gvf state 2", "standard errors towards lower and higher values", single=True, missing=np.inf),
         Array("policies", "k gvf state choice", "target policies, if some were found during the run", single=True),
         Array("untried", "k gvf state", "of a log: nothing that the policy does was tried there", "bool", stored=False),
         Array("truth", "gvf state", "at the end of the run", optional=False, single=True, missing=np.nan),

@@ -107,7 +107,7 @@ def values_at_start(details: Details, level: float = 0.95) -> dict[str, Value]:
     columns = zip(value, low, high, truth, spread, strict=True)
     out = {name: Value(*map(float, row)) for name, row in zip(details.names, columns, strict=True)}
     if details.audits is not None:
-        own = "audit" not in details.experiment and details.error_bars == "asymptotic"
+        own = "audit" not in details.experiment and details.error_bars in ("posterior", "asymptotic")
         for name, check in checks_at_start(details, level).items():
             if own and np.isfinite(out[name].half):
                 continue

@@ -92,8 +92,6 @@ def test_results_show_the_environments_own_observations(tmp_path):
     again = gvfx.load(tmp_path / "answers.gvfx")
     assert repr(again.rows()) == repr(result.rows()) and np.array_equal(again.predict([one, two]), result.predict([one, two]))
     assert np.array_equal(again.intervals(one), result.intervals(one))
-    drawn = result.intervals(one, method="bootstrap")
-    assert np.allclose(drawn, result.intervals(one), atol=0.5)
     with pytest.raises(InputError, match=r"^observation: 'start' .*result\.value"):
         result.predict("start")
 

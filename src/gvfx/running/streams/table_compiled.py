@@ -15,7 +15,7 @@ from gvfx.behaviours.wrappers import rescale, watching
 from gvfx.errors import Diverged, InputError
 from gvfx.evidence.counts import Empirical, Evidence, counting, no_evidence, reach
 from gvfx.evidence.decisions import Groups, Joint, joint_of, joint_of_sums
-from gvfx.evidence.uncertainty import ErrorBelow, standard_errors, start_values
+from gvfx.evidence.uncertainty import ErrorBelow, interval_errors, start_values
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, piece, whole
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import GVF, Stacked, stack
@@ -546,8 +546,8 @@ class CompiledTable(TableAgent, Loop):
         if not tables:
             return [Measurement(mse=mse, levels=at.level.copy())]
         mu, own = np.empty((run.world.states, run.world.actions)), self.own_errors()
-        shown = run.behaviour.shown(self.acting)
-        make_table(run.sizes, run.rule)(self.moving, shown, self.learning, int(at.at[STEPS]), mu)
+        shown = interval_errors(known) if own is None and run.certain else {"standard_errors": EMPTY if own is None else own}
+        make_table(run.sizes, run.rule)(self.moving, run.behaviour.shown(self.acting), self.learning, int(at.at[STEPS]), mu)
         return [
             Measurement(
                 mse=mse,
@@ -556,8 +556,8 @@ class CompiledTable(TableAgent, Loop):
                 variances=predicted_values(run.world, known.asked, self.learning.m) if run.behaviour.needs_variance else EMPTY,
                 visits=at.visits.copy(),
                 behaviour=mu,
-                standard_errors=own if own is not None else standard_errors(known) if run.certain else EMPTY,
                 policies=run.improvement.policies(known, run.world.states),
+                **shown,
             )
         ]
 

@@ -29,7 +29,7 @@ from gvfx.evidence.counts import (
     remembering,
     widened,
 )
-from gvfx.evidence.uncertainty import standard_errors
+from gvfx.evidence.uncertainty import interval_errors, standard_errors
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
 from gvfx.questions.gvf import GVF, Stacked, expand, stack
 from gvfx.questions.policies import OwnPolicy, Steady, is_function
@@ -497,12 +497,13 @@ class SteppedTables(TableAgent, Actor):
         moving = dynamics(self.tables, self.asked._replace(pi=agent.pi))
         make_table(run.sizes, run.rule)(moving, run.behaviour.shown(agent.behaviour), agent.learner, int(agent.t[0]), mu)
         needs_variance = run.behaviour.needs_variance
+        shown = interval_errors(known) if certain and own is None else {"standard_errors": errors}
         return [
             measured.replaced(
                 variances=predicted_values(self.tables, known.asked, agent.learner.m)[:, :n] if needs_variance else EMPTY,
                 behaviour=mu[:n],
-                standard_errors=errors[:, :n] if errors.size else EMPTY,
                 policies=run.improvement.policies(known, n),
+                **{name: each[:, :n] if each.size else EMPTY for name, each in shown.items()},
             )
         ]
 
