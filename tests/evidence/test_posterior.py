@@ -53,18 +53,20 @@ def test_weights_by_loops():
         np.testing.assert_allclose(found, w)
 
 
-def test_candidates_by_sets():
+@pytest.mark.parametrize("make", [lambda: lake(200), lambda: noisy(60)])
+def test_candidates_by_sets(make):
     """Every tried pair has its own outcomes and those of its state's other actions; shown by one action alone: single."""
-    model = noisy(60)
-    found, shown = Posterior(model), {}
+    model = make()
+    found, shown, actions = Posterior(model), {}, model.world.actions
     for s, a, k in np.argwhere(model.counts):
-        shown.setdefault(s, {}).setdefault(a, {})[model.world.next[s, a, k]] = model.counts[s, a, k]
+        own = shown.setdefault(s, {}).setdefault(a, {})
+        own[model.world.next[s, a, k]] = own.get(model.world.next[s, a, k], 0) + model.counts[s, a, k]
     expected = {}
     for s, by_action in shown.items():
         for arrived in set().union(*by_action.values()):
             for a, own in by_action.items():
                 others = any(arrived in by_action[b] for b in by_action if b != a)
-                expected[s * 3 + a, arrived] = (own.get(arrived, 0), others)
+                expected[s * actions + a, arrived] = (own.get(arrived, 0), others)
     c = found.candidates
     got = {
         (int(pair), int(found.labels[label])): (int(count), bool(related))
@@ -79,7 +81,7 @@ def test_answers_in_drawn_worlds_by_loops(make, monkeypatch):
     model = make()
     world, values = model.world, Posterior(model).values
     again, states, actions = Posterior(model), model.world.states, model.world.actions
-    m, e = len(model.seen.pair), len(np.unique(model.seen.state * states + model.seen.arrived))
+    m, e = again.known, len(np.unique(model.seen.state * states + model.seen.arrived))
     for k, (related, single) in enumerate(zip(*again.priors(), strict=True)):
         drawn, (rows, wobble) = again.outcomes(related, single, 25), again._wobble(25)
         total = np.zeros((25, states * actions))

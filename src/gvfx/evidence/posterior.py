@@ -44,7 +44,7 @@ DENSE = 100  # states below which all draws are solved at once
 
 
 class Candidates(NamedTuple):
-    """Outcomes of tried pairs, [each]: those of `Empirical.seen` in their order, then those that only other actions showed."""
+    """Outcomes of tried pairs, [each]: those seen, then those that only other actions of the state showed."""
 
     pair: np.ndarray
     edge: np.ndarray  # the number of the (state, next state)
@@ -89,14 +89,20 @@ class Posterior:
         self.data, self.rng = data, np.random.default_rng(0x706F7374)
         seen, world = data.seen, data.world
         self.n = data.visits.ravel().astype(float)
-        edges, edge = np.unique(seen.state.astype(np.int64) * world.states + seen.arrived, return_inverse=True)
+        outcomes, place = np.unique(seen.pair.astype(np.int64) * world.states + seen.arrived, return_inverse=True)
+        times = data.evidence.counts.ravel()[seen.outcome].astype(float)
+        count, known = np.bincount(place, times), len(outcomes)
+        self.known = known  # outcomes seen; several of the world's own may lead from a pair to one state
+        self.joined = sp.csr_array((times / count[place], (place, np.arange(len(place)))), shape=(known, len(place)))
+        own, arrived = np.divmod(outcomes, world.states)
+        edges, edge = np.unique(own // world.actions * world.states + arrived, return_inverse=True)
         shown = np.zeros((len(edges), world.actions), dtype=bool)
-        shown[edge, seen.pair % world.actions] = True
+        shown[edge, own % world.actions] = True
         state, arrived = np.divmod(edges, world.states)
         self.labels, label = np.unique(arrived, return_inverse=True)
         other, action = np.nonzero(~shown & data.tried[state])
-        pair, edge = np.append(seen.pair, state[other] * world.actions + action), np.append(edge, other)
-        count = np.append(data.evidence.counts.ravel()[seen.outcome], np.zeros(len(other))).astype(float)
+        pair, edge = np.append(own, state[other] * world.actions + action), np.append(edge, other)
+        count = np.append(count, np.zeros(len(other)))
         related = (shown.sum(axis=1)[edge] > 1) | (count == 0)
         self.candidates = Candidates(pair, edge, label[edge], count, related)
         self.sure = determinism(data).sure.ravel()
@@ -171,12 +177,12 @@ class Posterior:
         new_rate = self._rates(flat, label * bins + self.bin[new], 0.0, self.n[new])
 
         fixed_draw, fixed = np.nonzero(sure[:, c.pair] & (c.times > 0))
-        source = np.where(c.times > 0, np.arange(len(c.pair)), len(self.data.seen.pair) + c.edge)
+        source = np.where(c.times > 0, np.arange(len(c.pair)), self.known + c.edge)
         own_draw = np.concatenate([draw, new_draw, fixed_draw])
         pair = np.concatenate([c.pair[at], new, c.pair[fixed]])
         all_labels = np.concatenate([c.label[at], label, c.label[fixed]])
         rates = np.concatenate([rate, new_rate, c.times[fixed]])
-        paid = np.concatenate([source[at], len(self.data.seen.pair) + c.edge.max() + 1 + label, source[fixed]])
+        paid = np.concatenate([source[at], self.known + c.edge.max() + 1 + label, source[fixed]])
         whole = np.bincount(own_draw * pairs + pair, rates, draws * pairs)
         return Drawn(own_draw, pair, self.labels[all_labels], rates / whole[own_draw * pairs + pair], paid)
 
@@ -210,21 +216,19 @@ class Posterior:
     @cached_property
     def by_next(self) -> np.ndarray:
         """Whether a question's cumulants differ less between the actions that lead to a state than between outcomes, [gvf]."""
-        seen, m = self.data.seen, len(self.data.seen.pair)
-        own, count = self.pays[:m], self.candidates.times[:m]
-        several = np.bincount(self.candidates.edge[:m])[self.candidates.edge[:m]] > 1
-        between = np.bincount(seen.pair, minlength=len(self.n))[seen.pair] > 1
-        away = (own - self.pays[m + self.candidates.edge[:m]]) ** 2, (own - self.pays[-len(self.n) :][seen.pair]) ** 2
+        m, c = self.known, self.candidates
+        own, count, pair, edge = self.pays[:m], c.times[:m], c.pair[:m], c.edge[:m]
+        several, between = np.bincount(edge)[edge] > 1, np.bincount(pair)[pair] > 1
+        away = (own - self.pays[m + edge]) ** 2, (own - self.pays[-len(self.n) :][pair]) ** 2
         apart, within = (count[of] @ x[of] / max(count[of].sum(), 1) for x, of in zip(away, (several, between), strict=True))
         return np.asarray(apart < within)
 
     def _means(self, x: np.ndarray) -> np.ndarray:
         """An amount [seen, ...] followed by its means over visits by edge, label and pair."""
-        m, c = len(x), self.candidates
+        m, c, x = self.known, self.candidates, self.joined @ x
         out = [x]
-        for of in (c.edge[:m], c.label[:m], self.data.seen.pair):
-            size = len(self.n) if of is self.data.seen.pair else of.max() + 1
-            total = sp.csr_array((c.times[:m], (of, np.arange(m))), shape=(size, m))
+        for of, size in ((c.edge, c.edge.max() + 1), (c.label, len(self.labels)), (c.pair, len(self.n))):
+            total = sp.csr_array((c.times[:m], (of[:m], np.arange(m))), shape=(size, m))
             out.append((total @ x) / np.maximum(total.sum(axis=1), 1).reshape(-1, *(1,) * (x.ndim - 1)))
         return np.concatenate(out)
 
@@ -234,9 +238,11 @@ class Posterior:
         Questions about the same signal share their noise.
         """
         data, e = self.data, self.data.evidence
-        row, count = data.seen.row, self.candidates.times[: len(data.seen.pair), None]
-        own = np.where(data.spreads > EXACT * (1 + data.means**2), data.spreads, 0.0)[row]
-        paying = (row >= 0)[:, None] & (data.means[row] ** 2 + own > 0)
+        mean, count = data.means[data.seen.row], self.candidates.times[: self.known, None]
+        paid = self.joined @ mean
+        own = self.joined @ (data.spreads[data.seen.row] + mean**2) - paid**2
+        own = np.where(own > EXACT * (1 + paid**2), own, 0.0)
+        paying = paid**2 + own > 0
         several = paying & (count > 1)
         pooled = (several * count * own).sum(axis=0) / np.maximum((several * count).sum(axis=0), 1)
         square = np.where(paying, (count * own + POOLED * pooled) / (count + POOLED - 1), 0.0)
@@ -277,7 +283,7 @@ class Solver:
         weight = self.pi[drawn.pair] * drawn.prob * self.ends[state]
         drawn = Drawn(*(x[weight > 0] for x in drawn))
         state, weight = state[weight > 0], weight[weight > 0]
-        at, size, seen = drawn.draw * states + state, draws * states, len(of.data.seen.pair)
+        at, size, seen = drawn.draw * states + state, draws * states, of.known
 
         b = np.empty((size, gvfs))
         for rule in (True, False):  # what outcomes pay that the pair has not shown

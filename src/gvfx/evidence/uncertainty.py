@@ -152,10 +152,13 @@ def error_model(data: Empirical) -> ErrorModel:
 
 
 def hardly_tried(data: Empirical) -> np.ndarray:
-    """Pairs tried fewer than `SETTLED` times in a state that others lead to, and not known to have no chance, [state, action]."""
-    seen = data.seen
+    """Pairs of states that others lead to, but in which no action was tried `SETTLED` times, and which may have chance in them.
+
+    What the other actions of a state have shown says much about a pair tried once; here they have shown little.
+    """
+    seen, n = data.seen, data.visits
     entered = np.bincount(seen.arrived[seen.arrived != seen.state], minlength=data.world.states) > 0
-    return (data.visits > 0) & (data.visits < SETTLED) & entered[:, None] & (determinism(data).sure < 0.5)
+    return (n > 0) & (entered & (n.max(axis=1) < SETTLED))[:, None] & (determinism(data).sure < 0.5)
 
 
 def standard_errors(data: Empirical) -> np.ndarray:
