@@ -157,11 +157,11 @@ class TableAgent(Agent):
         """The learner's own standard errors [gvf, state]; None if it has none."""
         return self.run.learner.standard_errors(self.learning, self.known)
 
-    def start_table(self, truth: np.ndarray | None = None) -> np.ndarray:
+    def start_table(self, truth: np.ndarray | None = None, draws: bool = True) -> np.ndarray:
         """The values at the start, as in `start_values`; truth [gvf].  Own errors add up over states, as if they were the same
         everywhere, because their correlations are not known."""
         own, certain = self.own_errors(), self.run.learner.needs_evidence
-        out = start_values(self.known, None if certain and own is None else self.values(), truth)
+        out = start_values(self.known, None if certain and own is None else self.values(), truth, draws)
         if own is not None:
             at = START.on(self.known.world)
             out[:, [1, 3, 4]] = (np.where(at.states, own, 0.0) @ at.weights)[:, None]

@@ -487,8 +487,10 @@ class SteppedTables(TableAgent, Actor):
         states = self.spec.skeleton.states
         certain = run.learner.needs_evidence and not run.learner.forgetting_rates and states < DENSE_BELOW
         own = self.own_errors()
-        errors = own[:, :states] if own is not None else standard_errors(known)[:, :states] if certain else EMPTY
-        measured = Measurement(expected=self._expected(errors))
+        shown = {"standard_errors": EMPTY if own is None else own[:, :states]}
+        if certain and own is None:  # curves have the errors that take less time
+            shown = interval_errors(known) if tables else {"standard_errors": standard_errors(known)}
+        measured = Measurement(expected=self._expected(shown["standard_errors"][..., :states], tables))
         if tables or run.calibrated:
             measured = measured.replaced(values=self.values()[:, :n], visits=agent.visits[:n].copy())
         if not tables:
@@ -497,7 +499,6 @@ class SteppedTables(TableAgent, Actor):
         moving = dynamics(self.tables, self.asked._replace(pi=agent.pi))
         make_table(run.sizes, run.rule)(moving, run.behaviour.shown(agent.behaviour), agent.learner, int(agent.t[0]), mu)
         needs_variance = run.behaviour.needs_variance
-        shown = interval_errors(known) if certain and own is None else {"standard_errors": errors}
         return [
             measured.replaced(
                 variances=predicted_values(self.tables, known.asked, agent.learner.m)[:, :n] if needs_variance else EMPTY,
@@ -507,13 +508,13 @@ class SteppedTables(TableAgent, Actor):
             )
         ]
 
-    def _expected(self, errors: np.ndarray) -> np.ndarray:
+    def _expected(self, errors: np.ndarray, draws: bool) -> np.ndarray:
         """The expected squared error [gvf] where errors count, from the standard errors of states [gvf, state]."""
         run, known = self.run, self.known
         if run.where == EVERYWHERE or not (run.learner.needs_evidence or errors.size):
             return expected_error(errors, len(run.names))
         if run.where == START:
-            own = self.start_table()[:, 1]
+            own = self.start_table(draws=draws)[:, 1]
             return np.where(np.isfinite(own), own, np.nan) ** 2
         if not errors.size:
             return np.full(len(run.names), np.nan)
