@@ -115,7 +115,9 @@ class Posterior:
     def priors(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the components for related outcomes [prior, action, component], single ones [prior, label, component]."""
         c, world, bins = self.candidates, self.data.world, len(self.tries)
-        weight = self.rng.standard_exponential((PRIORS, world.states)).repeat(world.actions, axis=1) * (1 - self.sure)
+        acted, weight = np.asarray(self.data.tried.any(axis=1)), np.zeros((PRIORS, world.states))
+        weight[:, acted] = self.rng.standard_exponential((PRIORS, int(acted.sum())))
+        weight = weight.repeat(world.actions, axis=1) * (1 - self.sure)
         weight = np.where(self.n > 0, weight, 0.0)
         times, bin_of, seen = weight[:, c.pair], self.bin[c.pair], c.times > 0
 
@@ -159,7 +161,8 @@ class Posterior:
         """The outcomes of some draws with one prior (`priors`)."""
         c, rng = self.candidates, self.rng
         actions, pairs = self.data.world.actions, len(self.n)
-        sure = rng.random((draws, pairs)) < self.sure
+        sure, tried = np.zeros((draws, pairs), dtype=bool), self.n > 0  # spare states draw nothing
+        sure[:, tried] = rng.random((draws, int(tried.sum()))) < self.sure[tried]
         weight = self.like * np.where(c.related[:, None], related[c.pair % actions], single[c.label])
         exists = rng.random((draws, len(c.pair))) * weight.sum(axis=1) >= weight[:, 0]
         draw, at = np.nonzero((exists | (c.times > 0)) & ~sure[:, c.pair])
@@ -204,7 +207,8 @@ class Posterior:
         world, starts = self.data.world, self.data.evidence.starts
         d = np.broadcast_to(world.start, (DRAWS, world.states))
         if self.data.sampled_start:
-            away = np.sqrt(starts + world.live / max(1, world.live.sum())) * self.rng.standard_normal(d.shape)
+            away, spread = np.zeros(d.shape), np.sqrt(starts + world.live / max(1, world.live.sum()))
+            away[:, spread > 0] = self.rng.standard_normal((DRAWS, np.count_nonzero(spread))) * spread[spread > 0]
             d = d + (away - away.sum(axis=1, keepdims=True) * world.start) / starts.sum()
         return np.einsum("ds,dis->di", d, self.values)
 
