@@ -113,9 +113,9 @@ ARRAYS = {
     )
 }
 HOLLOW = "variances"  # files of a store have it of every run; where it was not measured, it is [k, 0]
-COLUMNS = {  # of every checkpoint, also if they were not measured; mse_outside is there since 0.1
+COLUMNS = {  # of every checkpoint, also if they were not measured; mse_outside is there since 0.1, sides may be missing
     "t": ("steps", "episodes", "mse", "mse_outside", "expected", "levels"),
-    "k": tuple(array.measured for array in ARRAYS.values() if array.when == "k" and array.stored),
+    "k": tuple(array.measured for array in ARRAYS.values() if array.when == "k" and array.stored and array.name != "sides"),
 }
 _BY_COLUMN = {(array.when, array.measured): array for array in ARRAYS.values()}
 _declared: dict[str, Array] = {}
