@@ -178,7 +178,7 @@ def test_very_short_runs_and_mixtures_of_actors():
     assert np.isfinite(result.values).all()
     own = begun(behaviour=gvfx.MixtureActor(updates=1))
     own.advance(60)
-    assert own.kept()[:, -1].max() == 2 and np.isfinite(own.network().biases[-1]).all()
+    assert own.agent.kept()[:, -1].max() == 2 and np.isfinite(own.agent.network().biases[-1]).all()
 
 
 @pytest.mark.parametrize(("field", "value"), [("lookahead", 1), ("layer_norm", True)])
