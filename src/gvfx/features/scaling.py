@@ -158,15 +158,19 @@ def named(places: np.ndarray) -> str:
 
 
 def too_far(vectors: np.ndarray) -> str:
-    """A sentence about numbers of observations [n, o] in float32 that changed by hardly more than it tells apart, if any did."""
+    """A sentence about numbers of observations [n, o] in float32 that changed by hardly more than it tells apart, if any did.
+
+    One that never changed may well be constant, unless even a change by 1 would be lost.
+    """
     if vectors.dtype != np.float32:
         return ""
     size = np.abs(vectors).max(axis=0)
-    merged = (size >= FAR) & (np.ptp(vectors, axis=0) < STEPS * np.spacing(size))
+    spread, apart = np.ptp(vectors, axis=0), np.spacing(size)
+    merged = (size >= FAR) & (spread < STEPS * apart) & ((spread > 0) | (apart >= 1))
     if not merged.any():
         return ""
     return (
-        f"{named(np.flatnonzero(merged))}: float32 far from 0, where neighbouring numbers are {np.spacing(size[merged].max()):g} "
+        f"{named(np.flatnonzero(merged))}: float32 far from 0, where neighbouring numbers are {apart[merged].max():g} "
         "apart, and hardly changed; return float64, or subtract a fixed number."
     )
 
