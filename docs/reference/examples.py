@@ -72,6 +72,15 @@ gvfx.deterministic_policy(lambda observation: 2)
 # %% callable_policy
 right = gvfx.callable_policy(lambda state: [0.0, 0.0, 1.0, 0.0] if state < 4 else [0.25] * 4)
 gvfx.evaluate(env, [gvfx.GVF(right, gvfx.Reward(), 0.95)], steps=2_000).values.shape  # (1, 1, 16)
+
+
+# %% stateful_policy
+def in_turn(rng):  # called at the beginning of every episode
+    left = iter(range(10**9))
+    return lambda observation: next(left) % 4
+
+
+gvfx.GVF(gvfx.stateful_policy(in_turn), gvfx.Reward(), 0.95, name="in turn")  # is answered by rollouts
 # %% softmax_policy
 gvfx.softmax_policy(lambda observation: [0.0, 1.0, 1.0, 0.0], temperature=0.5)
 # %% mixture_policy
@@ -175,6 +184,9 @@ error_of(gvfx.Uniform(), gvfx.CertaintyEquivalence())
 error_of(gvfx.Uniform(), gvfx.CertaintyEquivalence(forgetting="auto"))
 # %% LinearCertaintyEquivalence
 gvfx.LinearCertaintyEquivalence(intervals=False)  # the default for Box observations of up to 12 numbers has intervals
+# %% Rollouts
+rolled = gvfx.evaluate(env, questions, learner=gvfx.Rollouts(), steps=5_000)
+sorted(rolled.value())  # ['careful', 'eager']
 # %% ExpectedSarsa
 error_of(gvfx.Mixture(), gvfx.ExpectedSarsa(rate_q=0.2))
 # %% ImportanceSampling
@@ -267,14 +279,14 @@ result.plot().savefig("answers.png")
 # %% Result.save
 result.save("answers.gvfx")
 # %% Details
-result.details.truth.shape, result.details.error_bars  # ((1, 2, 16), 'asymptotic')
+result.details.truth.shape, result.details.error_bars  # ((1, 2, 16), 'posterior')
 # %% Details.to_json
 sorted(result.details.to_json())[:3]  # ['episodes', 'experiment', 'final']
 # %% Details.policy
 found = gvfx.evaluate(env, [gvfx.GVF(gvfx.own_greedy(), gvfx.Reward(), 0.95, name="best")], steps=2_000)
 found.details.policy("best").shape  # (16, 4)
 # %% Details.spread
-result.details.error_bars  # 'asymptotic'
+result.details.error_bars  # 'posterior'
 # %% exact
 gvfx.exact.values(world, asked).shape  # (1, 26)
 gvfx.exact.action_values(world, asked).shape  # (26, 4, 1)

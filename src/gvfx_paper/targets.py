@@ -18,7 +18,7 @@ import numpy as np
 
 from gvfx.errors import InputError, UnknownName
 from gvfx.files import write_or_copy, write_whole
-from gvfx.inputs import as_path, check_fields, checked, is_finite
+from gvfx.inputs import as_path, checked, is_finite, shown, unfit
 from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.tensors import fit, misfit, pack, read
 from gvfx.types import AnyArray, Observations
@@ -40,7 +40,8 @@ class Target(ContinuousPolicy):
     digest: str = ""
 
     def __post_init__(self) -> None:
-        check_fields(self, "policy")
+        if wanted := unfit(self.name, "str"):
+            raise InputError(f"policy: Target(name={shown(self.name)}) does not fit; give {wanted}.")
         if not (is_finite(self.sigma) and self.sigma > 0):
             raise InputError(f"sigma: {self.sigma!r} is not a standard deviation; give a number above 0.")
         found = _digest(self.layers)

@@ -49,9 +49,9 @@ def test_run_writes_json_that_matches_the_library(tmp_path):
 
 def test_the_continuous_grid_with_linear_features_stops_and_is_planned(tmp_path):
     options = ("--learner", "LinearCertaintyEquivalence", "--behaviour", "Uniform", "--seeds", 1, "--save", tmp_path / "a")
-    done = invoke("run", "continuous", *options, "--steps", 10_000, "--evaluate-every", 10_000, "--until", 1e4)
+    done = invoke("run", "continuous", *options, "--steps", 30_000, "--evaluate-every", 30_000, "--until", 1e4)
     assert done.exit_code == 0, done.output
-    assert "stopped after" in done.stdout and "stopped after 10,000" not in done.stdout
+    assert "stopped after" in done.stdout and "stopped after 30,000" not in done.stdout
     assert gvfx.load(tmp_path / "a").details.error_bars == "half-samples"
     planned = invoke("plan", "continuous", "--pilot", 2000, "--error", 0.5)
     assert planned.exit_code == 0, planned.output
