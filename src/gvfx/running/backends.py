@@ -307,11 +307,14 @@ class GymWorld:
     def open(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
         """One that shows its transition table is a finite world; else its spaces and the method choose the kind of learning."""
         env = self.env
-        if not checked_share(options.audit) and options.log is None and (known := known_world(env, questions)) is not None:
+        rolled = isinstance(method.learner, Rollouts)
+        rolled = rolled or (method == Method() and options.log is None and only_rollouts(env, questions))
+        alone = not rolled and not checked_share(options.audit) and options.log is None
+        if alone and (known := known_world(env, questions)) is not None:
             return FiniteWorld(known).open(questions, method, options)
         if options.plan.average_episodes:
             raise InputError("average_episodes: needs true values, which are not known for this environment; give 0.")
-        if isinstance(method.learner, Rollouts) or (method == Method() and options.log is None and only_rollouts(env, questions)):
+        if rolled:
             return self._rollouts(questions, method, options)
         kind, by_default = self.kind(method, options.numbered), method.learner is None
         audit = self._audit(kind, questions, method.behaviour, options)

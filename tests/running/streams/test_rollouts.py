@@ -64,6 +64,13 @@ def test_whatever_cannot_be_learned_from_is_answered_by_rollouts():
         result.predict("hello")
 
 
+def test_a_known_table_is_answered_by_rollouts_if_they_are_asked_for():
+    question = gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.95, name="goal")
+    rolled, known = (gvfx.evaluate("FrozenLake-v1", [question], learner=k, steps=4000) for k in (gvfx.Rollouts(), None))
+    value = rolled.value()["goal"]
+    assert rolled.details.experiment["learner"].startswith("Rollouts") and value.low < known.value()["goal"].truth < value.high
+
+
 def test_they_stop_when_it_is_decided():
     result = run(Said(), steps=20_000, until=gvfx.decided())
     assert result.reached.all() and result.stopped[0] < 10_000
