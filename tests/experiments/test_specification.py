@@ -47,6 +47,17 @@ def test_the_hash_sees_every_change():
     assert len({e.hash for e in [base, *others]}) == len(others) + 1
 
 
+def test_a_value_that_changed_its_meaning_is_another_experiment():
+    """Stored runs whose drift advanced on other questions' visits must not be taken for those of the present rule."""
+    drifting = small(questions=(gvfx.GVF([0.25] * 4, gvfx.Drifter(0.5, at="left", advance="visit"), 0.9),))
+    assert Experiment.from_json(drifting.json).questions[0].cumulant.advance == "visit"
+    before = drifting.json.replace('"own visit"', '"visit"')
+    assert before != drifting.json
+    with pytest.raises(gvfx.InputError, match="advance='visit' was written when it meant something else"):
+        Experiment.from_json(before)
+    assert '"advance":"step"' in small(questions=(gvfx.GVF([0.25] * 4, gvfx.Drifter(0.5, at="left"), 0.9),)).json
+
+
 def test_worlds_given_by_arrays_are_stored_whole():
     P = np.array([[[0.5, 0.5], [0.1, 0.9]], [[0.0, 1.0], [0.0, 1.0]]])
     world = gvfx.MDP.from_matrix(P, start=[1, 0], terminal=[False, True], horizon=9, places={"end": np.array([1])})

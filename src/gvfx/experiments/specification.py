@@ -270,13 +270,27 @@ def encode(value: Any, field: str) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass as plain data; one added `later` is left out at the value that older versions come closest to."""
+    """The fields of a dataclass as plain data; one added `later` is left out at the value that older versions come closest to, and
+    a value whose meaning changed has another `text`, so that what was stored before is of another experiment."""
     kept = [
         f
         for f in dataclasses.fields(value)
         if not {"later", "before"} & {*f.metadata} or getattr(value, f.name) != value_before(f)
     ]
-    return {f.name: encode(getattr(value, f.name), f.name) for f in kept}
+    return {f.name: encode(_text(f, getattr(value, f.name)), f.name) for f in kept}
+
+
+def _text(f: Any, value: Any) -> Any:
+    texts = f.metadata.get("text")
+    return texts.get(value, value) if texts else value
+
+
+def _meant(f: Any, written: Any) -> Any:
+    """The inverse of `_text`; a value that stands for an earlier meaning is refused."""
+    texts = f.metadata.get("text", {})
+    if texts and written in texts:
+        raise InputError(f"experiment: {f.name}={written!r} was written when it meant something else; make the experiment again.")
+    return next((value for value, text in texts.items() if text == written), written)
 
 
 def value_before(f: Any) -> Any:
@@ -308,5 +322,7 @@ def decode(data: Any, own: OwnParts) -> Any:
     if ":" not in name and name not in known_classes():
         raise InputError(f"experiment: {name!r} is not a class of gvfx.")
     kind = own.dataclass(name) if ":" in name else known_classes()[name]
-    before = {f.name: f.metadata["before"] for f in dataclasses.fields(kind) if "before" in f.metadata}
-    return kind(**before | {k: decode(v, own) for k, v in data.items() if k != "@"})
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    before = {name: f.metadata["before"] for name, f in fields.items() if "before" in f.metadata}
+    given = {k: decode(v, own) for k, v in data.items() if k != "@"}
+    return kind(**before | {k: _meant(fields[k], v) if k in fields else v for k, v in given.items()})

@@ -99,7 +99,7 @@ class Drifter(Cumulant):
     sd: float
     start: float = 100.0
     at: Place | None = None
-    advance: Literal["step", "visit"] = "step"
+    advance: Literal["step", "visit"] = field(default="step", metadata={"text": {"visit": "own visit"}})  # "visit": the old rule
     mean: float = field(default=0.0, metadata={"before": 0.0})
 
     def __post_init__(self) -> None:
