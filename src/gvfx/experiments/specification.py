@@ -270,8 +270,8 @@ def encode(value: Any, field: str) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass as plain data; one added `later` is left out at the value that older versions come closest to, and
-    a value whose meaning changed has another `text`, so that what was stored before is of another experiment."""
+    """The fields of a dataclass as plain data; one added `later` is left out at the value that older versions come closest to.
+    A value whose meaning changed has another `text`, so that what was stored before is of another experiment."""
     kept = [
         f
         for f in dataclasses.fields(value)
