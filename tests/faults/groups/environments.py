@@ -229,13 +229,13 @@ def _learner(way: str) -> Any:
 
 
 def _resumed(trial: Trial, folder: Path) -> None:
-    """The same run without the fault continues where the crash was."""
+    """The same run continues where the crash was; the environment is the same, but counts so low that nothing crashes."""
     told: list[str] = []
     warnings.showwarning = lambda message, *_, **__: told.append(str(message))  # type: ignore[assignment]
     warnings.simplefilter("always")
     signal.alarm(LIMIT)
-    form = "tables" if trial.way == "vector" else trial.way
-    env: Any = _together(None) if trial.way == "vector" else Walk(form)
+    env: Any = _together(trial) if trial.way == "vector" else _made(trial, trial.way)
+    env.calls = -STEPS  # which runs change, so that it is no part of what the environment is
     asked = [gvfx.GVF([0.5, 0.5], gvfx.Info("signal") if trial.way == "numbered" else gvfx.Reward(), 0.9, name="asked")]
     options = {"steps": STEPS, "progress": False, "evaluate_every": 5, "checkpoint": folder / "checkpoints"}
     result = gvfx.evaluate(env, asked, gvfx.Uniform(), _learner(trial.way), **options)
