@@ -22,7 +22,7 @@ import gvfx
 from benchmarks.common.box_worlds import CARTPOLE, FRESH, TUNED, BoxTruth, BoxWorld, truth, truth_at
 from benchmarks.study import Found, Part, Row, Study, at_end, at_most, every, seeds_from, sized, sized_rows, table, with_error
 from gvfx.running.backends import box_action_learner, choose_method, network_behaviour, network_learner
-from gvfx.running.details import standard_error
+from gvfx.running.result import standard_error
 from gvfx_paper.settings.continuous import questions as grid_questions
 from gvfx_paper.truths.lattice import lattice_points, shipped_truth
 from gvfx_paper.worlds.continuous_grid import ContinuousGridEnv, paper_grid

@@ -21,7 +21,7 @@ from benchmarks.common.published_worlds import ROS_ERRORS, instance, small_grid
 from benchmarks.common.worlds import CLASSES, random_world
 from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_most, seeds_from, sized, table, with_error
 from gvfx.evidence.counts import Empirical
-from gvfx.running.details import standard_error
+from gvfx.running.result import standard_error
 from gvfx.theory.design import optimal
 
 OURS = "OptimalDesign"

@@ -28,8 +28,8 @@ from gvfx.experiments.store import Store
 from gvfx.report.page import Curves, DataTable, Page, Provenance, Section, Series, Summary, render
 from gvfx.report.result_page import write_answers
 from gvfx.running.plan import Plan
-from gvfx.running.record import Part as StoredPart
 from gvfx.running.saved import load
+from gvfx.running.schema import Part as StoredPart
 from gvfx.tensors import pack
 from gvfx_paper.items import ITEMS
 from gvfx_paper.items.curves import Curve, sweep_curves

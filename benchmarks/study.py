@@ -29,7 +29,7 @@ from rich.text import Text
 
 import gvfx
 from gvfx.files import write_whole
-from gvfx.running.details import standard_error
+from gvfx.running.result import standard_error
 
 resource: ModuleType | None
 try:

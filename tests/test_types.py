@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import gvfx
 from gvfx.names import HOME_OF
-from gvfx.running.record import Part
+from gvfx.running.schema import Part
 
 
 def parts_of(hint):

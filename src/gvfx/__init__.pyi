@@ -62,11 +62,11 @@ from gvfx.questions.written import from_sb3 as from_sb3
 from gvfx.running.check import Finding as Finding
 from gvfx.running.check import check as check
 from gvfx.running.costs import plan as plan
-from gvfx.running.details import Details as Details
 from gvfx.running.drive import Interrupted as Interrupted
 from gvfx.running.evaluate import evaluate as evaluate
 from gvfx.running.logs import Log as Log
 from gvfx.running.logs import evaluate_log as evaluate_log
+from gvfx.running.result import Details as Details
 from gvfx.running.result import Result as Result
 from gvfx.running.saved import load as load
 from gvfx.running.tracking import JsonLines as JsonLines

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gvfx.running.record import Part
     from gvfx.running.result import Result
+    from gvfx.running.schema import Part
 
 
 # --- Text that a terminal may show ----------------------------------------------------------------------------------

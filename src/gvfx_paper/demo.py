@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gvfx.report.page import UNKNOWN, Curves, Series
-from gvfx.running.details import standard_error
-from gvfx.running.result import Result
+from gvfx.running.result import Result, standard_error
 from gvfx_paper.items.exhibits import AVERAGE, arrows, grid_maps, on_grid, visited
 from gvfx_paper.report.figures import draw, save
 from gvfx_paper.report.maps import Maps, Panel

@@ -9,7 +9,7 @@ import numpy as np
 import gvfx
 import gvfx_paper
 from gvfx.report.page import DataTable
-from gvfx.running.record import Part
+from gvfx.running.schema import Part
 from gvfx_paper.items.curves import seeds_of
 from gvfx_paper.settings.continuous import DeepCurve
 from gvfx_paper.settings.domains import HELD, MujocoCurve

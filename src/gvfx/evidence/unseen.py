@@ -31,8 +31,10 @@ a thousand.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -322,3 +324,51 @@ def extreme(data: Empirical, mass: np.ndarray, i: int, sign: float) -> np.ndarra
         own = np.bincount(state, weight * paid, world.states)
         value = scipy.sparse.linalg.splu(sp.csc_array(sp.eye_array(world.states) - kernel)).solve(own)
     return value
+
+
+# --- in words ----------------------------------------------------------------------------------------------------------
+
+
+NAMED = 3  # untried pairs that are named
+
+
+def frontier(data: Empirical) -> str:
+    """How many states were reached, when the last of them was found, and whether more may lie behind it."""
+    found, steps = data.evidence.found, int(data.visits.sum())
+    reached = found > 0
+    ago = steps + 1 - int(found.max(initial=1))
+    when = f"the last one {ago:,} step{'s' * (ago != 1)} ago" if ago else "the last one in the last step"
+    unseen = Unseen(data)
+    text = f"{'all ' * unseen.complete}{int((reached & ~data.world.terminal).sum())} states reached, {when}"
+    if unseen.unreached:
+        text += f"; {unseen.unreached} evaluation states were never reached"
+    if unseen.open:
+        text += "; the answers may rest on what lies behind"
+    return text
+
+
+def untried(data: Empirical, label: Callable[[int], Any] = int) -> str:
+    """The end of a sentence: the pairs of states reached that a target policy takes and that were never tried.
+
+    States in which every episode ended are left out.  label: what a state is called.
+    """
+    reached = (data.evidence.found > 0) & Unseen(data).entered
+    taken = np.broadcast_to((data.asked.pi > 0).any(axis=2), data.tried.shape)
+    pairs = np.argwhere(reached[:, None] & taken & ~data.tried)
+    if not len(pairs):
+        return ""
+    named = ", ".join(f"{label(s)!s:.60}: {a}" for s, a in pairs[:NAMED].tolist())
+    more = ", ..." if len(pairs) > NAMED else ""
+    which = "action that a target policy takes was" if len(pairs) == 1 else "actions that a target policy takes were"
+    return f"; {len(pairs)} {which} never tried (state: action {named}{more})"
+
+
+def endless(data: Empirical) -> bool:
+    """Whether a run kept finding new states until its end, one in every second step at least, so that tables cannot answer."""
+    steps = int(data.visits.sum())
+    return bool(steps >= 500 and np.count_nonzero(data.tried.any(axis=1)) > steps / 2)
+
+
+def unending(data: Empirical) -> list[str]:
+    """The questions with a discount of 1 on every transition of the data, so that their sums end nowhere."""
+    return [name for i, name in enumerate(data.asked.names) if (data.discounts(i) >= 1).all()]

@@ -33,7 +33,7 @@ from gvfx.inputs import as_path
 from gvfx.locks import Lock, Owner, lock, owner, remove_unheld
 from gvfx.running.checkpoint import KEPT, Made, compared
 from gvfx.running.plan import Plan
-from gvfx.running.record import Part
+from gvfx.running.schema import Part
 from gvfx.tensors import CorruptFile, misfit, read, read_one
 from gvfx.worlds.mdp import MDP
 

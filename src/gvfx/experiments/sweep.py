@@ -29,8 +29,8 @@ from gvfx.locks import Lock
 from gvfx.questions.gvf import question_names
 from gvfx.running.drive import NAMES, Interrupted, Interruption
 from gvfx.running.plan import checked_seeds
-from gvfx.running.record import no_part
 from gvfx.running.result import Result, gather
+from gvfx.running.schema import no_part
 from gvfx.tensors import misfit
 
 ATTEMPTS = 4  # to go on with new workers when some die

@@ -138,6 +138,16 @@ def calibrated_weights(values: np.ndarray, where: np.ndarray | Evaluation) -> np
     return weights / weights.mean() if weights.any() else np.ones(len(values))
 
 
+def answered_weights(weights: np.ndarray, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The weights [gvf] divided by the mean square answers in visited states, where the truth is not known.
+
+    answers: of each seed, values [gvf, state] and visits [state, action].
+    """
+    values = np.concatenate([values for values, _ in answers], axis=1)
+    visited = np.concatenate([visits.sum(axis=1) > 0 for _, visits in answers])
+    return weights * calibrated_weights(values, visited / max(1, visited.sum()))
+
+
 def question_names(questions: Sequence[GVF]) -> tuple[str, ...]:
     """The questions' names, `gvf1`, `gvf2`, ... where none is given; raises InputError if two are the same."""
     names = tuple(q.name or f"gvf{i + 1}" for i, q in enumerate(questions))
@@ -285,6 +295,11 @@ class Comparable:
         """All policies of every signal in which two or more are asked about."""
         own = _grouped(range(len(self.signals)), self.signals)
         return tuple(Contest(s, tuple(at), tuple(self.policies[i] for i in at)) for s, at in own.items() if s)
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """What a result keeps of it; empty if nothing can be compared."""
+        return {"compared": {"policies": list(self.policies), "signals": list(self.signals)}} if self.contests else {}
 
     def chosen(
         self, policies: Sequence[str] | None = None, signal: str | None = None, least: int = 2, field: str = "policies"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -21,10 +21,12 @@ from gvfx.evidence.decisions import joint_of, quantile, quantiles, unpaired
 from gvfx.evidence.uncertainty import refusal
 from gvfx.inputs import check_level
 from gvfx.questions.gvf import NOTHING, Comparable, Contest
-from gvfx.running.details import Details
 from gvfx.running.starts import values_at_start
 from gvfx.threads import one_thread
 from gvfx.types import Described
+
+if TYPE_CHECKING:
+    from gvfx.running.result import Details
 
 DRAWS = 20_000
 NO_INTERVALS = (
@@ -124,11 +126,6 @@ class Comparison:
 def probability(p: float) -> str:
     """A probability in words, without saying 0 or 1."""
     return "above 0.999" if p > 0.999 else "below 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def contests_note(asked: Comparable) -> dict[str, Any]:
-    """What a result keeps of what can be compared; empty if nothing can."""
-    return {"compared": {"policies": list(asked.policies), "signals": list(asked.signals)}} if asked.contests else {}
 
 
 def comparable_in(details: Details) -> Comparable:

@@ -19,7 +19,7 @@ from gvfx.errors import InputError, UnknownName
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.smoothing import estimated
 from gvfx.evidence.transitions import CellModel
-from gvfx.evidence.unseen import STOP_BELOW, Unseen
+from gvfx.evidence.unseen import STOP_BELOW, Unseen, frontier
 from gvfx.inputs import is_real, shown, whole
 from gvfx.learners.linear import LinearCertaintyEquivalence
 from gvfx.learners.tabular import CertaintyEquivalence
@@ -28,7 +28,6 @@ from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike, as_where
 from gvfx.running.backends import as_world, known_world, open_backend
 from gvfx.running.drive import drive
 from gvfx.running.plan import Options, Plan, checked_seeds
-from gvfx.running.summary import frontier
 from gvfx.theory import exact
 from gvfx.theory.design import Forecast, characteristic_time_of, forecast, optimal, second_moment_of, steps_needed
 from gvfx.threads import one_thread

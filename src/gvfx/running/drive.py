@@ -28,19 +28,17 @@ from gvfx.behaviours.wrappers import Calibrated
 from gvfx.errors import Diverged, RunError
 from gvfx.evidence.decisions import Decision, Groups, Joint
 from gvfx.evidence.uncertainty import ErrorBelow
-from gvfx.questions.gvf import GVF
+from gvfx.questions.gvf import GVF, answered_weights
 from gvfx.questions.where import EVERYWHERE, Where
 from gvfx.running.checkpoint import Checkpoints
 from gvfx.running.earlier import Earlier
 from gvfx.running.plan import Method, Options, Plan
-from gvfx.running.record import Part, Record, answered_weights
-from gvfx.running.schema import Measurement
+from gvfx.running.schema import Measurement, Part, Record
 from gvfx.running.tracking import Listeners
 from gvfx.theory.design import LOOK_GROWTH
 from gvfx.threads import one_thread
 
 if TYPE_CHECKING:
-    from gvfx.running.record import Part
     from gvfx.running.result import Result
 
 
@@ -477,7 +475,7 @@ class _Drive:
         """The parts so far, with a snapshot of the current state; None before the first step."""
         if not self.stream.t:
             return None
-        if not any(t >= self.stream.t for t in self.records[0].columns["k"]["steps"]):
+        if self.records[0].last_shown < self.stream.t:
             self._measure([], [self.stream.t])
         return self._parts()
 

@@ -16,20 +16,20 @@ from gvfx.behaviours.base import Behaviour
 from gvfx.errors import GvfxError, InputError, RunError, Unsaved, error_text, printable
 from gvfx.evidence.decisions import Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
+from gvfx.evidence.unseen import endless, unending
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import GVF, Audit, comparable, expand, on_rewards
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.backends import as_world, open_backend
 from gvfx.running.checkpoint import Checkpoints, locked, made_of, of_questions, together
-from gvfx.running.comparing import contests_note
 from gvfx.running.drive import Interrupted, Interruption, drive
 from gvfx.running.log_table import LogLike
 from gvfx.running.plan import Method, Options, Plan, checked_seeds, rule_for
-from gvfx.running.record import Part, shortened
-from gvfx.running.result import Result, gather
+from gvfx.running.result import Result, gather, seen_in
 from gvfx.running.saved import keep
+from gvfx.running.schema import Part, shortened
 from gvfx.running.stepping import StepLimit
-from gvfx.running.summary import decisions, endless, seen_in, undecided, unending, unreached, unread
+from gvfx.running.summary import decisions, undecided, unreached, unread
 from gvfx.running.tracking import Listeners, Report, Tracked, Tracking, listener
 from gvfx.threads import one_thread
 from gvfx.types import Environment
@@ -231,7 +231,7 @@ class _Run:
         predictor = backend.predictor(parts)
         models = [part.model for part in parts if part.model is not None]
         described = self.named | backend.described() | notes
-        described |= seen_in(models, int if predictor is None else predictor.label) | contests_note(self.comparable)
+        described |= seen_in(models, int if predictor is None else predictor.label) | self.comparable.note
         if isinstance(until, Decision):
             described |= {"until": repr(until.rule), "decided": decisions(parts)}
         elif until is not None:

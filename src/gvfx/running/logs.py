@@ -31,19 +31,17 @@ from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, Where, WhereLike, counted
 from gvfx.running.backends import GymWorld
 from gvfx.running.checkpoint import of_questions
-from gvfx.running.comparing import contests_note
 from gvfx.running.drive import drive
 from gvfx.running.log_table import ActionValues, Checked, LogLike, Signals, as_log, audited_log, components
 from gvfx.running.log_table import Log as Log
 from gvfx.running.plan import Method, Options, Plan
 from gvfx.running.predictor import action_values
-from gvfx.running.record import Part
-from gvfx.running.result import Result, gather
+from gvfx.running.result import Result, gather, seen_in
 from gvfx.running.saved import keep
+from gvfx.running.schema import Part
 from gvfx.running.streams.linear_runs import LinearAgent, without_states
 from gvfx.running.streams.log_stream import LoggedEnvironment, LogStream
 from gvfx.running.streams.table_gym import TableGym
-from gvfx.running.summary import seen_in
 from gvfx.threads import one_thread
 from gvfx.types import Described
 from gvfx.worlds.spec import Uncountable, skeleton_mdp
@@ -273,7 +271,7 @@ def _effective(log: Checked, names: Sequence[str], pi: np.ndarray) -> dict[str, 
 
 def _noted(log: Checked, questions: Sequence[GVF], where: Where) -> dict[str, Any]:
     """What is noted of any log."""
-    noted: dict[str, Any] = {"environment": "a log", "steps": len(log.action), **contests_note(comparable(questions))}
+    noted: dict[str, Any] = {"environment": "a log", "steps": len(log.action), **comparable(questions).note}
     return noted if where == EVERYWHERE else noted | {"where": str(where)}
 
 

@@ -277,10 +277,8 @@ class QNetwork(StoredNetwork):
         """Predictions [gvf, n] at observations [n, o] whose target policies are pi [n, action, gvf], and the spread of the
         bootstrapped heads, or empty if there are none."""
         gvfs = len(self.scales.unit)
-        shape = (self.actions, len(self.biases[-1]) // self.actions)  # [action, (1 + heads) * gvf]
-        network = _heads(self.weights, self.biases, shape, self.frequencies)
-        q = np.asarray(network(self.scales.scaled(vectors)), float)
-        v = np.einsum("nahi,nai->hin", q.reshape(*q.shape[:2], -1, gvfs), pi) * self.scales.unit[:, None]
+        q = layers(self.weights, self.biases, self.frequencies)(self.scales.scaled(vectors))  # [n, action * (1 + heads) * gvf]
+        v = np.einsum("nahi,nai->hin", q.reshape(len(q), self.actions, -1, gvfs), pi) * self.scales.unit[:, None]
         v = v if self.within is None else self.within.clipped(v.swapaxes(1, 2)).swapaxes(1, 2)
         return v[0], v[1:].std(axis=0, ddof=1) if len(v) > 2 else np.empty(0)
 
@@ -300,9 +298,8 @@ class TwinQNetworks(StoredNetwork):
     def at(self, vectors: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Values [..., gvf] of actions [..., a] at observations [..., o]."""
         x = np.concatenate([self.scales.scaled(vectors), actions], axis=-1, dtype=np.float32)
-        depth = len(self.weights) // 2
-        twins = [_heads(self.weights[k : k + depth], self.biases[k : k + depth]) for k in (0, depth)]
-        both = np.stack([np.asarray(twin(x), float) for twin in twins])
+        depth, none = len(self.weights) // 2, np.empty((0, 0))
+        both = np.stack([layers(self.weights[k : k + depth], self.biases[k : k + depth], none)(x) for k in (0, depth)])
         out = (both.min(axis=0) if self.least else both.mean(axis=0)) * self.scales.unit
         return out if self.within is None else self.within.clipped(out)
 
@@ -327,19 +324,6 @@ def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks | 
     if "least" in arrays:
         return TwinQNetworks(scales, weights, biases, bool(arrays["least"]), **own)
     return QNetwork(scales, weights, biases, arrays["frequencies"], int(arrays["actions"]), **own)
-
-
-def _heads(weights: Sequence[Any], biases: Sequence[Any], shape: tuple[int, ...] | None = None, frequencies: Any = None) -> Any:
-    """The network of these layers; `shape` is the shape of its outputs (default: a vector)."""
-    import equinox as eqx
-
-    from gvfx.learners.networks.heads import Heads
-
-    frequencies = np.empty((len(weights[0]), 0), np.float32) if frequencies is None else frequencies
-    hidden = tuple(len(b) for b in biases[:-1])
-    inputs, waves = frequencies.shape
-    blank = Heads(np.random.default_rng(0), inputs, hidden, shape or (len(biases[-1]),), waves=waves)
-    return eqx.tree_at(lambda h: (h.weights, h.biases, h.frequencies), blank, (list(weights), list(biases), frequencies))
 
 
 # --- predictors ------------------------------------------------------------------------------------------------------

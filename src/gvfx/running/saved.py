@@ -16,9 +16,8 @@ from gvfx.inputs import as_path, checked, listed, shown
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.checkpoint import KEPT, compared, of_questions, same_layout
-from gvfx.running.details import Details
 from gvfx.running.predictor import NumberedPredictor, Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
-from gvfx.running.result import FORMAT, VERSION, Result
+from gvfx.running.result import FORMAT, VERSION, Details, Result
 from gvfx.running.schema import ARRAYS, Array, Snapshot, declared
 from gvfx.tensors import fit, misfit, read
 from gvfx.types import Environment

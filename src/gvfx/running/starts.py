@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gvfx.errors import InputError, printable
 from gvfx.evidence.audits import bounds_of_runs, over_seeds, quantile
 from gvfx.inputs import check_level
-from gvfx.running.details import Details
 from gvfx.types import Described
+
+if TYPE_CHECKING:
+    from gvfx.running.result import Details
 
 NOT_AUDITED = "audit: this run was not audited; run it with audit=0.15, or give a log the column 'policy'."
 UNKNOWN = "not known: nothing was tried that its policy does"

@@ -2,89 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gvfx.errors import printable
-from gvfx.evidence.counts import Empirical
 from gvfx.evidence.uncertainty import ErrorBelow, refusal
-from gvfx.evidence.unseen import STOP_BELOW, Unseen
-from gvfx.running.details import Details
+from gvfx.evidence.unseen import STOP_BELOW, Unseen, endless, frontier
 from gvfx.running.predictor import ERROR_BARS
-from gvfx.running.record import Part
+from gvfx.running.schema import Part
 from gvfx.running.starts import UNKNOWN, start_lines
 
 if TYPE_CHECKING:
-    from gvfx.running.result import Result
+    from gvfx.running.result import Details, Result
 
 
-# --- What happened in a run, in words: whether its rule to stop was met, what was never seen, and how far it got ----
+# --- What happened in a run, in words: whether its rule to stop was met, and how far it got ----
 
 
-NAMED = 3  # untried pairs that are named
 PLUS_MINUS = "±: half the width of the 95 % interval, averaged over the visited states where it is finite"
-
-
-def frontier(data: Empirical) -> str:
-    """How many states were reached, when the last of them was found, and whether more may lie behind it."""
-    found, steps = data.evidence.found, int(data.visits.sum())
-    reached = found > 0
-    ago = steps + 1 - int(found.max(initial=1))
-    when = f"the last one {ago:,} step{'s' * (ago != 1)} ago" if ago else "the last one in the last step"
-    unseen = Unseen(data)
-    text = f"{'all ' * unseen.complete}{int((reached & ~data.world.terminal).sum())} states reached, {when}"
-    if unseen.unreached:
-        text += f"; {unseen.unreached} evaluation states were never reached"
-    if unseen.open:
-        text += "; the answers may rest on what lies behind"
-    return text
-
-
-def untried(data: Empirical, label: Callable[[int], Any] = int) -> str:
-    """The end of a sentence: the pairs of states reached that a target policy takes and that were never tried.
-
-    States in which every episode ended are left out.  label: what a state is called.
-    """
-    reached = (data.evidence.found > 0) & Unseen(data).entered
-    taken = np.broadcast_to((data.asked.pi > 0).any(axis=2), data.tried.shape)
-    pairs = np.argwhere(reached[:, None] & taken & ~data.tried)
-    if not len(pairs):
-        return ""
-    named = ", ".join(f"{label(s)!s:.60}: {a}" for s, a in pairs[:NAMED].tolist())
-    more = ", ..." if len(pairs) > NAMED else ""
-    which = "action that a target policy takes was" if len(pairs) == 1 else "actions that a target policy takes were"
-    return f"; {len(pairs)} {which} never tried (state: action {named}{more})"
 
 
 def unread(names: Sequence[str]) -> str:
     """A warning: entries of the observations that learners do not read."""
     what = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} left out of what is learned from"
     return f"observation_space: {what}, because only numbers can be read; policies and signals still see the whole observation."
-
-
-def endless(data: Empirical) -> bool:
-    """Whether a run kept finding new states until its end, one in every second step at least, so that tables cannot answer."""
-    steps = int(data.visits.sum())
-    return bool(steps >= 500 and np.count_nonzero(data.tried.any(axis=1)) > steps / 2)
-
-
-def unending(data: Empirical) -> list[str]:
-    """The questions with a discount of 1 on every transition of the data, so that their sums end nowhere."""
-    return [name for i, name in enumerate(data.asked.names) if (data.discounts(i) >= 1).all()]
-
-
-def seen_in(models: Sequence[Empirical], label: Callable[[int], Any] = int) -> dict[str, Any]:
-    """What a result says about the unseen: each question's chance of it (of the worst seed), and the first seed's frontier.
-
-    The chance is the root mean square over evaluation states.  Empty if the runs kept no counts that allow intervals.
-    """
-    if not models or any(map(refusal, models)):
-        return {}
-    chance = np.max([Unseen(m).over(m.evaluation) for m in models], axis=0)
-    unseen = dict(zip(models[0].asked.names, chance.tolist(), strict=True))
-    return {"unseen": unseen, "frontier": frontier(models[0]) + untried(models[0], label)}
 
 
 def until_line(target: float, stopped: np.ndarray, bounds: np.ndarray, reached: np.ndarray) -> str:

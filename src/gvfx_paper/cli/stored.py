@@ -18,8 +18,7 @@ from gvfx.errors import printable
 from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import Tally, run_all
-from gvfx.running.details import standard_error
-from gvfx.running.result import Result
+from gvfx.running.result import Result, standard_error
 from gvfx_paper.cli.options import Stored, workers_given
 from gvfx_paper.cli.progress import short_name, speed
 from gvfx_paper.items import ITEMS, Source

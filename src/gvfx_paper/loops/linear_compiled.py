@@ -18,8 +18,7 @@ from gvfx.rng import CUMULANTS, ENVIRONMENT, normal, uniform
 from gvfx.running.drive import Loop
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import TablePredictor
-from gvfx.running.record import Part
-from gvfx.running.schema import EMPTY, Measurement
+from gvfx.running.schema import EMPTY, Measurement, Part
 from gvfx.running.streams.linear_runs import LinearAgent, LinearRuns, keep, make_choice, make_watch
 from gvfx_paper.truths.lattice import grid_questions, grid_truth
 from gvfx_paper.worlds.continuous_grid import MOVES, ContinuousGrid

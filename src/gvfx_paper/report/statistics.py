@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gvfx.running.details import standard_error as standard_error
+from gvfx.running.result import standard_error as standard_error
 
 DRAWS = 4000
 DIVERGED = "diverged"

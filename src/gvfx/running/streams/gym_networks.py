@@ -29,8 +29,7 @@ from gvfx.running.drive import UNBOUNDED
 from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
-from gvfx.running.record import Part, expected_error
-from gvfx.running.schema import EMPTY, Measurement
+from gvfx.running.schema import EMPTY, Measurement, Part, expected_error
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun
 from gvfx.worlds.spec import BoxSpec

@@ -20,8 +20,7 @@ from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
 from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import MOST, FrozenActions, LinearPredictor, Nearby
-from gvfx.running.record import Part, expected_error
-from gvfx.running.schema import EMPTY, Measurement
+from gvfx.running.schema import EMPTY, Measurement, Part, expected_error
 from gvfx.running.start_evidence import FEW_GROUPS, REFUSED, StartEvidence, corrected, dealt, grouped, start_evidence
 from gvfx.running.stepping import SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun, PoliciesAt

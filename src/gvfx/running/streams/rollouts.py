@@ -22,8 +22,7 @@ from gvfx.questions.policies import Ask, StatefulPolicy, Steady, is_function
 from gvfx.questions.reader import Reader
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import Predictor
-from gvfx.running.record import Part
-from gvfx.running.schema import Measurement
+from gvfx.running.schema import Measurement, Part
 from gvfx.running.stepping import SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import Actor, GymRun
 from gvfx.running.whole_episodes import Followed

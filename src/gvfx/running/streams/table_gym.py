@@ -40,8 +40,7 @@ from gvfx.running.checkpoint import fill, tables
 from gvfx.running.earlier import Earlier, later, learn_from_log, plan_first
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, drawn_action, frozen_table, labels_of
-from gvfx.running.record import Part, expected_error, expected_over, reordered
-from gvfx.running.schema import EMPTY, Measurement
+from gvfx.running.schema import EMPTY, Measurement, Part, expected_error, expected_over
 from gvfx.running.stepping import SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, Actor, GymRun
 from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableAgent, dynamics, make_table
@@ -247,7 +246,7 @@ class TableGym(GymRun):
         for part in parts:
             at = np.array([place[key] for key in part.met.keys], int)
             model = part.met.model(order) if part.model is not None else None
-            out.append(reordered(part, at, len(order)).replaced(met=Met(None, tuple(order)), model=model))
+            out.append(part.reordered(at, len(order)).replaced(met=Met(None, tuple(order)), model=model))
         return out
 
     def predictor(self, parts: list[Part]) -> TablePredictor | NumberedPredictor:
