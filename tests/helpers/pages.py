@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gvfx.report.page import Curves, DataTable, Intervals, Page, Provenance, Section, Series, Summary, write_page
-from gvfx.running.plotting import Interval, IntervalPanel
+from gvfx.running.summary import Interval, IntervalPanel
 from gvfx_paper.report.maps import Maps, Panel
 from helpers.browser import Browser
 

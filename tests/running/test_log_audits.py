@@ -11,8 +11,8 @@ from helpers.audit_reference import audit_score
 
 import gvfx
 from benchmarks.coverage import log_cases, log_intervals, log_of
-from gvfx.running.log_table import Signals, audited_log, folds
-from gvfx.running.logs import as_log
+from gvfx.running.log_table import Signals
+from gvfx.running.logs import as_log, audited_log, folds
 from gvfx.running.starts import values_at_start
 
 GAMMA = 0.9

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.running.log_columns import as_columns
-from gvfx.running.log_table import as_log
+from gvfx.running.log_table import as_columns, as_log
 
 COLUMNS = {
     "observation": np.array([[0.0, 1.0], [1.0, 1.5], [5.0, 5.0]]),

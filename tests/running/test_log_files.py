@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gvfx
-from gvfx.running.log_columns import read_table
+from gvfx.running.log_table import read_table
 
 TEXT = """observation,action,next_observation,terminated,reward,policy,speed
 0,1,1,False,0.5,,1

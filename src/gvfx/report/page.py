@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from gvfx.files import write_whole
-from gvfx.running.plotting import IntervalPanel
+from gvfx.running.summary import IntervalPanel
 
 STEPS = "environment steps"  # the horizontal axis of most figures
 SPARE = ["#2b8a3e", "#5f3dc4", "#a61e4d", "#0b7285", "#e67700", "#495057"]  # colours of lines, in this order

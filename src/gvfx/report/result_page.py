@@ -24,10 +24,18 @@ from gvfx.report.page import (
     write_page,
 )
 from gvfx.running.comparing import Comparison, probability
-from gvfx.running.plotting import IntervalPanel, compared_panels, comparison_of, first_of, panels_of
-from gvfx.running.predictor import ERROR_BARS
 from gvfx.running.result import Result, standard_error
-from gvfx.running.summary import bars_of, collect_next, untried_shares
+from gvfx.running.summary import (
+    ERROR_BARS,
+    IntervalPanel,
+    bars_of,
+    collect_next,
+    compared_panels,
+    comparison_of,
+    first_of,
+    panels_of,
+    untried_shares,
+)
 from gvfx.threads import one_thread
 
 TEXT = (

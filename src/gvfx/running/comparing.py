@@ -166,7 +166,7 @@ def ground_of(details: Details) -> Ground:
     errors = difference_errors(details)
     if errors is not None:
         error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
-        return Ground(value, error, np.full(error.shape, float(details.predictor.freedom)), truth)
+        return Ground(value, error, np.full(error.shape, float(details.predictor.bars.freedom)), truth)
     if details.audits is None:
         raise InputError(NO_INTERVALS)
     each = details.audit_differences

@@ -1,32 +1,288 @@
-"""A log of transitions as checked columns, and what questions read in them."""
+"""A log of transitions as checked columns, from the forms that people have, and what questions read in them.
+
+Forms are columns, data frames, files, rows, and episodes with one more observation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gvfx.errors import InputError
-from gvfx.evidence.audits import Episodes, cross_fitted, rollout_score, surprises
+from gvfx.files import opened, read_whole
 from gvfx.inputs import shown
-from gvfx.questions.gvf import GVF, comparable, expand, question_names
-from gvfx.questions.policies import CallablePolicy, ConstantPolicy, MixturePolicy, OwnPolicy, Policy, TablePolicy
+from gvfx.questions.gvf import GVF, expand
+from gvfx.questions.policies import CallablePolicy, ConstantPolicy, MixturePolicy, Policy, TablePolicy
 from gvfx.questions.reader import Reader
 from gvfx.questions.signals import SignalFailed
-from gvfx.running.log_columns import NEEDED, as_columns, policy_names
 from gvfx.types import Columns, Row
 
-# --- Audits of a log whose column `policy` says which episodes followed which target policy -------------------------
-# Episodes are divided into folds, and the answers are fitted once for each fold, without its episodes.  The episodes of a
-# question's policy are scored against the answers of their fold (`gvfx.evidence.audits`); all others show where episodes
-# begin.
+# --- Logs in files: CSV, and Parquet with pandas or polars ----------------------------------------------------------
 
 
-FOLDS = 5  # at most
+PARQUET_READERS = {"polars": "read_parquet", "pyarrow.parquet": "read_table", "pandas": "read_parquet"}
+CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+TRUTHS = {"true": True, "false": False}
+NOTHING = ("", "nan", "none", "null", "<na>", "na", "n/a")  # empty entries, in lower case
 
-ActionValues = Callable[[np.ndarray], np.ndarray]  # Q or probabilities [n, action, gvf] at observations [n, ...]
+
+def read_table(path: str | Path) -> Any:
+    """The columns of a CSV file, or a data frame from a Parquet file."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in CSV + PARQUET:
+        raise InputError(f"log: {str(path)!r:.80} is neither a CSV nor a Parquet file; give one that ends in .csv or .parquet.")
+    try:
+        if kind in CSV:
+            return _csv(path)
+        with opened(path):
+            return _parquet(path)
+    except OSError as error:
+        raise InputError(f"log: cannot read {path} ({error.strerror or error}); give a file that can be read.") from None
+
+
+def _csv(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a CSV file with a line of names; separated by commas, semicolons or tabs."""
+    try:
+        text = read_whole(path).decode("utf-8-sig")
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"log: {path} is not a CSV file ({error}); save it as text in UTF-8.") from None
+    lines = [line for line in lines if line]
+    if len(lines) < 2:
+        raise InputError(f"log: {path} is empty; give a line of names and a line per transition.")
+    names, rows = [name.strip() for name in lines[0]], lines[1:]
+    once(names)
+    for k, row in enumerate(rows):
+        if len(row) != len(names):
+            raise InputError(f"log: line {k + 2} of {path} has {len(row)} entries and the first has {len(names)}; give as many.")
+    return {name: _typed(list(column)) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def once(names: Iterable[str]) -> None:
+    """Raise InputError if two columns have one name."""
+    for name, times in Counter(names).items():
+        if name and times > 1:
+            raise InputError(f"log: has {times} columns {name!r:.60}; keep one, or give each its own name.")
+
+
+def _typed(column: list[str]) -> np.ndarray:
+    """A column of text as truth values, whole numbers or numbers if all its entries are; empty ones are NaN or None."""
+    text = [None if entry.strip().lower() in NOTHING else entry.strip() for entry in column]
+    if all(entry is not None and entry.lower() in TRUTHS for entry in text):
+        return np.array([TRUTHS[str(entry).lower()] for entry in text])
+    for kind in (int, float):
+        try:
+            return np.array([np.nan if entry is None else kind(entry) for entry in text], float if None in text else None)
+        except (ValueError, OverflowError):
+            continue
+    return np.array(text, object)
+
+
+def _parquet(path: Path) -> Any:
+    """A Parquet file as a data frame of the first package that is installed."""
+    for package, reader in PARQUET_READERS.items():
+        try:
+            return getattr(import_module(package), reader)(path)
+        except ImportError:
+            continue
+        except OSError:
+            raise
+        except Exception as error:
+            raise InputError(f"log: cannot read {path} as Parquet ({str(error).splitlines()[0]:.80}); write it again.") from None
+    raise InputError("log: a Parquet file needs a package that reads it; run pip install polars, or pip install pandas pyarrow.")
+
+
+RENAMED = {  # the names of Minari and of other collections of episodes
+    "observations": "observation",
+    "actions": "action",
+    "rewards": "reward",
+    "terminations": "terminated",
+    "terminals": "terminated",
+    "truncations": "truncated",
+    "timeouts": "truncated",
+    "next_observations": "next_observation",
+}
+PROBABILITIES = {"behavior_prob": "behaviour_prob", "propensity": "behaviour_prob"}  # other names of one more column
+NEEDED = ("observation", "action", "next_observation", "terminated")  # the columns that every log has
+INFOS = "infos"  # of an episode: further columns, with one more entry if the reset's come first
+POLICY = "policy"  # which policy an episode followed: a column, or one entry of an episode
+NOBODY = ("", "nan", "none", "<na>")  # entries of that column that name none, in lower case
+FORMS = "give a mapping of columns, a data frame, a CSV or Parquet file, or a list of rows or episodes"
+
+
+def as_columns(table: Any) -> Mapping[str, Any]:
+    """A mapping of columns from a mapping, a data frame, a file, rows (mappings), or episodes; rows and episodes in any iterable.
+
+    A data frame is one of pandas, polars or pyarrow.  An episode is a mapping, or an object with fields, that has observations,
+    actions, rewards and terminations; its observations may be one more than its actions, the last one being what followed the
+    last action.  A dataset of Minari is an iterable of episodes that also knows its numbers of states and actions.  Columns
+    `observation_0`, `observation_1`, ... are the numbers of an observation.
+    """
+    if isinstance(table, str | Path):
+        table = read_table(table)
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # a frame of polars that is not computed yet
+        table = table.collect()
+    if (frame := _frame(table)) is not None:
+        once(str(name) for name in getattr(table, "column_names", getattr(table, "columns", ())))
+        return _transitions({name: _column(column, name) for name, column in frame})
+    if isinstance(table, Mapping):
+        return _transitions(table)
+    if hasattr(table, "observations"):  # a single episode
+        return _transitions(_fields(table))
+    if not isinstance(table, Iterable) or isinstance(table, bytes | np.ndarray):
+        raise InputError(f"log: {type(table).__name__} is not a log; {FORMS}.")
+    return _sizes(table) | _of_parts(list(table))
+
+
+def _of_parts(parts: list[Any]) -> dict[str, Any]:
+    """Columns from rows or episodes."""
+    if not parts:
+        raise InputError(f"log: is empty; {FORMS}.")
+    for k, part in enumerate(parts):
+        if not (isinstance(part, Mapping) or hasattr(part, "observations")):
+            raise InputError(f"log: entry {k} is {type(part).__name__}, neither a row nor an episode; {FORMS}.")
+    if isinstance(parts[0], Mapping) and np.ndim(parts[0].get("action", parts[0].get("actions", ()))) == 0:
+        if any(POLICY in row for row in parts):
+            parts = [{POLICY: None} | dict(row) for row in parts]
+        names = _same_names(parts, "row")
+        return dict(_transitions({name: _stacked([row[name] for row in parts], name) for name in names}))
+    episodes = [_transitions(_fields(part)) for part in parts]
+    if any(POLICY in episode for episode in episodes):
+        episodes = [{**each, POLICY: _repeated(each.get(POLICY), len(each.get("action", ())))} for each in episodes]
+    out = {}
+    for name in _same_names(episodes, "episode"):
+        try:
+            out[name] = np.concatenate([np.asarray(episode[name]) for episode in episodes])
+        except ValueError:
+            raise InputError(
+                f"{name}: its entries differ in shape between episodes; give the same number of values in each."
+            ) from None
+    return out
+
+
+def _sizes(dataset: Any) -> dict[str, int]:
+    """The numbers of states and actions of a dataset that knows its spaces."""
+    spaces = {"states": "observation_space", "actions": "action_space"}
+    found: dict[str, Any] = {name: getattr(dataset, space, None) for name, space in spaces.items()}
+    return {name: int(space.start + space.n) for name, space in found.items() if type(space).__name__ == "Discrete"}
+
+
+def _frame(table: Any) -> Iterator[tuple[str, Any]] | None:
+    """The names and columns of a data frame of pandas, polars or pyarrow; None for anything else."""
+    items = table.items() if hasattr(table, "columns") and hasattr(table, "items") else None  # pandas
+    if hasattr(table, "get_columns"):  # polars
+        items = ((column.name, column) for column in table.get_columns())
+    elif hasattr(table, "column_names") and hasattr(table, "to_pydict"):  # pyarrow
+        items = table.to_pydict().items()
+    return None if items is None else ((str(name), column) for name, column in items)
+
+
+def _column(column: Any, name: str) -> np.ndarray:
+    """A column of a data frame as an array, [n] or [n, o]."""
+    values = column.to_numpy() if hasattr(column, "to_numpy") else _stacked(list(column), name)
+    if values.dtype != object:
+        return np.asarray(values)
+    entries = list(values)
+    if all(entry is None or isinstance(entry, str | bytes | bool | np.bool_) for entry in entries):
+        return values
+    return _stacked(entries, name)
+
+
+def policy_names(column: Any, size: int) -> np.ndarray | None:
+    """The policy that each of `size` transitions says it followed, str [n], empty for none; None if none says so."""
+    if column is None:
+        return None
+    if np.ndim(column) != 1 or len(column) != size:
+        raise InputError(f"{POLICY}: give one name, or None, for each of {size} transitions.")
+    texts = [str(entry.decode() if isinstance(entry, bytes) else entry).strip() for entry in list(column)]
+    names = np.array(["" if text.lower() in NOBODY else text for text in texts])
+    return names if (names != "").any() else None
+
+
+def _repeated(policy: Any, steps: int) -> np.ndarray:
+    """The entry of an episode for all of its steps, unless it has one for each."""
+    return np.full(steps, policy, object) if np.ndim(policy) == 0 else np.asarray(policy, object)
+
+
+def _same_names(parts: Sequence[Mapping[str, Any]], what: str) -> list[str]:
+    """The names of the columns, which all parts must have."""
+    for k, part in enumerate(parts):
+        for name in parts[0]:
+            if name not in part:
+                raise InputError(f"log: {what} {k} has no {name!r}, which {what} 0 has; give all of them the same columns.")
+    return list(parts[0])
+
+
+def _fields(episode: Any) -> Mapping[str, Any]:
+    """An episode's columns."""
+    if isinstance(episode, Mapping):
+        return episode
+    return {name: found for name in (*RENAMED, INFOS, POLICY) if (found := getattr(episode, name, None)) is not None}
+
+
+def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Columns with one entry per transition, under their names here."""
+    for name in table:
+        if not isinstance(name, str):
+            raise InputError(f"log: the name of column {name!r:.40} is not text; name the columns {', '.join(NEEDED)}.")
+    if any(name in table for name in PROBABILITIES):
+        table = _renamed(table, PROBABILITIES)
+    table = _numbered(table)
+    if not any(name in table for name in RENAMED) or "observation" in table:
+        return table
+    out = _renamed({name: column for name, column in table.items() if column is not None}, RENAMED)
+    for name in ("observation", "next_observation"):
+        if isinstance(out.get(name), Mapping):
+            raise InputError(f"{name}: is a mapping; join its parts into one array with a row per step.")
+    steps, seen = len(out.get("action", ())), np.asarray(out.get("observation", ()))
+    if "next_observation" not in out and len(seen) == steps + 1:
+        out |= {"observation": seen[:-1], "next_observation": seen[1:]}
+    infos = out.pop(INFOS, None)
+    if isinstance(infos, Mapping):
+        own = {PROBABILITIES.get(name) or name: column for name, column in infos.items()}
+        columns = {name: column for name, column in own.items() if not isinstance(column, Mapping) and np.ndim(column) > 0}
+        out |= {n: np.asarray(c)[-steps:] for n, c in columns.items() if steps > 0 and len(c) in (steps, steps + 1)}
+    if "next_observation" not in out and "observation" in out:
+        raise InputError(
+            f"observations: there are {len(seen)} for {steps} actions; give next_observations, or one more than actions."
+        )
+    return out
+
+
+def _renamed(table: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Columns under other names, of which no two may be the same."""
+    once(names.get(name, name) for name in table)
+    return {names.get(name, name): column for name, column in table.items()}
+
+
+def _numbered(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns, with observation_0, observation_1, ... joined into one."""
+    out = dict(table)
+    for name in ("observation", "next_observation"):
+        own = sorted((int(key.rsplit("_", 1)[1]), key) for key in table if re.fullmatch(rf"{name}_\d+", key))
+        if own and name not in table:
+            out[name] = np.stack([np.asarray(out.pop(key), float) for _, key in own], axis=1)
+    return out if len(out) != len(table) else table
+
+
+def _stacked(column: list[Any], name: str) -> np.ndarray:
+    try:
+        return np.stack([np.asarray(entry) for entry in column])
+    except ValueError:
+        raise InputError(f"{name}: its entries have different shapes; give the same number of values in each row.") from None
+
+
+# --- A log of checked columns ----------------------------------------------------------------------------------------
 
 
 class Signals(NamedTuple):
@@ -40,127 +296,6 @@ class Signals(NamedTuple):
     def episode(self) -> np.ndarray:
         """The number of each row's episode, int [n]."""
         return np.cumsum(self.begins) - 1
-
-
-def audited_log(
-    log: Any,
-    questions: Sequence[GVF],
-    signals: Signals,
-    policies: ActionValues,
-    whole: ActionValues,
-    without: Callable[[np.ndarray], ActionValues],
-) -> np.ndarray:
-    """What the episodes that followed target policies say about the start, [gvf, 6] as `gvfx.evidence.audits.AuditedValues`.
-
-    policies: each question's policy at observations [n, ...], [n, action, gvf].
-    whole:    answers fitted to the whole log, whose errors say how rare surprises are.
-    without:  answers fitted without the rows of a mask [n].
-    """
-    own, episode = followed(log.policy, questions, signals.begins), signals.episode
-    _check_actions(log, own[episode], policies)
-    first = np.flatnonzero(signals.begins)
-    past = np.append(first[1:], len(episode))
-    weight = [_weights(signals.gamma[begin:end]) for begin, end in zip(first, past, strict=True)]
-    cut = ~log.terminated[past - 1]
-    _check_ends(questions, own, cut, weight, first)
-    fold = folds(own)
-    start, gain, length = np.zeros(own.shape), *np.where(own, 0.0, np.full((2, *own.shape), np.nan))
-    level = np.zeros((fold.max() + 1, own.shape[1]))
-    for k in range(len(level) if len(fold) > 1 else 0):
-        inside = fold[episode] == k
-        q = without(inside)
-        v, taken = _both(q, policies, log.observation[inside], log.action[inside])[:2]
-        arrived = _both(q, policies, log.next_observation[inside], log.action[inside])[0]
-        level[k] = _both(q, policies, log.observation[first], log.action[first])[0].mean(axis=0)
-        c, gamma = signals.c[inside], signals.gamma[inside]
-        begins = np.flatnonzero(signals.begins[inside])
-        for j, rows in zip(np.flatnonzero(fold == k), map(slice, begins, [*begins[1:], len(c)]), strict=True):
-            start[j] = v[rows.start]
-            if own[j].any():
-                met = np.vstack([v[rows.start], arrived[rows]]), taken[rows], c[rows], gamma[rows]
-                found = rollout_score(*met, np.ones(len(c[rows]))).gain  # Eq. A3
-                gain[j, own[j]], length[j, own[j]] = found[own[j]], (weight[j][:-1] ** 2).sum(axis=0)[own[j]]
-    audit = cross_fitted(
-        Episodes(fold, past - first, cut, start, gain, length, level, *_surprises(log, signals, policies, whole))
-    )
-    audit.error[(signals.c == 0).all(axis=0)] = np.inf  # a signal that was never met
-    return audit.columns
-
-
-def followed(column: np.ndarray, questions: Sequence[GVF], begins: np.ndarray) -> np.ndarray:
-    """Whether an episode followed each question's policy, bool [episode, gvf], from names [n] of policies or questions."""
-    asked = expand(questions)
-    names, called = question_names(asked), comparable(questions, alone=True).policies
-    policies = dict(zip(names, (q.policy for q in asked), strict=True))
-    policies |= {name: q.policy for name, q in zip(called, asked, strict=True) if name}
-    changed = np.flatnonzero((column[1:] != column[:-1]) & ~begins[1:])
-    if len(changed):
-        raise InputError(
-            f"policy: changes within an episode, in row {changed[0] + 1}; name one policy for a whole episode, and mark the "
-            "end of the one before in terminated or truncated."
-        )
-    for name in dict.fromkeys(column[begins].tolist()):
-        if name and name not in policies:
-            known = ", ".join(dict.fromkeys([*(name for name in called if name), *names]))
-            raise InputError(f"policy: the column names {name!r:.60}, which is unknown; choose from {known}, or leave it empty.")
-        if name and isinstance(policies[name], OwnPolicy):
-            raise InputError(f"policy: that of {name!r} is found from the log, so no episode followed it; leave it empty.")
-    each = [policies.get(name) for name in column[begins].tolist()]
-    return np.array([[q.policy == policy for q in asked] for policy in each])
-
-
-def folds(own: np.ndarray) -> np.ndarray:
-    """The fold of each episode, int64 [episode]: in turn, among those that followed the same policies; own [episode, gvf]."""
-    out = np.empty(len(own), np.int64)
-    out[np.lexsort(own.T)] = np.arange(len(own)) % min(FOLDS, len(own))
-    return out
-
-
-def _weights(gamma: np.ndarray) -> np.ndarray:
-    """The product of the discounts before each step of an episode and after the last, [step + 1, gvf]."""
-    return np.cumprod(np.vstack([np.ones((1, gamma.shape[1])), gamma]), axis=0)
-
-
-def _both(q: ActionValues, policies: ActionValues, observations: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, ...]:
-    """V, Q of the actions, and the probabilities with which policies take them, each [n, gvf]."""
-    values, pi, rows = q(observations), policies(observations), np.arange(len(actions))
-    v = np.einsum("nai,nai->ni", values, pi / pi.sum(axis=1, keepdims=True))
-    return v, values[rows, actions], pi[rows, actions]
-
-
-def _check_actions(log: Any, own: np.ndarray, policies: ActionValues) -> None:
-    """Refuse actions that the policy of their episode never takes; own: the questions whose policy a row followed [n, gvf]."""
-    rows = np.flatnonzero(own.any(axis=1))
-    taken = policies(log.observation[rows])[np.arange(len(rows)), log.action[rows]]
-    never = np.argwhere(own[rows] & (taken <= 0))
-    if len(never):
-        row = int(rows[never[0, 0]])
-        raise InputError(
-            f"policy: in row {row} {str(log.policy[row])!r} never takes action {int(log.action[row])}; leave the column empty in "
-            "episodes that did not follow it."
-        )
-
-
-def _check_ends(
-    questions: Sequence[GVF], own: np.ndarray, cut: np.ndarray, weight: Sequence[np.ndarray], first: np.ndarray
-) -> None:
-    """Refuse undiscounted sums over episodes that did not terminate."""
-    names = question_names(expand(questions))
-    for j in np.flatnonzero(cut & own.any(axis=1)).tolist():
-        for i in np.flatnonzero(own[j] & (weight[j][-1] >= 1)):
-            raise InputError(
-                f"discount: that of {names[i]!r} is 1, and its episode from row {first[j]} on did not terminate; use less than "
-                "1, leave the column 'policy' empty there, or give audit=False."
-            )
-
-
-def _surprises(log: Any, signals: Signals, policies: ActionValues, q: ActionValues) -> tuple[np.ndarray, np.ndarray]:
-    """`gvfx.evidence.audits.surprises` in the log, over actions that a question's policy takes."""
-    _, taken, chance = _both(q, policies, log.observation, log.action)
-    errors = signals.c + signals.gamma * _both(q, policies, log.next_observation, log.action)[0] - taken
-    each = [surprises(errors[chance[:, i] > 0, i, None]) for i in range(errors.shape[1])]
-    surprise, common = np.hstack(each)
-    return surprise, common
 
 
 Column = Row  # one entry per transition
@@ -185,7 +320,7 @@ class Log(NamedTuple):
     policy: Sequence[str | None] | Column | None = None  # the name of the policy or question that was followed; empty: none
 
 
-LogLike = Log | Columns | Iterable[object] | str | Path  # what is accepted as a log (`gvfx.running.log_columns`)
+LogLike = Log | Columns | Iterable[object] | str | Path  # what is accepted as a log (`as_columns`)
 Checked = Any  # a Log all of whose columns are arrays
 
 

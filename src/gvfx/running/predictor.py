@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import scipy
@@ -203,15 +203,6 @@ def _both(q: np.ndarray, pi: np.ndarray, actions: Sequence[Any] | None) -> tuple
     return v, q[np.arange(len(actions)), np.array(actions)] if actions else np.empty((0, v.shape[1]))
 
 
-ERROR_BARS = {  # what a summary says of each kind
-    "posterior": "95 % intervals (posterior)",
-    "asymptotic": "95 % intervals (asymptotic)",
-    "half-samples": "95 % intervals (half-samples)",
-    "spread": "none; spread, the disagreement of the networks' heads, is not an interval",
-    "none": "none",
-}
-
-
 @dataclass(frozen=True, eq=False)
 class Scales:
     """Observations enter networks as (o - centre) / spread, cumulants as c / unit; found in a run's first steps, then fixed."""
@@ -329,23 +320,53 @@ def from_arrays(arrays: Mapping[str, np.ndarray]) -> QNetwork | TwinQNetworks | 
 # --- predictors ------------------------------------------------------------------------------------------------------
 
 
+class ErrorBars(NamedTuple):
+    """What the standard errors of a result are."""
+
+    kind: Literal["asymptotic", "half-samples", "spread"]
+    missing: str  # the error message where there are none
+    freedom: int = 0  # degrees of freedom; 0: many
+
+
+OF_TABLES = ErrorBars(
+    "asymptotic",
+    "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence(), or with continuous observations "
+    "gvfx.LinearCertaintyEquivalence().",
+)
+OF_FUNCTIONS: dict[type, ErrorBars] = {
+    QNetwork: ErrorBars(
+        "spread",
+        "intervals: networks have them at the start alone, from audits: intervals('start'); elsewhere use "
+        "gvfx.LinearCertaintyEquivalence(), or result.spread() of gvfx.Deep(heads=5) for a rough idea.",
+    ),
+    TwinQNetworks: ErrorBars(
+        "spread",
+        "intervals: with Box actions they are available at the start alone, from audits: intervals('start'); elsewhere run "
+        "several seeds and see rows() for their standard error.",
+    ),
+    Answers: ErrorBars(
+        "half-samples",
+        "intervals: half-samples were not fitted; use gvfx.LinearCertaintyEquivalence(intervals=True).",
+        FREEDOM,
+    ),
+}
+
+
 class Predictor(ABC):
     """Predictions [seed, gvf, ...] at observations, and their standard errors (empty if there are none)."""
 
     points: np.ndarray | None = None  # [point, o] observations of the rows of a result's tables; None: all states
     first_state: int = 0  # the environment's number of the first state
-    no_intervals: str  # the error message if standard errors are missing
-
-    freedom: int = 0  # degrees of freedom of the standard errors; 0: many
 
     @property
-    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
-        """Where standard errors come from, if there are any."""
-        return "half-samples" if self.freedom else "asymptotic"
+    @abstractmethod
+    def bars(self) -> ErrorBars:
+        """What its standard errors are."""
 
     def quantile(self, tail: float) -> float:
         """The number of standard errors beyond which an error lies with probability `tail` on either side."""
-        return float(-(scipy.special.stdtrit(self.freedom, tail) if self.freedom else scipy.special.ndtri(tail)))
+        freedom = self.bars.freedom
+        return float(-(scipy.special.stdtrit(freedom, tail) if freedom else scipy.special.ndtri(tail)))
 
     @abstractmethod
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -370,7 +391,7 @@ class Predictor(ABC):
 
     def metadata(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {"freedom": self.freedom} if self.freedom else {}
+        return {"freedom": self.bars.freedom} if self.bars.freedom else {}
 
 
 def labels_of(listed: Sequence[Any]) -> tuple[str, ...]:
@@ -385,10 +406,10 @@ class TablePredictor(Predictor):
     first_state: int = 0
     freedom: int = 0
     actions: tuple[str, ...] = ()  # labels of the actions, if they are not numbers
-    no_intervals = (
-        "intervals: this learner has no error estimate; use gvfx.CertaintyEquivalence(), or with continuous observations "
-        "gvfx.LinearCertaintyEquivalence()."
-    )
+
+    @property
+    def bars(self) -> ErrorBars:
+        return OF_TABLES._replace(kind="half-samples", freedom=self.freedom) if self.freedom else OF_TABLES
 
     def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
         return self.actions or super().choices(names, actions)
@@ -442,74 +463,49 @@ class NumberedPredictor(TablePredictor):
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPredictor(Predictor):
-    """Networks: one per seed."""
+class FunctionPredictor(Predictor):
+    """Networks, twin critics or linear answers: one per seed."""
 
-    networks: tuple[Any, ...]  # QNetwork or TwinQNetworks
+    functions: tuple[Any, ...]  # of one of the kinds in `OF_FUNCTIONS`
     points: np.ndarray | None = None
     spec: BoxSpec | None = None  # of the environment; not stored
     targets: Targets | Gaussians | None = None  # the questions' policies; not stored
-    no_intervals = (
-        "intervals: networks have them at the start alone, from audits: intervals('start'); elsewhere use "
-        "gvfx.LinearCertaintyEquivalence(), or result.spread() of gvfx.Deep(heads=5) for a rough idea."
-    )
 
     @property
-    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
-        return "spread"
+    def bars(self) -> ErrorBars:
+        return OF_FUNCTIONS[type(self.functions[0])]
+
+    @property
+    def _critics(self) -> bool:
+        return isinstance(self.functions[0], TwinQNetworks)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        found = {} if self.points is None else {"points": self.points}
+        each = [(f"answers.{k}", function.arrays()) for k, function in enumerate(self.functions)]
+        return found | {f"{seed}.{name}": array for seed, arrays in each for name, array in arrays.items()}
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.spec is None or self.targets is None:
             raise InputError("questions: a stored result has no policies; use gvfx.load(path, env, questions) to predict.")
         batch, vectors, alone = self.spec.batch(observation)
         pi = self.targets(batch)  # or draws of Box actions
-        both = [network.values(Origin(network.origin).relative(vectors), pi) for network in self.networks]
+        both = [function.values(Origin(function.origin).relative(vectors), pi) for function in self.functions]
         values, errors = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
         return (values[..., 0], errors[..., 0] if errors.size else errors) if alone else (values, errors)
 
-
-@dataclass(frozen=True, eq=False)
-class LinearPredictor(NetworkPredictor):
-    """Linear answers: one fit per seed, with those of its half-samples."""
-
-    freedom: int = FREEDOM
-    no_intervals = "intervals: half-samples were not fitted; use gvfx.LinearCertaintyEquivalence(intervals=True)."
-
-    @property
-    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
-        return "half-samples"
-
-
-@dataclass(frozen=True, eq=False)
-class CriticPredictor(NetworkPredictor):
-    """Twin critics for Box actions: one pair per seed."""
-
-    no_intervals = (
-        "intervals: with Box actions they are available at the start alone, from audits: intervals('start'); elsewhere run "
-        "several seeds and see rows() for their standard error."
-    )
-
     def action_values(self, observation: Any, action: Any) -> np.ndarray:
+        if not self._critics:
+            return super().action_values(observation, action)
         if not isinstance(self.spec, BoxActionSpec):
             raise InputError("env: a stored result has no environment; use gvfx.load(path, env, questions) to predict.")
         _, vectors, alone = self.spec.batch(observation)
         own = self.spec.given(action, len(vectors))
-        values = np.mean([network.at(Origin(network.origin).relative(vectors), own) for network in self.networks], axis=0).T
+        values = np.mean([critics.at(Origin(critics.origin).relative(vectors), own) for critics in self.functions], axis=0).T
         return values[:, 0] if alone else values
 
     def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
-        """Which question's policy was followed, or the behaviour's own actions."""
-        return (*(f"as {name}" for name in names), "of its own")
-
-
-def network_predictor(
-    networks: Sequence[Any], points: np.ndarray | None, spec: BoxSpec | None, targets: Targets | Gaussians | None
-) -> NetworkPredictor:
-    """The predictor that fits the networks."""
-    kind: type[NetworkPredictor] = CriticPredictor if isinstance(networks[0], TwinQNetworks) else NetworkPredictor
-    if isinstance(networks[0], Answers):
-        kind = LinearPredictor
-    return kind(tuple(networks), points, spec, targets)
+        """Of critics which question's policy was followed, or the behaviour's own actions."""
+        return (*(f"as {name}" for name in names), "of its own") if self._critics else super().choices(names, actions)
 
 
 def _without_info(observation: Any) -> Any:

@@ -19,11 +19,10 @@ from gvfx.files import check_writable, write_whole
 from gvfx.inputs import check_level, checked
 from gvfx.running.checkpoint import KEPT
 from gvfx.running.comparing import Comparison, compared, difference_errors
-from gvfx.running.plotting import notebook, plotted
 from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.schema import ARRAYS, Array, Named, Part, Snapshot, array
 from gvfx.running.starts import Check, Value, checks_at_start, start_rows, values_at_start
-from gvfx.running.summary import bars_of, leads, summary_of
+from gvfx.running.summary import bars_of, leads, notebook, plotted, summary_of
 from gvfx.tensors import pack
 from gvfx.threads import one_thread
 from gvfx.types import Described
@@ -145,7 +144,7 @@ class Details(Named):
         if self.snapshots[-1].sides is not None:
             return "posterior"
         some = self.snapshots[-1].standard_errors is not None or (bool(self.models) and not any(map(refusal, self.models)))
-        return self.predictor.error_bars if some else "none"
+        return self.predictor.bars.kind if some else "none"
 
     @property
     def has_intervals(self) -> bool:
@@ -333,10 +332,6 @@ class Result:
         for k, snapshot in enumerate(details.snapshots):
             arrays |= {f"{k}.{name}": found for name, found in snapshot.held.items()}
         arrays |= predictor.arrays()
-        if details.points is not None:
-            arrays["points"] = details.points
-        for k, network in enumerate(getattr(predictor, "networks", ())):
-            arrays |= {f"answers.{k}.{name}": array for name, array in network.arrays().items()}
         described = {
             "names": self.names,
             "seeds": self.seeds,
@@ -375,10 +370,10 @@ class Result:
         if isinstance(observation, str) and observation == "start":
             return np.array([(v.low, v.high) for v in self.value(level).values()])
         if self.details.error_bars == "spread":
-            raise InputError(self.details.predictor.no_intervals)
+            raise InputError(self.details.predictor.bars.missing)
         details, errors = self.details, self.details.standard_errors
         if not errors.size and details.points is None:
-            raise InputError(details.predictor.no_intervals)
+            raise InputError(details.predictor.bars.missing)
         sides = details.snapshots[-1].sides
         ends = []
         for k, sign in enumerate((-1, 1)):
@@ -386,7 +381,7 @@ class Result:
             if observation is not None:
                 values, away = details.predictor.at(observation, values, away)
             if not away.size:
-                raise InputError(details.predictor.no_intervals)
+                raise InputError(details.predictor.bars.missing)
             away = details.predictor.quantile((1 - level) / 2) * np.sqrt((away**2).sum(axis=0)) / len(self.seeds)
             ends.append(np.where(np.isinf(away), sign * np.inf, values.mean(axis=0) + sign * away))  # also without an answer
         return np.stack(ends, axis=-1)

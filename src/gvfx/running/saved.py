@@ -16,7 +16,7 @@ from gvfx.inputs import as_path, checked, listed, shown
 from gvfx.questions.gvf import GVF, expand
 from gvfx.questions.reader import Gaussians, Targets
 from gvfx.running.checkpoint import KEPT, compared, of_questions, same_layout
-from gvfx.running.predictor import NumberedPredictor, Predictor, TablePredictor, TwinQNetworks, from_arrays, network_predictor
+from gvfx.running.predictor import FunctionPredictor, NumberedPredictor, Predictor, TablePredictor, TwinQNetworks, from_arrays
 from gvfx.running.result import FORMAT, VERSION, Details, Result
 from gvfx.running.schema import ARRAYS, Array, Snapshot, declared
 from gvfx.tensors import fit, misfit, read
@@ -231,4 +231,4 @@ def _predictor(
         return TablePredictor(described["first_state"], described.get("freedom", 0), actions)
     if spec is not None and isinstance(spec, BoxActionSpec) != isinstance(networks[0], TwinQNetworks):
         raise InputError(f"env: {spec.name} has other actions than {path} was learned with; give the same environment.")
-    return network_predictor(networks, arrays.get("points"), spec, targets)
+    return FunctionPredictor(tuple(networks), arrays.get("points"), spec, targets)

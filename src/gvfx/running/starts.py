@@ -101,7 +101,7 @@ def values_at_start(details: Details, level: float = 0.95) -> dict[str, Value]:
     sides = starts[:, :, [3, 4]] if starts.shape[2] > 3 else starts[:, :, [1, 1]]
     errors = np.sqrt((sides**2).sum(axis=0)) / len(starts)
     spread = np.full(len(value), np.nan)
-    if predictor.error_bars == "spread":
+    if predictor.bars.kind == "spread":
         errors, spread = np.full(errors.shape, np.nan), np.sqrt((starts[:, :, 1] ** 2).mean(axis=0))
     below, above = predictor.quantile((1 - level) / 2) * errors.T
     known = ~np.isnan(value) | ~np.isinf(below)  # if nothing was tried, the value is NaN and the interval infinite

@@ -91,7 +91,7 @@ def test_known_values_are_found(answered):
 @pytest.mark.full
 def test_answers_stay_within_what_the_cumulants_allow(answered):
     result, _ = answered
-    (network,) = result.details.predictor.networks
+    (network,) = result.details.predictor.functions
     plain = replace(network, within=None)
     draws = result.details.predictor.targets(SEEN)
     free = plain.values(SEEN, draws)[0]

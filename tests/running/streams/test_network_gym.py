@@ -292,7 +292,7 @@ def test_answers_stay_within_what_the_cumulants_allow(tmp_path):
     wild = gvfx.Deep(**{**QUICK.__dict__, "rate_q": 0.3, "learning_starts": 100})
     question = [gvfx.GVF(HALF, gvfx.Reward(), 0.5, name="r")]
     result = gvfx.evaluate(Ticks(), question, gvfx.Uniform(), wild, steps=200, save=tmp_path / "wild.gvfx")
-    network = result.details.predictor.networks[0]
+    network = result.details.predictor.functions[0]
     points = np.linspace(0, 1, 200, dtype=np.float32)[:, None]
     pi = np.full((200, 2, 1), 0.5)
     plain = replace(network, within=None).values(points, pi)[0]

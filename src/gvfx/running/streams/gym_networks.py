@@ -28,7 +28,7 @@ from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.drive import UNBOUNDED
 from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import NetworkPredictor, QNetwork, Scales, TwinQNetworks, network_predictor
+from gvfx.running.predictor import FunctionPredictor, QNetwork, Scales, TwinQNetworks
 from gvfx.running.schema import EMPTY, Measurement, Part, expected_error
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun
@@ -58,8 +58,8 @@ class GymNetworks(GymRun):
         self.weights = np.array([q.weight for q in self.asked], dtype=float)
         self.store = jax.jit(memory.write, donate_argnums=0)
 
-    def predictor(self, parts: list[Part]) -> NetworkPredictor:
-        return network_predictor([part.function for part in parts], self.points, self.spec, self.targets)
+    def predictor(self, parts: list[Part]) -> FunctionPredictor:
+        return FunctionPredictor(tuple(part.function for part in parts), self.points, self.spec, self.targets)
 
 
 class SteppedNetworks(AtVectors):

@@ -19,7 +19,7 @@ from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
 from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import MOST, FrozenActions, LinearPredictor, Nearby
+from gvfx.running.predictor import MOST, FrozenActions, FunctionPredictor, Nearby
 from gvfx.running.schema import EMPTY, Measurement, Part, expected_error
 from gvfx.running.start_evidence import FEW_GROUPS, REFUSED, StartEvidence, corrected, dealt, grouped, start_evidence
 from gvfx.running.stepping import SingleStepper, VectorStepper
@@ -52,8 +52,8 @@ class LinearGym(GymRun, LinearRuns):
     def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedLinear:
         return SteppedLinear(self, seed, source)
 
-    def predictor(self, parts: list[Part]) -> LinearPredictor:
-        return LinearPredictor(tuple(part.function for part in parts), self.points, self.spec, self.targets)
+    def predictor(self, parts: list[Part]) -> FunctionPredictor:
+        return FunctionPredictor(tuple(part.function for part in parts), self.points, self.spec, self.targets)
 
     def note_targets(self, observations: list[Any]) -> None:
         self.points_pi = self.policies(observations)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.policies import Ask, StatefulPolicy, Steady, is_function
 from gvfx.questions.reader import Reader
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import Predictor
+from gvfx.running.predictor import ErrorBars, Predictor
 from gvfx.running.schema import Measurement, Part
 from gvfx.running.stepping import SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import Actor, GymRun
@@ -319,11 +319,10 @@ class StartOnly(Predictor):
     """Values at the start alone."""
 
     followed: tuple[str, ...] = ()
-    no_intervals = "intervals: rollouts have them at the start alone: intervals('start')."
 
     @property
-    def error_bars(self) -> Literal["asymptotic", "half-samples", "spread"]:
-        return "asymptotic"
+    def bars(self) -> ErrorBars:
+        return ErrorBars("asymptotic", "intervals: rollouts have them at the start alone: intervals('start').")
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise InputError("observation: rollouts have values at the start alone; use result.value().")
