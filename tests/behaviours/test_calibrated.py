@@ -10,7 +10,7 @@ from helpers.runs import compiled_run
 from helpers.worlds import small_world, two_questions
 
 import gvfx
-from gvfx.behaviours.wrappers import Calibrated, SquareScales, calibrated, factors, no_scales, noted, watching
+from gvfx.behaviours.wrappers import Calibrated, SquareScales, calibrated, factors, no_scales, noted
 from gvfx.compilation.loops import from_python
 from gvfx.kernel import Sizes, Transition
 from gvfx.questions.gvf import stack
@@ -41,7 +41,7 @@ def test_compiled_numpy_and_jax_forms_agree():
     asked = stack([*two_questions(), gvfx.GVF([0.25] * 4, 1.0, 0.5)], world)
     rng = np.random.default_rng(0)
     q = rng.normal(size=(world.rows, 4, 3)) * [1.0, 100.0, 0.0]  # the third is not known
-    state = watching(behaviour, behaviour.begin(asked, world), q)
+    state = behaviour.with_table(behaviour.begin(asked, world), q)
     rule, arrays, traced = behaviour.rule(sizes), no_scales(3, np), behaviour.network_rule().begin(jnp.asarray(asked.weights))
     observe, probabilities = from_python(rule.observe), from_python(rule.probabilities)
     for t in range(30):

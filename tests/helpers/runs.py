@@ -6,7 +6,6 @@ import numpy as np
 
 import gvfx
 import gvfx_paper
-from gvfx.behaviours.wrappers import watching
 from gvfx.evidence.counts import Empirical, no_evidence
 from gvfx.kernel import Sizes
 from gvfx.questions.gvf import stack
@@ -20,7 +19,7 @@ def compiled_run(world, questions, behaviour, learner, steps=STEPS, seed=3, vari
     asked = stack(questions, world)
     sizes = Sizes(len(asked.names), world.actions)
     acting, learning = behaviour.begin(asked, world), learner.begin(asked, world)
-    acting = watching(behaviour, acting, learning.q)
+    acting = behaviour.with_table(acting, learning.q)
     at = cursor(world, asked, seed_streams(seed))
     loop = make_loop(
         sizes,

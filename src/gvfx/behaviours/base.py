@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.inputs import check_allowed, check_fields
@@ -112,6 +114,13 @@ class Behaviour(ABC, Generic[State]):
 
     def retarget(self, state: State, model: Empirical) -> None:
         """Update in place what the state stores about the target policies, after they were improved."""
+
+    def with_table(self, state: State, q: np.ndarray) -> State:
+        """The state with the learner's own table q [row, action, gvf] in it, if the behaviour reads the scales of answers."""
+        return state
+
+    def rescale(self, state: State, model: Empirical) -> None:
+        """Update those scales in place from the estimated model, for learners that keep no table q."""
 
     def _runs_on(self) -> str:
         return runs_on(type(self).__name__, self.supports)

@@ -396,6 +396,13 @@ class Calibrated(Wrapper):
     def after_log(self, steps: int, logged: int) -> Calibrated:
         return replace(self, behaviour=self.behaviour.after_log(steps, logged))
 
+    def with_table(self, state: Any, q: np.ndarray) -> Any:
+        return state._replace(q=q)
+
+    def rescale(self, state: Any, model: Empirical) -> None:
+        square = model.evaluation.squares(model.values)
+        _set(state.scales, SquareScales(square, state.scales.steps, factors(square, np)))
+
     def noted(self, state: Any, squares: Any, steps: int) -> Any:
         """The state of the network rule after `steps` steps with these mean square values [gvf]; pure, in JAX."""
         import jax.numpy as jnp
@@ -410,18 +417,6 @@ class Calibrated(Wrapper):
 def calibrated(behaviour: Behaviour) -> Behaviour:
     """The behaviour as `calibrate=True` runs it: unchanged if it does not read M."""
     return Calibrated(behaviour) if behaviour.needs_variance else behaviour
-
-
-def watching(behaviour: Behaviour, state: Any, q: np.ndarray) -> Any:
-    """The state of a behaviour, which tracks the scales of the learner's table q [row, action, gvf] if it is calibrated."""
-    return state._replace(q=q) if isinstance(behaviour, Calibrated) else state
-
-
-def rescale(behaviour: Behaviour, state: Any, model: Empirical) -> None:
-    """Set the scales of a calibrated behaviour to those of the estimated model: for learners that keep no table q."""
-    if isinstance(behaviour, Calibrated):
-        square = model.evaluation.squares(model.values)
-        _set(state.scales, SquareScales(square, state.scales.steps, factors(square, np)))
 
 
 def no_scales(gvfs: int, xp: Any) -> SquareScales:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.behaviours.wrappers import rescale
 from gvfx.evidence.counts import widened
 from gvfx.evidence.decisions import Groups, Joint
 from gvfx.evidence.transitions import CellModel, Transitions, cell_model
@@ -383,7 +382,7 @@ class LinearAgent(Agent):
         model = self._model(cells, errors, share)
         self.arrays = self.arrays._replace(cells=cells)
         if run.planner.needs_variance:
-            rescale(run.planner, self.arrays.behaviour, model)
+            run.planner.rescale(self.arrays.behaviour, model)
             own = np.where(model.tried[:, :, None], model.variance(), INITIAL_M)
             self.arrays.m[:] = own
         if stop in run.replans:

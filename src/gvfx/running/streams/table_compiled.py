@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gvfx.behaviours.base import Behaviour
-from gvfx.behaviours.wrappers import rescale, watching
 from gvfx.errors import Diverged, InputError
 from gvfx.evidence.counts import Empirical, Evidence, counting, no_evidence, reach
 from gvfx.evidence.decisions import Groups, Joint, joint_of, joint_of_sums
@@ -139,7 +138,7 @@ class TableAgent(Agent):
         self.known_now = known = self._improved(stop)
         if stop in self.run.refreshes:
             self.run.learner.refresh(self.learning, known)
-            rescale(self.run.behaviour, self.acting, known)
+            self.run.behaviour.rescale(self.acting, known)
         if stop in self.run.replans:
             self.run.behaviour.refresh(self.acting, known)
 
@@ -511,7 +510,7 @@ class CompiledTable(TableAgent, Loop):
         evidence = no_evidence(run.world, run.asked, run.counted, run.learner.forgetting_rates)
         acting = run.behaviour.begin(self.asked, run.world)
         self.learning = run.learner.begin(self.asked, run.world)
-        self.acting = watching(run.behaviour, acting, self.learning.q)
+        self.acting = run.behaviour.with_table(acting, self.learning.q)
         self.at: Cursor = cursor(run.world, run.asked, seed_streams(seed), evidence)
         ring = np.zeros((max(1, run.plan.average_episodes), run.sizes.gvfs))
         base, unit = (np.ascontiguousarray(part.T) for part in (run.truth.base, run.truth.unit))

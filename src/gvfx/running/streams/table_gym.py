@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import typeof
 
-from gvfx.behaviours.wrappers import watching
 from gvfx.errors import InputError
 from gvfx.evidence.counts import (
     FIRST,
@@ -299,7 +298,7 @@ class SteppedTables(TableAgent, Actor):
         asked = run.improvement.begin(self.asked)
         acting, learning = run.behaviour.begin(asked, self.tables), run.learner.begin(asked, self.tables)
         return TableArrays(
-            behaviour=watching(run.behaviour, acting, learning.q),
+            behaviour=run.behaviour.with_table(acting, learning.q),
             learner=learning,
             pi=asked.pi,
             pi_stride=asked.pi_stride,
