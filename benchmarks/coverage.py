@@ -24,8 +24,7 @@ import gvfx
 from benchmarks import study
 from benchmarks.common.worlds import CAREFUL, CLASSES, careful_policies, frozen_lake, garnet, made, paper_setting, random_world
 from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_end, at_most, every, seeds_from, share_within, table
-from gvfx.evidence.audits import quantile
-from gvfx.evidence.decisions import joint_of
+from gvfx.evidence.decisions import joint_of, quantiles
 from gvfx.evidence.posterior import posterior
 from gvfx.evidence.uncertainty import NORMAL, interval_errors, standard_errors, start_values
 from gvfx.questions.reader import Gaussians, Reader, Targets
@@ -93,7 +92,7 @@ def plain_half_widths(env: Any, questions: list[gvfx.GVF], rollouts: int, stoppi
         spread[mine] = np.std([total for total, _ in found], axis=0, ddof=1)[mine]
         length[mine] = np.mean([taken for _, taken in found])
     n = np.maximum(2.0, steps / len({id(q.policy) for q in questions}) / length)
-    return np.asarray(quantile(n - 1, 0.95) * spread / np.sqrt(n))
+    return np.asarray(quantiles(0.025, n - 1) * spread / np.sqrt(n))
 
 
 # --- audits of runs --------------------------------------------------------------------------------------------------
@@ -201,7 +200,7 @@ def audits(cases: dict[str, Case], quick: bool) -> Study:
         truth, error = case.truth(TRUTH // small)
         found = [case.run(seed, AUDITED).details.audits for seed in seeds_from(AUDIT_SEEDS, case.quick if quick else case.seeds)]
         value, spread, freedom, rollouts = np.moveaxis(np.array([each[0] for each in found if each is not None])[..., :4], 2, 0)
-        t = quantile(freedom, 0.95)
+        t = quantiles(0.025, freedom)
         stopped, discounted = (
             plain_half_widths(case.make(), case.questions, n // small, stopping, case.steps)
             for n, stopping in ((ROLLOUTS, True), (EPISODES, False))
@@ -335,7 +334,7 @@ def log_intervals(case: LogCase, episodes: int, seeds: range) -> np.ndarray:
         log = log_of(case, episodes, seed)
         result = gvfx.evaluate_log({**log, "states": case.world.states, "actions": case.world.actions}, [question])
         audit, returns = result.audit()["target"], returns_of(log)
-        half = float(quantile(np.array(len(returns) - 1.0), 0.95)) * returns.std(ddof=1) / np.sqrt(len(returns))
+        half = float(quantiles(0.025, np.array(len(returns) - 1.0))) * returns.std(ddof=1) / np.sqrt(len(returns))
         assert result.details.starts is not None
         held = abs(audit.value - truth) <= audit.half, abs(returns.mean() - truth) <= half
         rows.append((*held, audit.half, half, 1.96 * result.details.starts[0, 0, 1]))

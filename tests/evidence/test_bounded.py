@@ -1,53 +1,49 @@
-"""Intervals of audited values by known ranges."""
+"""Intervals of values at the start by known ranges."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.audit_reference import audit_last
 from helpers.audits import TRUTH, Ring, asked
 
 import gvfx
-from gvfx.evidence.audits import bounds_of_runs, last_cumulants, lower, value_bounds
-from gvfx.running.auditing import planned
-
-
-def test_the_last_cumulant_by_loops():
-    rng, gamma = np.random.default_rng(0), np.array([0.9, 0.5, 1.0, 0.0])
-    for _ in range(100):
-        cumulants, stop, terminated = rng.normal(size=(int(rng.integers(1, 12)), 4)), float(rng.random()), bool(rng.integers(2))
-        found = last_cumulants(cumulants, gamma, stop, terminated)
-        np.testing.assert_allclose(found, audit_last(cumulants, gamma, stop, terminated))
-
-
-def test_its_mean_is_the_value_over_the_horizon():
-    """A chain that pays 0, 1, 2, ... and ends after eight steps: strata make the mean of 2,000 exact to 1 %."""
-    paid, stops = np.arange(8.0)[:, None], [r.stop for r in planned(np.array([2000]), [1])]
-    found = np.mean([last_cumulants(paid, np.array([0.8]), stop, True) for stop in stops]) / 0.2
-    assert found == pytest.approx((paid[:, 0] * 0.8 ** np.arange(8)).sum(), rel=0.01)
+from gvfx.evidence.betting import bounds_of_runs, lower, value_bounds
 
 
 @pytest.mark.parametrize(("chance", "n"), [(0.01, 30), (0.01, 400), (0.3, 20)])
-def test_bounds_hold_with_any_number_of_rollouts(chance, n):
+def test_bounds_hold_with_any_number_of_episodes(chance, n):
     """500 intervals each at 90 %: at most 10 % miss, and there is always an upper bound below 1."""
     rng, misses = np.random.default_rng(2), 0
     for _ in range(500):
         x = (rng.random(n) < chance) * rng.uniform(0.5, 1.0, n)
-        low, high = value_bounds(x, 0.0, 0.0, 1.0, 0.9)
+        low, high = value_bounds(x, np.zeros(n), 0.0, 0.0, 1.0, 0.9)
         misses += not low <= 0.75 * chance <= high
         assert high < 1
     assert misses / 500 < 0.1
 
 
 def test_bounds_shrink_and_cuts_widen_them():
-    rng = np.random.default_rng(3)
+    rng, none = np.random.default_rng(3), np.zeros(4000)
     x = rng.random(4000)
-    low, high = value_bounds(x, 0.0, 0.0, 1.0, 0.95)
+    low, high = value_bounds(x, none, 0.0, 0.0, 1.0, 0.95)
     assert x.mean() - 0.03 < low < x.mean() < high < x.mean() + 0.03
-    cut = np.where(np.arange(4000) < 400, np.nan, x)
-    assert value_bounds(cut, 0.0, 0.0, 1.0, 0.95)[1] - high > 0.02
     assert lower(np.zeros(5), 0.05) == 0 and lower(np.zeros(0), 0.05) == 0
-    assert value_bounds(2 * x, 0.9, 0.0, 2.0, 0.95) == pytest.approx((20 * low, 20 * high))
+    cut = np.where(np.arange(4000) < 400, 1.0, 0.0)  # of returns, of which nothing is known in these
+    below, above = value_bounds(x, cut, 1.0, 0.0, 1.0, 0.95)
+    assert below == pytest.approx(value_bounds(np.where(cut > 0, 0.0, x), none, 1.0, 0.0, 1.0, 0.95)[0]) and above - high > 0.02
+
+
+@pytest.mark.parametrize("following", [0.0, 1.0])
+def test_what_follows_a_cut_lies_in_the_range(following):
+    """Rewards of 0 or 1 with discount 0.8, cut after three steps: whatever follows, 90 % of 500 intervals hold the value."""
+    rng, misses, weights = np.random.default_rng(5), 0, 0.8 ** np.arange(3)
+    value = 0.3 * weights.sum() + 0.8**3 * following / 0.2
+    for _ in range(500):
+        paid = (rng.random((40, 3)) < 0.3) @ weights
+        low, high = value_bounds(paid, np.full(40, 0.8**3), 0.8, 0.0, 1.0, 0.9)
+        misses += not low <= value <= high
+        assert low >= 0 and high <= 5
+    assert misses / 500 < 0.1
 
 
 def test_runs_are_averaged_with_a_part_of_the_error_each():
@@ -58,13 +54,14 @@ def test_runs_are_averaged_with_a_part_of_the_error_each():
     assert bounds_of_runs(bounds, 0.9999).tolist() == [[-np.inf, np.inf]]
 
 
-def test_a_run_with_ranges(tmp_path):
+@pytest.mark.parametrize("rows", [False, True], ids=["tables", "linear"])
+def test_a_run_with_ranges(rows, tmp_path):
     """Rewards of the ring lie between 0 and 1.1: the interval holds the truth, is wider than the other one, and is saved."""
-    given = gvfx.Audit(0.3, {"right": (0, 1.1)})
-    result = gvfx.evaluate(Ring(), asked(), steps=3000, seed=1, audit=given)
-    plain = gvfx.evaluate(Ring(), asked(), steps=3000, seed=1, audit=0.3)
+    given, behaviour = gvfx.Audit(0.3, {"right": (0, 1.1)}), gvfx.Uniform()
+    result = gvfx.evaluate(Ring(rows), asked(), behaviour, steps=3000, seed=1, audit=given)
+    plain = gvfx.evaluate(Ring(rows), asked(), behaviour, steps=3000, seed=1, audit=0.3)
     own, other = result.value()["right"], plain.value()["right"]
-    assert own.value == other.value and own.half > other.half
+    assert own.half > other.half and result.audit()["right"].value == plain.audit()["right"].value == own.value
     assert 0 <= own.low < TRUTH["right"] < own.high <= 11
     assert result.value(level=0.5)["right"].half < own.half
     assert result.value()["left"].half == plain.value()["left"].half

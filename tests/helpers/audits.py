@@ -13,8 +13,8 @@ class Ring(gym.Env):
 
     action_space = gym.spaces.Discrete(2)
 
-    def __init__(self, rows=False):
-        self.rows = rows
+    def __init__(self, rows=False, ends=True):
+        self.rows, self.ends = rows, ends
         self.observation_space = gym.spaces.Box(0, 1, (6,), np.float32) if rows else gym.spaces.Discrete(6)
 
     def look(self):
@@ -27,7 +27,8 @@ class Ring(gym.Env):
 
     def step(self, action):
         self.s = int(self.s + (1 if action else -1) + (self.np_random.random() < 0.2)) % 6
-        return self.look(), float(self.s == 3) + 0.1 * action, bool(self.s == 5 and self.np_random.random() < 0.3), False, {}
+        over = bool(self.ends and self.s == 5 and self.np_random.random() < 0.3)
+        return self.look(), float(self.s == 3) + 0.1 * action, over, False, {}
 
 
 def true_values(policy, gamma):

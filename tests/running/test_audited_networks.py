@@ -75,9 +75,8 @@ def test_frozen_networks_are_the_networks():
         wanted = network.values(points, np.broadcast_to(pi[:, stream.run.targets.member], (6, 2, 3)))[0]
         np.testing.assert_allclose(values.T[own], wanted[own], atol=0.02 * np.ptp(wanted))
         assert taken.shape == (6, 3)
-    assert (frozen.surprise > 0).all()
-    second, fourth = frozen.implied([(points[0], pi)] * 2, [0, 1])
-    assert second.shape == (2, 3) and (fourth >= 0.999 * second**2).all()
+    second, size = frozen.surprise
+    assert second.shape == (3,) and (size >= 0.999 * second).all() and (second > 0).all()
 
 
 @pytest.mark.full
@@ -87,7 +86,7 @@ def test_box_actions_are_audited():
     truth = 0.25 / 0.6 + 0.1 / (0.2 * 0.6)
     assert abs(v.value - truth) < 3 * v.half < 1.5
     (found,) = result.audit().values()
-    assert found.rollouts > 20 and found.cut <= 1
+    assert found.rollouts > 10 and found.cut <= 1
 
 
 def test_frozen_critics_are_the_critics():

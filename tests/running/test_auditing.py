@@ -1,4 +1,4 @@
-"""Audits during a run in stepped environments."""
+"""Audits during a run in stepped environments: a share of the steps in whole episodes of the target policies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ import pytest
 from helpers.audits import TRUTH, Ring, asked
 
 import gvfx
-from gvfx.running.auditing import blocks
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Options, Plan
 from gvfx_paper.worlds.continuous_grid import paper_grid
-
-
-def test_blocks_double_and_end_with_the_run():
-    assert blocks(8000, 0.1, 1500) == [(2000, 200), (4000, 200), (8000, 400)]
-    assert blocks(8000, 0.1, 1500, early=False) == [(8000, 800)]
-    assert blocks(500, 0.2, 1000) == [(500, 100)]
 
 
 @pytest.mark.parametrize("rows", [False, True], ids=["tables", "linear"])
@@ -30,9 +23,12 @@ def test_a_run_with_audits(rows):
     errors = result.details.audit_differences[0, :, :, 0]
     assert errors[0, 0] == result.details.audits[0, 0, 1] and (errors[~np.eye(3, dtype=bool)] > 0).all()
     for name, v in values.items():
-        assert (v.value, v.low, v.high) == (found[name].value, found[name].low, found[name].high)
-        assert abs(v.value - TRUTH[name]) < 3 * v.half < 5.0
-        assert found[name].off == pytest.approx(result.details.starts[0, result.names.index(name), 0] - v.value)
+        if not rows:  # linear answers are made of model and episodes
+            assert (v.value, v.low, v.high) == (found[name].value, found[name].low, found[name].high)
+        assert abs(v.value - TRUTH[name]) < 3 * v.half < 5.0 and abs(found[name].value - TRUTH[name]) < 3 * found[name].half
+        assert found[name].answer == pytest.approx(result.details.starts[0, result.names.index(name), 0])
+    apart = result.compare().difference("right", "left")
+    assert apart.difference == pytest.approx(values["right"].value - values["left"].value)
     assert "audited at the start: off by" in result.summary()
     assert result.details.experiment["audit"] == 0.2
 
@@ -69,20 +65,30 @@ def stream(audit=0.2):
 
 
 def test_a_checkpoint_keeps_the_audits():
-    """Scores so far are the same to the byte, and the rest of the block that was under way is planned again."""
-    one, two = stream(), stream()
+    """Scores so far are the same to the byte, and the rest is scored against answers that are frozen anew."""
+    one, two, older = stream(), stream(), stream()
     one.start()
-    one.advance(2600)  # within the block
-    assert one.audits.frozen is not None
-    two.restore(one.state())
-    for a, b in zip(one.audits.scores(), two.audits.scores(), strict=True):
-        assert a.tobytes() == b.tobytes() and a.dtype == b.dtype
-    left = len(one.audits.queue) + len(one.audits.under_way)
-    assert len(two.audits.queue) == left > 0
+    one.advance(2600)
+    arrays = one.state()
+    two.restore(arrays)
+    for a, b in zip(*(np.stack([of.gain[0] for of in own.whole.scored.done]) for own in (one, two)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    many = len(two.whole.scored.done)
     two.start()
     two.advance(3000)
-    assert len(two.audits.rollouts) > len(one.audits.rollouts)
-    assert np.isfinite(two.audits.found(two).error).all()
+    assert len(two.whole.scored.done) > many > 4 and len(two.whole.scored.surprise) > len(one.whole.scored.surprise)
+    assert np.isfinite(two.whole.scored.found(two).error).all()
+    older.restore({name: array for name, array in arrays.items() if not name.startswith("whole")})  # as before 0.3
+    older.start()
+    older.advance(3000)
+    assert older.whole.scored.done
+
+
+def test_the_behaviour_is_broken_off_where_episodes_do_not_end():
+    """Without ends, policies get their share all the same, and it is about that which was asked for."""
+    result = gvfx.evaluate(Ring(ends=False), asked(), gvfx.Uniform(), steps=6000, seed=1, audit=0.2)
+    assert 0.7 * 1200 < sum(result.audit()[name].steps for name in ("left", "right")) < 1.2 * 1200
+    assert min(check.rollouts for check in result.audit().values()) > 5
 
 
 def test_the_same_seed_has_the_same_audits():
@@ -157,19 +163,16 @@ def test_the_continuous_grid_is_stepped_for_its_audits():
     world = paper_grid()
     asked = [gvfx.GVF([0.25] * 4, gvfx.Signal(goal.name), 0.9, name=goal.name) for goal in world.goals]
     learner = gvfx.LinearCertaintyEquivalence()
-    for check in gvfx.evaluate(world, asked, None, learner, steps=2000, audit=0.3).audit().values():
-        assert np.isfinite(check.half) and check.rollouts > 10
+    found = gvfx.evaluate(world, asked, None, learner, steps=2000, audit=0.3).audit()
+    assert all(check.rollouts > 10 and check.steps > 400 for check in found.values())
 
 
-def test_rollouts_with_the_same_number_begin_alike():
-    """The same draws for both policies in a plain environment: the same start, so the same V(s_0) where answers are alike."""
-    learner = gvfx.ExpectedSarsa(rate_q=gvfx.Fixed(1e-9), initial_q=20.0)
-    plan = Plan.checked(2000, None, (), 0)
-    one = open_backend(Ring(), asked(), gvfx.Uniform(), learner, options=Options(plan, audit=0.3)).begin(1)
+def test_episodes_with_the_same_number_begin_alike():
+    """The same draws for both policies in a plain environment: the same starts and so the same V(s_0) where answers are alike."""
+    one = stream()
     one.start()
-    one.advance(2000)
-    scores = one.audits.scores()
-    right, left = (~np.isnan(scores.gain[:, i]) for i in (0, 1))
-    n = min(right.sum(), left.sum())
-    assert n > 5
-    np.testing.assert_array_equal(scores.stop[right][:n], scores.stop[left][:n])
+    one.advance(3000)
+    of, _ = one.whole.scored.all(one)
+    right, left = (of.pair[~np.isnan(of.gain[:, i])] for i in (0, 1))
+    assert len(np.intersect1d(right, left)) > 5
+    assert one.whole._seed(3) == one.whole._seed(3) and one.whole.scored.starts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 
@@ -101,12 +103,13 @@ def test_vector_environments_and_few_steps():
 
 
 def test_a_run_continues_from_what_it_kept():
-    member, discounts = np.array([0, 1]), np.array([0.9, 0.9])
-    whole = WholeEpisodes(member, discounts, 3, 1, 1000)
+    plan, targets = SimpleNamespace(steps=1000), SimpleNamespace(member=np.array([0, 1]))
+    backend, discounts = SimpleNamespace(targets=targets, plan=plan, share=1.0, frozen=False, cut_at=0.01), np.array([0.9, 0.9])
+    whole = WholeEpisodes(backend, discounts, 3)
     whole.done, whole.total = [(0, 0, 0, 7), (1, 0, 1, 9), (0, 1, 2, 5)], 25
     whole.schedule.episodes[:] = 3, 1
-    again = WholeEpisodes(member, discounts, 3, 1, 1000)
-    again.restore(whole.state())
+    again = WholeEpisodes(backend, discounts, 3)
+    again.restore(whole.state(), 25)
     assert again.done == whole.done and again.followed().steps.tolist() == [7, 9, 5]
     assert again.schedule.steps.tolist() == [12, 9] and again.total == 25
     again.next_reset()

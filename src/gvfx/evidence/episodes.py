@@ -19,10 +19,10 @@ $$\hat v = \frac{1}{n} \sum_{j \le n} \Big[\frac{n}{n+m} \hat V(s_0^j) + G_j\Big
 differences are those of the paired scores, which are right whether or not the environment heeds seeds.
 
 **Rare events.**  If few transitions carry most of the squared errors of the answers, the episodes of one policy may not have met
-any of them, and their spread says nothing.  With the means of squares and fourth powers of the errors, an event has the size
-$s = \overline{\delta^4} / \overline{\delta^2}$, and $\lambda = \overline{\delta^2} \sum_{j,t} w_t^2 / s$ are expected.  Where the
-episodes' own squares are less than one event, the variance of their mean is at least $\min(\lambda, u)\,s/n^2$, with u the upper
-limit of a Poisson mean of which no event was met.
+any of them, and their spread says nothing.  With the means of squares and fourth powers of the errors in all data, an event has
+the size $s = \overline{\delta^4} / \overline{\delta^2}$, and $\lambda = \overline{\delta^2} \sum_{j,t} w_t^2 / s$ are expected.
+Where $\lambda$ is below `FEW`, the variance of their mean is at least $\min(\lambda, u)\,s/n^2$, with u the upper limit of a
+Poisson mean of which as many events were met as the episodes' own squares make up.
 
 **Model and episodes together.**  The model answers the same question, often with less chance, but with an error that its
 half-samples may not show.  Its half-width is theirs, in quadrature with twice what the difference of the two leaves beyond the
@@ -46,7 +46,7 @@ import scipy.stats
 
 CUT = 0.01  # the weight of what follows, below which an episode is cut
 FOLDS = 4
-NONE_MET = 3.69  # the upper limit of 97.5 % of a Poisson mean if there was no event
+FEW = 20.0  # expected number of rare events below which the spread of scores is not trusted alone
 UPPER = 0.975  # of the half-widths that weights are made of
 SUPPORT = 0.5  # of the episodes' half-width: the least that the model's counts as
 
@@ -54,11 +54,10 @@ SUPPORT = 0.5  # of the episodes' half-width: the least that the model's counts 
 class Scores(NamedTuple):
     """Episodes that followed target policies; a question's own are those of its policy, and have NaN for the others."""
 
-    policy: np.ndarray  # int64 [episode]
     pair: np.ndarray  # int64 [episode]: those of different policies with the same number had the same draws
     fold: np.ndarray  # int64 [episode]
     steps: np.ndarray  # int64 [episode]
-    cut: np.ndarray  # bool [episode]: did not end by termination
+    cut: np.ndarray  # bool [episode]: ended where what follows counts more than `CUT`
     start: np.ndarray  # [episode, gvf] V(s_0)
     gain: np.ndarray  # [episode, gvf] Y - V(s_0)
     length: np.ndarray  # [episode, gvf] sum of the squares of w
@@ -66,13 +65,22 @@ class Scores(NamedTuple):
     agreeing: np.ndarray  # [episode, gvf] sum of H^2 - D over its first half
     counted: np.ndarray  # int64 [episode] steps in its first half
     lagged: np.ndarray  # [episode, gvf, o] sum of delta_t (o_t - o_{t-1})
+    paid: np.ndarray  # [episode, gvf] sum of w_t c_t
+    left: np.ndarray  # [episode, gvf] w after the last step: how much counts what follows it
+
+    @classmethod
+    def of_returns(cls, returns: np.ndarray, pair: np.ndarray, steps: np.ndarray) -> Scores:
+        """Episodes whose scores are their returns [episode, gvf]."""
+        none, zeros = np.zeros(len(returns), np.int64), np.zeros_like(returns)
+        along = (zeros, returns, zeros, zeros, zeros, none, zeros[:, :, None])
+        return cls(pair, none, steps, none > 0, *along, returns, zeros)
 
 
 def scores(
     errors: np.ndarray,
+    cumulant: np.ndarray,
     discount: np.ndarray,
     observation: np.ndarray,
-    terminated: np.ndarray,
     first: np.ndarray,
     start: np.ndarray,
     policy: np.ndarray,
@@ -83,17 +91,18 @@ def scores(
     """The scores of episodes whose transitions follow each other.
 
     errors:   temporal-difference errors of answers that were not fitted to them, [n, gvf].
-    discount: [n, gvf]; observation [n, o]; terminated [n].
+    cumulant, discount: [n, gvf], the discount 0 on termination; observation [n, o].
     first:    the index of each episode's first transition, [episode]; start: V(s_0), [episode, gvf].
     policy:   of each episode; member [gvf]: of each question.
     """
     many, (gvfs, size) = len(first), (errors.shape[1], observation.shape[1])
-    gain, length, met, agreeing = np.zeros((4, many, gvfs))
+    gain, length, met, agreeing, paid, left = np.zeros((6, many, gvfs))
     lagged, last = np.zeros((many, gvfs, size)), np.append(first[1:], len(errors))
     for j, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         delta = errors[a:b]
-        w = np.cumprod(np.vstack([np.ones((1, gvfs)), discount[a : b - 1]]), axis=0)
-        terms, half = w * delta, (b - a + 1) // 2
+        w = np.cumprod(np.vstack([np.ones((1, gvfs)), discount[a:b]]), axis=0)
+        w, left[j] = w[:-1], w[-1]
+        terms, half, paid[j] = w * delta, (b - a + 1) // 2, (w * cumulant[a:b]).sum(axis=0)
         gain[j], length[j] = terms.sum(axis=0), (w**2).sum(axis=0)  # Eq. E1
         after, squares = terms[::-1].cumsum(axis=0)[::-1], (terms**2)[::-1].cumsum(axis=0)[::-1]
         met[j] = squares[0]
@@ -101,11 +110,11 @@ def scores(
         agreeing[j] = ((after[:half] ** 2 - squares[:half]) / here**2).sum(axis=0)
         lagged[j] = delta[1:].T @ (observation[a + 1 : b] - observation[a : b - 1])
     others = policy[:, None] != member
-    for each in (gain, length, met, agreeing):
+    for each in (gain, length, met, agreeing, paid, left):
         each[others] = np.nan
     steps = last - first
-    cut, first_half = ~terminated[last - 1], (steps + 1) // 2
-    return Scores(policy, pair, fold, steps, cut, start, gain, length, met, agreeing, first_half, lagged)
+    cut, first_half = np.nan_to_num(left).max(axis=1, initial=0.0) > CUT, (steps + 1) // 2
+    return Scores(pair, fold, steps, cut, start, gain, length, met, agreeing, first_half, lagged, paid, left)
 
 
 def surprises(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -124,10 +133,22 @@ class Estimate(NamedTuple):
     steps: np.ndarray
     cut: np.ndarray
 
+    @classmethod
+    def none(cls, gvfs: int) -> Estimate:
+        """Without episodes."""
+        both, zeros = np.ones((gvfs, gvfs)), np.zeros(gvfs)
+        return cls(np.nan * zeros, np.inf * both, both, zeros, zeros, zeros)
+
     @property
     def error(self) -> np.ndarray:
         """The standard error of every value, [gvf]."""
         return np.sqrt(self.variance.diagonal())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As fields of a seed's part: each value with its error, freedom and counts [gvf, 6], and differences [gvf, gvf, 2]."""
+        own = (self.value, self.error, self.freedom.diagonal(), self.episodes, self.steps, self.cut)
+        both = np.stack([np.sqrt(self.variance), self.freedom], axis=-1)
+        return {"audit": np.stack(own, axis=1).astype(float), "audit_differences": both}
 
     def halves(self, tail: float = 1 - UPPER) -> np.ndarray:
         """Half-widths of the intervals of all differences, of the values on the diagonal, [gvf, gvf]."""
@@ -137,12 +158,14 @@ class Estimate(NamedTuple):
 def estimate(of: Scores, surprise: tuple[np.ndarray, np.ndarray] | None = None, further: np.ndarray | None = None) -> Estimate:
     """The values at the start by episodes alone.
 
-    surprise: as `surprises` of all data.  further: V(s_0) at further resets by the answers of every fold, [fold, m, gvf].
+    surprise: as `surprises` of all data by the answers of every fold, [fold, gvf] each.  further: V(s_0) at further resets by
+    the answers of every fold, [fold, m, gvf]; NaN where a reset is none for a question.
     """
     own = ~np.isnan(of.gain)
     n = own.sum(axis=0)
     many = np.maximum(n, 1)
-    m = 0 if further is None else further.shape[1]
+    there = np.zeros((0, len(n)), bool) if further is None else ~np.isnan(further).any(axis=0)
+    m = there.sum(axis=0) * (there.sum(axis=0) > 1)
     share = n / np.maximum(n + m, 1)
     z = np.full((int(of.pair.max(initial=-1)) + 1, len(n)), np.nan)
     score = share * of.start + of.gain
@@ -155,16 +178,19 @@ def estimate(of: Scores, surprise: tuple[np.ndarray, np.ndarray] | None = None, 
     covariance = off.T @ off / np.maximum(np.minimum(both, np.minimum(n[:, None], n)) - 1, 1) * both / (many[:, None] * many)
     covariance[both < 2] = 0.0
     apart = np.zeros_like(covariance)
-    if m > 1:
-        assert further is not None
+    if further is not None and m.any():
         folds = np.stack([np.bincount(of.fold[own[:, i]], minlength=len(further)) for i in range(len(n))], axis=1) / many
-        at = np.einsum("fmi,fi->mi", further, folds)
-        value = value + (1 - share) * at.mean(axis=0)  # Eq. E2
-        apart = (1 - share)[:, None] * (1 - share) * np.cov(at, rowvar=False).reshape(covariance.shape) / m
+        at, times = np.einsum("fmi,fi->mi", np.where(there, further, 0.0), folds), np.maximum(m, 1)
+        mean = at.sum(axis=0) / times
+        value = value + (1 - share) * mean  # Eq. E2
+        away = np.where(there, at - mean, 0.0)
+        apart = (1 - share)[:, None] * (1 - share) * (away.T @ away) / (times[:, None] * times) * len(there) / (len(there) - 1)
     if surprise is not None:
-        (second, size), met = surprise, np.nansum(of.squares, axis=0)
-        implied = np.minimum(second * np.nansum(of.length, axis=0), NONE_MET * size)
-        least = np.where(met < size, implied, 0.0) / many**2
+        met, fold = np.nansum(of.squares, axis=0), of.fold if len(surprise[0]) > 1 else 0 * of.fold
+        expected = np.nansum(surprise[0][fold] * of.length, axis=0)
+        size = np.where(own, surprise[1][fold], 0.0).max(axis=0, initial=0.0)
+        most = size * scipy.special.gammaincinv(met / np.where(size > 0, size, 1.0) + 1, UPPER)
+        least = np.where(expected < FEW * size, np.minimum(expected, most), 0.0) / many**2
         np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), least))
     alone = (covariance + apart).diagonal()
     variance = np.maximum(alone[:, None] + alone - 2 * (covariance + apart), 0.0)
@@ -173,6 +199,27 @@ def estimate(of: Scores, surprise: tuple[np.ndarray, np.ndarray] | None = None, 
     freedom = np.maximum(np.minimum(n[:, None], n) - 1.0, 1.0)
     counted = own.T.astype(float) @ of.steps, own.T.astype(float) @ of.cut
     return Estimate(value, np.where(known[:, None] & known, variance, np.inf), freedom, n, *counted)
+
+
+def over_seeds(audits: np.ndarray) -> np.ndarray:
+    """Those of several seeds [seed, gvf, 6] as one of their mean, [gvf, 6]; episodes and steps are added up."""
+    variance, freedom = _over_seeds(audits[:, :, 1], audits[:, :, 2])
+    own = (audits[:, :, 0].mean(axis=0), np.sqrt(variance) / len(audits), freedom)
+    return np.column_stack([*own, audits[:, :, 3:].sum(axis=0)])
+
+
+def differences_over_seeds(differences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and freedom of differences, [seed, gvf, gvf, 2], as those of the mean over seeds, [gvf, gvf] each."""
+    variance, freedom = _over_seeds(differences[..., 0], differences[..., 1])
+    return np.sqrt(variance) / len(differences), freedom
+
+
+def _over_seeds(error: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of the seeds' variances [seed, ...] and its degrees of freedom, by Welch and Satterthwaite."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance = (error**2).sum(axis=0)
+        joint = variance**2 / (error**4 / np.maximum(freedom, 1.0)).sum(axis=0)
+    return variance, np.where(np.isfinite(variance), np.where(variance > 0, joint, freedom.max(axis=0)), 1.0)
 
 
 # --- model and episodes together -------------------------------------------------------------------------------------
@@ -262,15 +309,19 @@ def depends_on_before(of: Scores) -> float:
 class Schedule:
     """Whose episode is next: that of the policy that lags furthest behind its share of the steps."""
 
-    def __init__(self, policies: int, every: int = 1) -> None:
-        """every: 1: all steps follow a policy; 2: every second one does, and so on, in whole episodes."""
-        self.policies, self.every = policies, every
+    def __init__(self, policies: int, part: float = 1.0, first: int = 0) -> None:
+        """part: of all steps; the rest is another behaviour's, in whole episodes.  first: the step from which episodes begin."""
+        self.policies, self.part, self.first = policies, part, first
         self.steps, self.episodes = np.zeros((2, policies), np.int64)
         self.share = np.full(policies, 1 / policies)
 
+    def due(self, total: int) -> bool:
+        """Whether an episode of a target policy is due, after so many steps of all kinds."""
+        return self.part >= 1 or (total >= self.first and int(self.steps.sum()) <= self.part * total)
+
     def next(self, total: int = 0) -> int:
-        """The policy of the episode that begins now, after so many steps of all kinds; -1: another behaviour's."""
-        if self.every > 1 and self.steps.sum() * self.every > total:
+        """The policy of the episode that begins now; -1: another behaviour's."""
+        if not self.due(total):
             return -1
         unseen = self.episodes == 0
         if unseen.any():
@@ -282,11 +333,14 @@ class Schedule:
         self.episodes[policy] += 1
         return int(self.episodes[policy]) - 1
 
-    def spend(self, variance: np.ndarray, steps: np.ndarray) -> None:
-        """Share steps by Neyman, in proportion to the root of a score's variance times its steps, [policy] each, but never below
-        half an equal share."""
-        wanted = np.sqrt(np.maximum(np.nan_to_num(variance), 0.0) * np.maximum(steps, 1.0))
-        if wanted.sum() > 0:
+    def spend(self, found: Estimate, member: np.ndarray) -> None:
+        """Share steps by Neyman, in proportion to the root of a score's variance times its steps, but never below half an equal
+        share; as before while some policy has no variance.  member [gvf]: each question's policy."""
+        each = np.where(found.episodes > 1, found.variance.diagonal(), np.nan) * found.episodes
+        own = [each[(member == p) & (each > 0) & np.isfinite(each)] for p in range(self.policies)]
+        if all(len(some) for some in own):
+            lengths = [(found.steps / np.maximum(found.episodes, 1))[member == p].mean() for p in range(self.policies)]
+            wanted = np.sqrt([np.exp(np.log(some).mean()) * max(n, 1.0) for some, n in zip(own, lengths, strict=True)])
             share = np.maximum(wanted / wanted.sum(), 0.5 / self.policies)
             self.share = share / share.sum()
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.special
 
 from gvfx.errors import InputError
-from gvfx.evidence.audits import lower
+from gvfx.evidence.betting import lower
 from gvfx.inputs import check_fields, is_real
 
 TAIL = 0.025  # on either side of an interval of 95 %

@@ -29,7 +29,6 @@ from gvfx.questions.gvf import GVF, Audit, expand, stack
 from gvfx.questions.policies import OwnPolicy, Policy, StatefulPolicy
 from gvfx.questions.signals import Drifter, SignalFailed
 from gvfx.questions.where import is_start
-from gvfx.running.auditing import SHARE, checked_share, room_for
 from gvfx.running.drive import Backend
 from gvfx.running.earlier import check_start
 from gvfx.running.log_table import Checked, as_log
@@ -38,6 +37,7 @@ from gvfx.running.streams.linear_gym import LinearGym
 from gvfx.running.streams.rollouts import RolloutsGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import FIRST_STATES, TableGym
+from gvfx.running.whole_episodes import SHARE, checked_share, room_for
 from gvfx.threads import one_thread
 from gvfx.worlds.conversion import SteppedMDP, from_gymnasium, is_toy_text
 from gvfx.worlds.mdp import MDP, CompiledWorld
@@ -148,9 +148,9 @@ RUNS = {
 }  # "tables": finite worlds and Discrete observations; "linear" and "networks": other observations and Discrete actions
 
 
-def beside_episodes(every: int, options: Options, size: int) -> Behaviour:
+def beside_episodes(share: float, options: Options, size: int) -> Behaviour:
     """With linear features, what acts in the episodes that do not follow a target policy; size: of an observation."""
-    if every == 1:
+    if share == 1:
         return Uniform()  # never
     if size <= FLAT or options.where is not None:
         return OptimalDesign()
@@ -318,13 +318,13 @@ class GymWorld:
             return self._rollouts(questions, method, options)
         kind, by_default = self.kind(method, options.numbered), method.learner is None
         audit = self._audit(kind, questions, method.behaviour, options)
-        every = self._every(kind, method, audit, options)
-        if every and kind == "linear":
-            method = method._replace(behaviour=beside_episodes(every, options, box_spec(env).size))
-        audit = replace(audit, share=0.0) if every else audit
+        share = self._share(kind, method, audit, options)
+        if share and kind == "linear" and method.behaviour is None:
+            method = method._replace(behaviour=beside_episodes(share, options, box_spec(env).size))
+        audit = audit if share == audit.share else replace(audit, share=0.0)
         if options.where is not None and options.calibrate:
             raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
-        audited = bool(audit.share or every) and kind in ("networks", "box_actions") and isinstance(options.where, str)
+        audited = bool(share) and kind in ("networks", "box_actions") and isinstance(options.where, str)
         log: Checked = None if options.log is None else as_log(options.log)
         logged = 0 if log is None else len(log.action)
         method = method_for(RUNS[kind], questions, method, options, audited, logged)
@@ -335,14 +335,16 @@ class GymWorld:
         if kind == "tables":
             discrete = type(spaces_of(env)[0]).__name__ == "Discrete"
             spec = discrete_spec(env) if discrete else counted_spec(env, FIRST_STATES)
-            return TableGym(spec, questions, method, options)
+            tables = TableGym(spec, questions, method, options)
+            tables.share = share
+            return tables
         if kind != "linear" and options.where is not None and not is_start(options.where):
             raise InputError(NO_WHERE)
         if has_own(questions):
             raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
         if kind == "linear":
             linear = LinearGym(box_spec(env), questions, method, options)
-            linear.every = every
+            linear.share = share
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}" * by_default
             return linear
         require("jax", "deep")
@@ -350,25 +352,27 @@ class GymWorld:
             from gvfx.running.streams.critics_gym import CriticsGym
 
             critics = CriticsGym(box_action_spec(env), questions, method, options)
-            critics.every, critics.cut_at = every, UNSURE
+            critics.share, critics.cut_at = share, UNSURE
             return critics
         from gvfx.running.streams.network_gym import NetworkGym
 
         networks = NetworkGym(box_spec(env), questions, method, options)
-        networks.every, networks.cut_at = every, UNSURE
+        networks.share, networks.cut_at = share, UNSURE
         size = networks.spec.size
         reason = f"an observation has {size} numbers, more than {LARGEST}" if size > LARGEST else "the behaviour needs them"
         networks.why = f"networks, because {reason}" * by_default
         return networks
 
-    def _every(self, kind: str, method: Method, audit: Audit, options: Options) -> int:
-        """1: all episodes follow target policies; 2: every second one does; 0: a behaviour acts alone."""
-        start = options.where is not None and is_start(options.where)
-        if method.behaviour is not None or options.log is not None or options.calibrate or checked_share(options.audit):
-            return 0
-        if kind == "linear":
-            return 1 if start else 2
-        return int(start and bool(audit.share))  # networks, in a run that is long enough to be audited by default
+    def _share(self, kind: str, method: Method, audit: Audit, options: Options) -> float:
+        """The share of the steps for whole episodes of the target policies: that of audits, or if nothing is given and they are
+        the evidence about the start, all of the steps, or every second one with linear features."""
+        start, own = options.where is not None and is_start(options.where), checked_share(options.audit)
+        if method.behaviour is None and options.log is None and not options.calibrate and not own:
+            if kind == "linear":
+                return 1.0 if start else 0.5
+            if start and audit.share:  # networks, in a run that is long enough to be audited by default
+                return 1.0
+        return audit.share or 0.0
 
     def _rollouts(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
         """Rollouts, which have values at the start alone."""

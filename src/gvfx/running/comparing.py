@@ -16,8 +16,8 @@ import numpy as np
 import scipy
 
 from gvfx.errors import InputError, printable
-from gvfx.evidence.audits import differences_over_seeds
 from gvfx.evidence.decisions import joint_of, quantile, quantiles, unpaired
+from gvfx.evidence.episodes import differences_over_seeds
 from gvfx.evidence.uncertainty import refusal
 from gvfx.inputs import check_level
 from gvfx.questions.gvf import NOTHING, Comparable, Contest
@@ -159,12 +159,15 @@ class Ground(NamedTuple):
 
 
 def ground_of(details: Details) -> Ground:
-    """The standard errors of the learner where it has some, or else those of audits; InputError without either."""
+    """The standard errors of the learner where it has some, or else those of audits; InputError without either.
+
+    Where a result's values are those of audits, so are the errors."""
     if details.starts is None:
         raise InputError(NO_INTERVALS)
     value, truth = details.starts.mean(axis=0)[:, [0, 2]].T
     errors = difference_errors(details)
-    if errors is not None:
+    whose = details.audits is not None and "audit" in details.experiment and "blended" not in details.experiment
+    if errors is not None and not (whose and np.isfinite(details.audits[:, :, 1]).all()):
         error = np.sqrt((errors**2).sum(axis=0)) / len(errors)  # of the mean over seeds
         return Ground(value, error, np.full(error.shape, float(details.predictor.bars.freedom)), truth)
     if details.audits is None:

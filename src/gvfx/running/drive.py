@@ -170,7 +170,6 @@ class Backend(ABC):
     where: Where = EVERYWHERE  # where errors count
     audit: float = 0.0  # the share of steps for audits
     audit_ranges: np.ndarray = np.empty((0, 2))  # [gvf, 2] of cumulants, where they are known
-    audits_early: bool = False  # whether some are made before the end, for a stopping rule
     tag: str = ""  # in the names of its checkpoints
     environment: str = ""  # its name
     notes: dict[str, Any]  # in the description of its result, by the seeds, at their end

@@ -84,7 +84,7 @@ def evaluate(
                     `result.value()`; or states (observations, if they are continuous), or weights by state, or one weight per
                     state: the weighted mean of their squared errors.  OptimalDesign is then optimal for it, and `until` bounds
                     that error.
-    audit:          the share of the steps that follow the target policies from resets and check the values at the start
+    audit:          the share of the steps in whole episodes of the target policies, which check the values at the start
                     (docs/audits.md): `result.audit()`.  By default 0.15 for networks and Box actions without where="start",
                     and 0 elsewhere.  gvfx.Audit(share, ranges) also says in which ranges cumulants lie.
     workers:        number of seeds run in parallel; results do not depend on it.

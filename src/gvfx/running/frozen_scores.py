@@ -1,11 +1,11 @@
-"""Scores of whole episodes against answers that were frozen before they began, for agents that learn as they go (networks).
+"""Scores of whole episodes against answers that were frozen before they began, for agents that learn as they go.
 
 Answers are frozen again each time the data have grown by half: the episodes of a block are scored against the same answers.
 Bad answers can make scores vary more than returns do.  For each question a block therefore counts either its doubly robust scores
 or its returns (with the answer at the end where an episode was cut), whichever varied less in all blocks before; the first block
 counts its returns.  All of them have the same mean, so that they are one sample.  Where returns count, the standard error is at
 least `ALIKE` times that of the scores: episodes that all went alike do not show what else may happen.  Episodes before the
-first answers teach, and are not scored.
+first answers teach, and are not scored; one that is under way counts as cut.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gvfx.evidence.audits import AuditedValues
+from gvfx.evidence.betting import LEVELS, range_bounds
 from gvfx.evidence.decisions import Joint, joint_of_audits
-from gvfx.evidence.episodes import Scores, estimate, scores
+from gvfx.evidence.episodes import Estimate, Scores, estimate, scores
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.running.predictor import Frozen
 from gvfx.schedules import growing
@@ -42,9 +42,10 @@ class Path:
         self.actions.append(action)
 
     def moved(self, at: Any, lane: int) -> None:
-        """Keep the step that was taken."""
-        self.cumulants.append(at.c[lane].copy())
-        self.discounts.append(at.gamma[lane] * at.alive[lane])
+        """Keep the step that was taken, if it is not kept yet."""
+        if len(self.cumulants) < len(self.actions):
+            self.cumulants.append(at.c[lane].copy())
+            self.discounts.append(at.gamma[lane] * at.alive[lane])
 
 
 class FrozenScores:
@@ -56,16 +57,18 @@ class FrozenScores:
         self.due = growing(first, GROWTH, steps)[::-1]  # the times at which answers are frozen, the next one last
         self.frozen: Frozen | None = None
         self.starts: list[Any] = []  # what frozen answers read in further resets
-        self.surprise: list[np.ndarray] = []  # [block] of [gvf]
+        self.surprise: list[tuple[np.ndarray, np.ndarray]] = []  # [block] of [gvf] each, as `Frozen.surprise`
         self.further: list[np.ndarray] = []  # [block] of V at further resets, [m, gvf]
         self.done: list[Scores] = []  # one episode each
         self.returns: list[np.ndarray] = []  # of these episodes, [1, gvf]
 
-    def renew(self, agent: Any) -> None:
+    def renew(self, agent: Any) -> bool:
         """Freeze the answers if that is due; episodes that begin from now on are scored against them."""
         if not self.due or agent.t < self.due[-1] or not agent.learns:
-            return
-        self.due.pop()
+            return False
+        while self.due and agent.t >= self.due[-1]:
+            self.due.pop()
+        agent.known_now = None
         self.frozen = agent.freeze()
         self.surprise.append(self.frozen.surprise)
         values = np.empty((len(self.starts), len(self.member)))
@@ -73,6 +76,8 @@ class FrozenScores:
             draws = np.random.default_rng([self.seed, len(self.surprise), 7])
             values[:, self.member == p] = self.frozen.at(p, self.starts, None, draws)[0][:, self.member == p]
         self.further.append(values)
+        agent.known_now = None
+        return True
 
     def path(self) -> Path:
         """That of an episode which begins now."""
@@ -84,54 +89,72 @@ class FrozenScores:
             return
         rng = np.random.default_rng([self.seed, pair, 3]) if path.frozen.draws else None
         values, taken = path.frozen.at(policy, [*path.seen, arrived], path.actions, rng)
-        discount = np.array(path.discounts)
-        errors = np.array(path.cumulants) + discount * values[1:] - taken
-        one, seen = np.zeros(1, np.int64), np.zeros((len(errors), 1))
-        over = (discount == 0).all(axis=1)
+        discount, cumulant = np.array(path.discounts), np.array(path.cumulants)
+        one, seen = np.zeros(1, np.int64), np.zeros((len(taken), 1))
         own = one + policy, self.member, one + pair, one + path.block
-        self.done.append(scores(errors, discount, seen, over, one, values[:1], *own))
-        weight = np.cumprod(np.vstack([np.ones((1, len(self.member))), discount]), axis=0)
-        total = (weight[:-1] * np.array(path.cumulants)).sum(axis=0) + weight[-1] * values[-1]
-        self.returns.append(np.where(self.member == policy, total, np.nan)[None])
+        errors = cumulant + discount * values[1:] - taken
+        self.done.append(scores(errors, cumulant, discount, seen, one, values[:1], *own))
+        self.returns.append(self.done[-1].paid + self.done[-1].left * values[-1])
 
-    def found(self) -> AuditedValues:
+    def all(self, stream: Any) -> tuple[Scores, np.ndarray] | None:
+        """The scores of all episodes, with those under way, and their returns, [episode, gvf]; None without any."""
+        many, whole = len(self.done), stream.whole
+        for lane, episode in whole.under_way.items() if whole is not None else ():
+            if episode.path.actions:
+                episode.path.moved(stream.agent.at, lane)
+                self.over(episode.path, stream.agent.arrived(lane), episode.policy, episode.pair)
+        done, returns = self.done[:], self.returns[:]
+        del self.done[many:], self.returns[many:]
+        return (Scores(*map(np.concatenate, zip(*done, strict=True))), np.concatenate(returns)) if done else None
+
+    def found(self, stream: Any) -> Estimate:
         """The values at the start."""
         gvfs, blocks = len(self.member), len(self.surprise)
-        if not self.done:
-            none, apart = np.zeros(gvfs), np.full((gvfs, gvfs), np.inf)
-            return AuditedValues(none * np.nan, apart.diagonal().copy(), none + 1, none, none, none, apart, np.ones_like(apart))
-        of, returns = Scores(*map(np.concatenate, zip(*self.done, strict=True))), np.concatenate(self.returns)
+        given = self.all(stream)
+        if given is None:
+            return Estimate.none(gvfs)
+        of, returns = given
         robust = np.zeros((blocks, gvfs), bool)
         for b in range(1, blocks):
             robust[b] = np.less(*(_variances(each[of.fold < b]) for each in (of.start + of.gain, returns)))
         chosen, m = robust[of.fold], min(map(len, self.further))
         further = np.stack(self.further) * robust[:, None] if m > 1 else None
-        found = estimate(of._replace(start=of.start * chosen, gain=np.where(chosen, of.gain, returns)), None, further)
+        counted = of._replace(start=of.start * chosen, gain=np.where(chosen, of.gain, returns))
+        second, size = np.stack(self.surprise, axis=1)
+        found = estimate(counted, (second, size), further)
         many = np.maximum(found.episodes, 1)
         by_returns = ((~chosen) & ~np.isnan(returns)).sum(axis=0) / many
         least = by_returns * ALIKE**2 * np.nan_to_num(_variances(of.start + of.gain)) / many
         more = np.maximum(0.0, least - found.variance.diagonal())
-        errors = np.sqrt(found.variance + np.where(np.eye(gvfs, dtype=bool), more, more[:, None] + more))
-        own = errors.diagonal().copy(), found.freedom.diagonal().copy()
-        return AuditedValues(found.value, *own, found.episodes, found.steps, found.cut, errors, found.freedom)
+        both = np.where(np.eye(gvfs, dtype=bool), more, more[:, None] + more)
+        return found._replace(variance=found.variance + both)
 
     # --- what a stream asks of audits ----------------------------------------------------------------------------------
 
+    def bounds(self, stream: Any, level: float) -> np.ndarray:
+        """Intervals that hold with any number of episodes, [gvf, 2]; NaN for questions without a range."""
+        ranges, given = stream.run.audit_ranges, self.all(stream)
+        return range_bounds(None if given is None else given[0], ranges, stream.stepper.reader.discounts, level)
+
     def bound(self, stream: Any, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         """As `ErrorBelow.bound`, from the values at the start."""
-        found = self.found()
-        weights, freedom = stream.run.weights, float(found.freedom.min())
+        found, weights, ranges = self.found(stream), stream.run.weights, stream.run.audit_ranges
+        if ranges.size and np.isfinite(ranges).all():
+            within = self.bounds(stream, until.level(looks, len(weights)))
+            return until.from_bounds(found.value, np.abs(within - found.value[:, None]).max(axis=1), weights)
+        freedom = float(found.freedom.min())
         return until.from_errors(found.value[:, None], found.error[:, None], weights, freedom, looks)
 
     def joint(self, stream: Any) -> Joint:
         """The values at the start, with the errors of their differences."""
-        found = self.found()
-        return joint_of_audits(found.value, found.differences, found.differences_freedom)
+        found = self.found(stream)
+        return joint_of_audits(found.value, np.sqrt(found.variance), found.freedom)
 
     def outcome(self, stream: Any) -> dict[str, np.ndarray]:
         """What they say, as fields of the seed's part."""
-        found = self.found()
-        return {"audit": found.columns, "audit_differences": np.stack(found[6:], axis=-1)}
+        ranged = np.isfinite(stream.run.audit_ranges).any()
+        bounds = {"audit_bounds": np.stack([self.bounds(stream, level) for level in LEVELS], axis=1)} if ranged else {}
+        return self.found(stream).arrays() | bounds
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -146,11 +169,15 @@ class FrozenScores:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `state` gave."""
-        self.surprise, self.due = list(arrays["surprise"].copy()), arrays["due"].tolist()
+        self.due = arrays["due"].tolist()
+        if arrays["surprise"].ndim < 3:  # none, or of an older version: its scores lack what is needed now
+            return
+        self.surprise = [tuple(block.copy()) for block in arrays["surprise"]]
         self.further = [arrays[f"further.{k}"].copy() for k in range(len(self.surprise))]
-        many = len(arrays["policy"]) if "policy" in arrays else 0
+        many = len(arrays["pair"]) if "pair" in arrays else 0
         self.returns = [arrays["returns"][k : k + 1].copy() for k in range(many)]
         self.done = [Scores(*(arrays[name][k : k + 1].copy() for name in Scores._fields)) for k in range(many)]
+        self.due.append(0)  # freeze the answers at once
 
 
 def _variances(of: np.ndarray) -> np.ndarray:

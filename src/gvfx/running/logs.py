@@ -19,8 +19,8 @@ import numpy as np
 from gvfx.behaviours.fixed import Uniform
 from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
-from gvfx.evidence.audits import Episodes, cross_fitted, rollout_score, surprises
 from gvfx.evidence.counts import Empirical
+from gvfx.evidence.episodes import estimate, scores, surprises
 from gvfx.evidence.transitions import Transitions, cell_model
 from gvfx.features.cells import Cells
 from gvfx.features.scaling import Origin
@@ -291,7 +291,7 @@ def _check_endings(known: Empirical, names: Sequence[str]) -> None:
 
 # --- Audits of a log whose column `policy` says which episodes followed which target policy -------------------------
 # Episodes are divided into folds, and the answers are fitted once for each fold, without its episodes.  The episodes of a
-# question's policy are scored against the answers of their fold (`gvfx.evidence.audits`); all others show where episodes
+# question's policy are scored against the answers of their fold (`gvfx.evidence.episodes`); all others show where episodes
 # begin.
 
 
@@ -306,7 +306,7 @@ def audited_log(
     whole: ActionValues,
     without: Callable[[np.ndarray], ActionValues],
 ) -> np.ndarray:
-    """What the episodes that followed target policies say about the start, [gvf, 6] as `gvfx.evidence.audits.AuditedValues`.
+    """What the episodes that followed target policies say about the start, [gvf, 6] as `gvfx.evidence.episodes.Estimate.arrays`.
 
     policies: each question's policy at observations [n, ...], [n, action, gvf].
     whole:    answers fitted to the whole log, whose errors say how rare surprises are.
@@ -315,32 +315,25 @@ def audited_log(
     own, episode = followed(log.policy, questions, signals.begins), signals.episode
     _check_actions(log, own[episode], policies)
     first = np.flatnonzero(signals.begins)
-    past = np.append(first[1:], len(episode))
-    weight = [_weights(signals.gamma[begin:end]) for begin, end in zip(first, past, strict=True)]
-    cut = ~log.terminated[past - 1]
-    _check_ends(questions, own, cut, weight, first)
+    _check_ends(questions, own, log.terminated, signals.gamma, first)
     fold = folds(own)
-    start, gain, length = np.zeros(own.shape), *np.where(own, 0.0, np.full((2, *own.shape), np.nan))
-    level = np.zeros((fold.max() + 1, own.shape[1]))
-    for k in range(len(level) if len(fold) > 1 else 0):
+    start, errors = np.zeros(own.shape), np.zeros(signals.c.shape)
+    further = np.full((fold.max() + 1, *own.shape), np.nan)
+    for k in range(len(further) if len(fold) > 1 else 0):
         inside = fold[episode] == k
         q = without(inside)
         v, taken = _both(q, policies, log.observation[inside], log.action[inside])[:2]
         arrived = _both(q, policies, log.next_observation[inside], log.action[inside])[0]
-        level[k] = _both(q, policies, log.observation[first], log.action[first])[0].mean(axis=0)
-        c, gamma = signals.c[inside], signals.gamma[inside]
-        begins = np.flatnonzero(signals.begins[inside])
-        for j, rows in zip(np.flatnonzero(fold == k), map(slice, begins, [*begins[1:], len(c)]), strict=True):
-            start[j] = v[rows.start]
-            if own[j].any():
-                met = np.vstack([v[rows.start], arrived[rows]]), taken[rows], c[rows], gamma[rows]
-                found = rollout_score(*met, np.ones(len(c[rows]))).gain  # Eq. A3
-                gain[j, own[j]], length[j, own[j]] = found[own[j]], (weight[j][:-1] ** 2).sum(axis=0)[own[j]]
-    audit = cross_fitted(
-        Episodes(fold, past - first, cut, start, gain, length, level, *_surprises(log, signals, policies, whole))
-    )
-    audit.error[(signals.c == 0).all(axis=0)] = np.inf  # a signal that was never met
-    return audit.columns
+        further[k] = _both(q, policies, log.observation[first], log.action[first])[0]
+        start[fold == k], errors[inside] = v[signals.begins[inside]], signals.c[inside] + signals.gamma[inside] * arrived - taken
+    asked = [q.policy for q in expand(questions)]
+    member, policy = np.array([asked.index(p) for p in asked]), np.where(own.any(axis=1), own.argmax(axis=1), -1)
+    along = errors, signals.c, signals.gamma, np.zeros((len(errors), 1))
+    of = scores(*along, first, start, policy, member, np.arange(len(first)), fold)
+    surprise = _surprises(log, signals, policies, whole)
+    found = estimate(of, surprise, np.where(own, np.nan, further) if len(fold) > 1 else None)
+    found.variance[(signals.c == 0).all(axis=0)] = np.inf  # a signal that was never met
+    return found.arrays()["audit"]
 
 
 def followed(column: np.ndarray, questions: Sequence[GVF], begins: np.ndarray) -> np.ndarray:
@@ -372,11 +365,6 @@ def folds(own: np.ndarray) -> np.ndarray:
     return out
 
 
-def _weights(gamma: np.ndarray) -> np.ndarray:
-    """The product of the discounts before each step of an episode and after the last, [step + 1, gvf]."""
-    return np.cumprod(np.vstack([np.ones((1, gamma.shape[1])), gamma]), axis=0)
-
-
 def _both(q: ActionValues, policies: ActionValues, observations: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, ...]:
     """V, Q of the actions, and the probabilities with which policies take them, each [n, gvf]."""
     values, pi, rows = q(observations), policies(observations), np.arange(len(actions))
@@ -397,13 +385,11 @@ def _check_actions(log: Any, own: np.ndarray, policies: ActionValues) -> None:
         )
 
 
-def _check_ends(
-    questions: Sequence[GVF], own: np.ndarray, cut: np.ndarray, weight: Sequence[np.ndarray], first: np.ndarray
-) -> None:
+def _check_ends(questions: Sequence[GVF], own: np.ndarray, terminated: np.ndarray, gamma: np.ndarray, first: np.ndarray) -> None:
     """Refuse undiscounted sums over episodes that did not terminate."""
-    names = question_names(expand(questions))
-    for j in np.flatnonzero(cut & own.any(axis=1)).tolist():
-        for i in np.flatnonzero(own[j] & (weight[j][-1] >= 1)):
+    names, past = question_names(expand(questions)), np.append(first[1:], len(gamma))
+    for j in np.flatnonzero(~terminated[past - 1] & own.any(axis=1)).tolist():
+        for i in np.flatnonzero(own[j] & (gamma[first[j] : past[j]].prod(axis=0) >= 1)):
             raise InputError(
                 f"discount: that of {names[i]!r} is 1, and its episode from row {first[j]} on did not terminate; use less than "
                 "1, leave the column 'policy' empty there, or give audit=False."
@@ -411,9 +397,9 @@ def _check_ends(
 
 
 def _surprises(log: Any, signals: Signals, policies: ActionValues, q: ActionValues) -> tuple[np.ndarray, np.ndarray]:
-    """`gvfx.evidence.audits.surprises` in the log, over actions that a question's policy takes."""
+    """`gvfx.evidence.episodes.surprises` in the log, over actions that a question's policy takes, [1, gvf] each."""
     _, taken, chance = _both(q, policies, log.observation, log.action)
     errors = signals.c + signals.gamma * _both(q, policies, log.next_observation, log.action)[0] - taken
     each = [surprises(errors[chance[:, i] > 0, i, None]) for i in range(errors.shape[1])]
-    surprise, common = np.hstack(each)
-    return surprise, common
+    second, size = np.hstack(each)
+    return second[None], size[None]

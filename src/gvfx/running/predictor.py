@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import scipy
-from scipy.spatial import KDTree
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
@@ -31,13 +30,12 @@ from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
 DRAWS = 32  # of actions for V, with Box actions
 MOST = 20_000  # transitions whose temporal-difference errors are computed
-NEAR = 32  # of them count as near a state
 
 
 class Frozen(ABC):
     """Answers that do not change."""
 
-    surprise: np.ndarray  # [gvf] mean squared temporal-difference error on the data so far
+    surprise: tuple[np.ndarray, np.ndarray]  # [gvf] each, `surprises` of the errors on the data so far
     draws: bool = False  # whether V is a mean over random draws, which need a generator
 
     @abstractmethod
@@ -46,31 +44,19 @@ class Frozen(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """V under a distinct policy at what a stream noted, [n, gvf], and Q of the actions in the first of them, if given."""
 
-    @abstractmethod
-    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean squared temporal-difference errors of the data so far where a stream noted something, and mean fourth powers,
-        [n, gvf] each."""
-
 
 class FrozenTable(Frozen):
     """A table; a stream notes states."""
 
-    def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray], surprise: np.ndarray, powers: np.ndarray) -> None:
-        """q [state, action, gvf]; pi: every distinct policy, [state, action]; powers [2, state, action, gvf]: mean squared
-        temporal-difference errors, and mean fourth powers."""
-        none = surprise * np.ones((1, *q.shape[1:]))  # in states that are met for the first time later, where Q is 0
-        self.q, self.pi, self.surprise = np.concatenate([q, 0 * none]), pi, surprise
-        self.powers = np.concatenate([powers, [none, 3 * none**2]], axis=1)
+    def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray], surprise: tuple[np.ndarray, np.ndarray]) -> None:
+        """q [state, action, gvf], 0 in states that are met first later on; pi: every distinct policy, [state, action]."""
+        self.q, self.pi, self.surprise = np.concatenate([q, np.zeros((1, *q.shape[1:]))]), pi, surprise
 
     def at(
         self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
     ) -> tuple[np.ndarray, np.ndarray]:
         states = np.minimum(np.array(seen, int), len(self.q) - 1)
         return _both(self.q[states], self.pi[policy][np.minimum(states, len(self.pi[policy]) - 1)], actions)
-
-    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        second, fourth = self.powers[:, np.minimum(np.array(seen, int), len(self.q) - 1), np.array(actions)]
-        return second, fourth
 
 
 def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.ndarray]) -> FrozenTable:
@@ -80,14 +66,11 @@ def frozen_table(known: Empirical, values: np.ndarray, policies: Sequence[np.nda
     targets = [known.targets(i, v) for i, v in enumerate(values)]
     errors = np.stack(targets, axis=1) - q.reshape(-1, q.shape[2])[seen.pair]
     times = known.evidence.counts.ravel()[seen.outcome].astype(float)
-    sums, often = np.zeros((2, q[:, :, 0].size, q.shape[2])), np.zeros(q[:, :, 0].size)
-    np.add.at(often, seen.pair, times)
     noise = known.spreads[seen.row]  # one transition may carry all of an outcome's
     second, fourth = errors**2 + noise, errors**4 + 6 * errors**2 * noise + times[:, None] * noise**2
-    for total, power in zip(sums, (second, fourth), strict=True):
-        np.add.at(total, seen.pair, times[:, None] * power)
-    means = (sums / np.maximum(often, 1.0)[:, None]).reshape(2, *q.shape)
-    return FrozenTable(q[:states], policies, sums[0].sum(axis=0) / max(1.0, times.sum()), means[:, :states])
+    second, fourth = ((times @ power) / max(1.0, times.sum()) for power in (second, fourth))
+    size = np.divide(fourth, second, out=np.zeros(len(second)), where=second > 0)
+    return FrozenTable(q[:states], policies, (second, size))
 
 
 def action_values(known: Empirical, values: np.ndarray) -> np.ndarray:
@@ -95,46 +78,12 @@ def action_values(known: Empirical, values: np.ndarray) -> np.ndarray:
     return np.where(known.tried[:, :, None], known.moments(values)[0], values.T[:, None])
 
 
-class Nearby:
-    """Temporal-difference errors of transitions by the observations [n, o] in which they began."""
-
-    def __init__(self, observations: np.ndarray, errors: np.ndarray) -> None:
-        """errors [n, gvf]."""
-        self.centre, self.unit = observations.mean(axis=0), observations.std(axis=0) + 1e-9
-        self.tree = KDTree(self._scaled(observations))
-        self.near = min(NEAR, len(observations))
-        self.second, self.fourth = errors**2, errors**4
-
-    def _scaled(self, observations: np.ndarray) -> np.ndarray:
-        return (observations - self.centre) / self.unit
-
-    @property
-    def surprise(self) -> np.ndarray:
-        return self.second.mean(axis=0)
-
-    def __call__(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean squares and fourth powers of the nearest errors, [n, gvf] each."""
-        rows = self.tree.query(self._scaled(observations), np.arange(1, self.near + 1))[1]
-        return self.second[rows].mean(axis=1), self.fourth[rows].mean(axis=1)
-
-
-class FrozenFunction(Frozen):
-    """Answers by a function of observations; a stream notes an observation [o] and something about the policies there."""
-
-    def __init__(self, nearby: Nearby) -> None:
-        self.nearby, self.surprise = nearby, nearby.surprise
-
-    def implied(self, seen: Sequence[Any], actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        return self.nearby(np.array([vector for vector, _ in seen]))
-
-
-class FrozenActions(FrozenFunction):
+class FrozenActions(Frozen):
     """A function of observations for Discrete actions; a stream notes the policies [action, policy]."""
 
-    def __init__(self, action_values: Callable[[np.ndarray], np.ndarray], nearby: Nearby) -> None:
+    def __init__(self, action_values: Callable[[np.ndarray], np.ndarray], surprise: tuple[np.ndarray, np.ndarray]) -> None:
         """action_values: Q [n, action, gvf] of observations [n, o]."""
-        super().__init__(nearby)
-        self.action_values = action_values
+        self.action_values, self.surprise = action_values, surprise
 
     def at(
         self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
@@ -144,15 +93,19 @@ class FrozenActions(FrozenFunction):
         return _both(q, pi / pi.sum(axis=1, keepdims=True), actions)
 
 
-class FrozenCritics(FrozenFunction):
+class FrozenCritics(Frozen):
     """A function of observations and Box actions; a stream notes the policies' middles [policy, a]."""
 
     draws = True
 
-    def __init__(self, values: Callable[[np.ndarray, np.ndarray], np.ndarray], spreads: np.ndarray, nearby: Nearby) -> None:
+    def __init__(
+        self,
+        values: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        spreads: np.ndarray,
+        surprise: tuple[np.ndarray, np.ndarray],
+    ) -> None:
         """values: Q [..., gvf] of observations [..., o] and actions [..., a]; spreads [policy, a]."""
-        super().__init__(nearby)
-        self.values, self.spreads = values, spreads
+        self.values, self.spreads, self.surprise = values, spreads, surprise
 
     def at(
         self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None

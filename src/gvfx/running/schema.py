@@ -129,9 +129,9 @@ ARRAYS = {
         Array("reached", "", "whether that bound was below the target", "bool", stored=False),
         Array("start", "gvf column", "value at the start, its standard error, and the truth", stored=False, result="starts"),
         Array("differences", "gvf gvf", "standard errors of differences at the start (`gvfx.evidence.decisions`)", stored=False),
-        Array("audit", "gvf 6", "what audits say about the start (`AuditedValues`)", stored=False, result="audits"),
+        Array("audit", "gvf 6", "what whole episodes say about the start (`Estimate.arrays`)", stored=False, result="audits"),
         Array("audit_differences", "gvf gvf 2", "standard errors of audited differences, and their freedom", stored=False),
-        Array("audit_bounds", "gvf level 2", "intervals by known ranges (`gvfx.evidence.audits.LEVELS`)", stored=False),
+        Array("audit_bounds", "gvf level 2", "intervals by known ranges (`gvfx.evidence.betting.LEVELS`)", stored=False),
     )
 }
 HOLLOW = "variances"  # files of a store have it of every run: [k, 0] where it was not measured

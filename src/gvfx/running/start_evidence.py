@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gvfx.evidence.betting import LEVELS, range_bounds
 from gvfx.evidence.decisions import Joint, quantile
 from gvfx.evidence.episodes import (
     UPPER,
@@ -46,6 +47,7 @@ class StartEvidence(NamedTuple):
     added: np.ndarray  # [gvf] what is added to squared errors at observations
     refused: bool  # the observation does not determine what follows
     episodes: Estimate
+    scores: Scores
 
 
 def grouped(data: Transitions, followed: Followed) -> np.ndarray:
@@ -81,7 +83,7 @@ def scored(data: Transitions, followed: Followed, cross: CrossFit, policies: Cal
     starts, fold = data.observation[rows[first]], cross.fold[rows[first]]
     at = cross.values(starts, policies(starts), fold).T
     policy, pair = followed.policy[kept], followed.pair[kept]
-    along = cross.errors[rows], data.discount[rows], data.observation[rows], data.terminated[rows]
+    along = cross.errors[rows], data.cumulant[rows], data.discount[rows], data.observation[rows]
     return scores(*along, first, at, policy, data.member, pair, fold)
 
 
@@ -113,7 +115,7 @@ def start_evidence(
     own = by_episodes.halves().diagonal()
     refused = refused and bool((own <= ENOUGH * halves.diagonal()).mean() > 0.5)
     both = blended(by_episodes, model.values, np.where(unmet, np.inf, halves), np.full(len(added), not refused))
-    return StartEvidence(_joint(both, tail), both.weight, added, refused, by_episodes)
+    return StartEvidence(_joint(both, tail), both.weight, added, refused, by_episodes, of)
 
 
 def _joint(both: Blend, tail: float) -> Joint:
@@ -146,3 +148,12 @@ def corrected(found: Answers, evidence: StartEvidence) -> Answers:
     """The answers with error bars at observations that include what episodes show they miss; with none if they are refused."""
     least = np.sqrt(found.least**2 + evidence.added)
     return replace(found, least=least, supported=found.supported & (not evidence.refused))
+
+
+def audited(evidence: StartEvidence | None, ranges: np.ndarray, discounts: np.ndarray) -> dict[str, np.ndarray]:
+    """What the episodes alone say, as fields of the seed's part; ranges [gvf, 2]: as in `gvfx.Audit`; discounts [gvf]."""
+    out = (Estimate.none(len(discounts)) if evidence is None else evidence.episodes).arrays()
+    if not np.isfinite(ranges).any():
+        return out
+    of = None if evidence is None else evidence.scores
+    return out | {"audit_bounds": np.stack([range_bounds(of, ranges, discounts, level) for level in LEVELS], axis=1)}

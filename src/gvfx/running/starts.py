@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gvfx.errors import InputError, printable
-from gvfx.evidence.audits import bounds_of_runs, over_seeds, quantile
+from gvfx.evidence.betting import bounds_of_runs
+from gvfx.evidence.decisions import quantiles
+from gvfx.evidence.episodes import over_seeds
 from gvfx.inputs import check_level
 from gvfx.types import Described
 
@@ -50,7 +52,7 @@ class Check(NamedTuple):
     answer: float  # what the run answered in the end
     rollouts: int
     steps: int
-    cut: int  # rollouts that ended at a time limit or at the end of the run, where they rest on an answer
+    cut: int  # rollouts that a time limit or the end of the run cut where what follows counts more than 1 %
 
     @property
     def off(self) -> float:
@@ -79,7 +81,7 @@ def checks_at_start(details: Details, level: float = 0.95) -> dict[str, Check]:
     within = None if bounds is None else bounds_of_runs(bounds, level)
     for name, answer, row in zip(details.names, starts[:, :, 0].mean(axis=0), over_seeds(audits), strict=True):
         value, error, freedom, *counts = row.tolist()
-        half = float(quantile(np.array(freedom), level)) * error if np.isfinite(error) else np.inf
+        half = float(quantiles((1 - level) / 2, np.array(freedom))) * error if np.isfinite(error) else np.inf
         low, high = (value - half, value + half) if np.isfinite(half) else (-np.inf, np.inf)
         if within is not None and not np.isnan(within[len(out)]).any():
             low, high = within[len(out)].tolist()
@@ -91,7 +93,8 @@ def values_at_start(details: Details, level: float = 0.95) -> dict[str, Value]:
     """The value of every question at the start.
 
     Of 5 columns of `starts` the last are the standard errors towards lower and higher values, where the two sides differ.  In a
-    run with audits, value and interval are theirs; in a log of states, only where there is no finite other.
+    run with audits, value and interval are theirs, unless the answer is made of them, too (`blended`) and no range is known; in a
+    log of states, only where there is no finite other.
     """
     check_level(level)
     starts, predictor = details.starts, details.predictor
@@ -110,8 +113,10 @@ def values_at_start(details: Details, level: float = 0.95) -> dict[str, Value]:
     out = {name: Value(*map(float, row)) for name, row in zip(details.names, columns, strict=True)}
     if details.audits is not None:
         own = "audit" not in details.experiment and details.error_bars in ("posterior", "asymptotic")
-        for name, check in checks_at_start(details, level).items():
-            if own and np.isfinite(out[name].half):
+        bounds = details.audit_bounds
+        for i, (name, check) in enumerate(checks_at_start(details, level).items()):
+            blended = "blended" in details.experiment and (bounds is None or np.isnan(bounds[:, i]).any())
+            if (own or blended) and np.isfinite(out[name].half):
                 continue
             if np.isfinite(check.half):
                 out[name] = out[name]._replace(value=check.value, low=check.low, high=check.high)

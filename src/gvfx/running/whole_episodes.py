@@ -1,11 +1,12 @@
 """Whole episodes of the target policies during a run: whose episode every lane is in, and which transitions they have.
 
 The policy that lags furthest behind its share of the steps acts next (`gvfx.evidence.episodes.Schedule`), to the end of the
-episode or until what would follow counts less than `CUT`.  The agent learns from these transitions as from all others.
+episode or until what would follow counts less than `CUT`.  The agent learns from these transitions as from all others.  A
+behaviour acts in between where they have a part of the steps (`audit`).
 
 A plain environment is reset with a seed for every episode: those of different policies with the same number have the same seed
-and the same draws.  A lane of a vector environment follows a policy when an episode begins there, and goes back to the behaviour
-where it would be cut.
+and the same draws; an episode of the behaviour that does not end by itself is broken off.  A lane of a vector environment
+follows a policy when an episode begins there, and goes back to the behaviour where it would be cut.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.evidence.episodes import CUT, Schedule, longest
+from gvfx.errors import InputError
+from gvfx.evidence.episodes import Schedule, longest
+from gvfx.inputs import is_real, shown
+from gvfx.questions.gvf import Audit
 from gvfx.running.checkpoint import prefixed, unprefixed
 from gvfx.running.frozen_scores import FrozenScores, Path
 from gvfx.running.stepping import SingleStepper
@@ -25,6 +29,32 @@ TAG = zlib.crc32(b"whole episodes")  # of the random draws
 FURTHER = 25  # steps of a run for each further reset, of which only the observation counts
 MOST = 400  # further resets
 ENDLESS = 4  # episodes of every policy for which a run has room, at least, with discount 1
+PATIENCE = 4  # times the longest episode of a policy, after which one of the behaviour is broken off if others are due
+
+SHARE = 0.15  # of the steps, where intervals have no other ground
+FEWEST = 4  # episodes of each policy for which half of that share has room, if runs are audited by default
+LEAST = 1000  # steps of such a run
+EARLY, LATE = 0.1, 0.5  # of the steps: those before are not scored, with a stopping rule and without
+
+
+def checked_share(audit: object, default: float = 0.0) -> float:
+    """The share of the steps that audits take; None is the default."""
+    if isinstance(audit, Audit):
+        audit = audit.share
+    if audit is None:
+        return default
+    if not (is_real(audit) and isinstance(audit, int | float | np.number) and 0 <= audit < 1):
+        raise InputError(f"audit: {shown(audit)} is not a share of the steps; give a number of at least 0 and below 1.")
+    return float(audit)
+
+
+def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
+    """Whether a run is long enough to be audited by default.
+
+    discounts [gvf] below 1 count; member [gvf]: each question's policy.
+    """
+    longest = {p: 1 / (1 - g) for g, p in sorted(zip(discounts.tolist(), member.tolist(), strict=True)) if g < 1}
+    return steps >= LEAST and SHARE * steps / 2 >= FEWEST * sum(longest.values())
 
 
 class Followed(NamedTuple):
@@ -49,18 +79,27 @@ class _Episode:
 class WholeEpisodes:
     """Those of one seed."""
 
-    def __init__(self, member: np.ndarray, discounts: np.ndarray, seed: int, every: int, steps: int, cut: float = CUT) -> None:
-        """member [gvf]: the index of each question's policy among the distinct ones; discounts [gvf]; every: as in `Schedule`;
-        steps: of the run; cut: the weight of what follows, below which an episode is cut."""
-        policies = int(member.max()) + 1
-        self.seed, self.steps, self.schedule = seed, steps, Schedule(policies, every)
-        self.endless = max(1, steps // (ENDLESS * policies))  # steps after which an episode with discount 1 is given up
-        self.longest = [max(longest(g, cut) for g in discounts[member == p].tolist()) for p in range(policies)]
+    def __init__(self, run: Any, discounts: np.ndarray, seed: int) -> None:
+        """run: with `share`, that of the steps; `cut_at`, the weight of what follows below which an episode is cut; and `frozen`,
+        whether scores are against answers frozen before.  discounts [gvf]."""
+        member, steps = run.targets.member, run.plan.steps
+        policies, first = int(member.max()) + 1, 0
+        self.scored: FrozenScores | None = None  # for agents whose answers are frozen before episodes begin
+        if run.frozen:
+            early = run.share == 1 or run.options.until is not None
+            first = max(2 * run.answers_from, int((EARLY if early else LATE) * steps))
+            self.scored = FrozenScores(member, seed, first, steps)
+        self.seed, self.steps, self.schedule = seed, steps, Schedule(policies, run.share, first)
+        self.endless = max(
+            1, int(run.share * steps) // (ENDLESS * policies)
+        )  # steps after which, with discount 1, one is given up
+        self.longest = [max(longest(g, run.cut_at) for g in discounts[member == p].tolist()) for p in range(policies)]
+        self.patience = PATIENCE * min(max(self.longest), self.endless if np.isinf(self.longest).any() else np.inf)
+        self.others = 0  # steps of the behaviour's episode in a plain environment
         self.total = 0  # steps of all kinds
         self.under_way: dict[int, _Episode] = {}  # by lane
         self.done: list[tuple[int, int, int, int]] = []  # rows of `Followed`
         self.further = np.empty((0, 0))  # what the agent sees in further resets, [m, o]
-        self.scored: FrozenScores | None = None  # for agents whose answers are frozen before episodes begin
         self.coming: tuple[int, int] | None = None  # the policy of the next episode of a plain environment, and its pair
 
     # --- what a stream calls -------------------------------------------------------------------------------------------
@@ -71,8 +110,9 @@ class WholeEpisodes:
         if fresh and (n := min(MOST, self.steps // FURTHER)):
             observations = stepper.observe_resets(n, _number([self.seed, TAG]))
             seen = agent.at_starts(observations)
-            self.further = np.array([vector for vector, _ in seen])
-            if self.scored is not None:
+            if self.scored is None:
+                self.further = np.array([vector for vector, _ in seen])
+            else:
                 self.scored.starts = seen
 
     def next_reset(self) -> dict[str, int]:
@@ -86,17 +126,20 @@ class WholeEpisodes:
         at, single = stream.agent.at, isinstance(stream.stepper, SingleStepper)
         self.total += len(at.fresh)
         for lane, episode in list(self.under_way.items()):
-            if episode.path is not None and len(episode.path.cumulants) < episode.steps:
+            if episode.path is not None:
                 episode.path.moved(at, lane)
             if at.ended[lane] and episode.steps:
                 self._over(lane, stream.agent)
             elif episode.left <= 0 or (episode.steps == self.endless and np.isinf(episode.left)):
                 self._over(lane, stream.agent, counts=np.isfinite(episode.left))
                 if single:
-                    stream.agent.break_off()
-                    stream.stepper.cut(at)
-        if self.scored is not None:
-            self.scored.renew(stream.agent)
+                    self._break_off(stream)
+        if single and not self.under_way:
+            self.others = 0 if at.fresh[0] else self.others + 1
+            if self.others > self.patience and self.schedule.due(self.total):
+                self._break_off(stream)
+        if self.scored is not None and self.scored.renew(stream.agent):
+            self.schedule.spend(self.scored.found(stream), self.scored.member)
         for lane in np.flatnonzero(at.fresh).tolist():
             if lane not in self.under_way:
                 policy, pair = self.coming or (self.schedule.next(self.total), -1)
@@ -107,6 +150,11 @@ class WholeEpisodes:
                     self.schedule.steps[policy] += expected
                     self.under_way[lane] = _Episode(policy, pair, self._seed(pair), self.longest[policy], expected)
                     self.under_way[lane].path = None if self.scored is None else self.scored.path()
+
+    def _break_off(self, stream: Any) -> None:
+        """End the episode of a plain environment here."""
+        stream.agent.break_off()
+        stream.stepper.cut(stream.agent.at)
 
     def follow(self, agent: Any) -> None:
         """Have the policies of the episodes under way choose their lanes' actions, in place of the behaviour's."""
@@ -152,8 +200,11 @@ class WholeEpisodes:
         arrays = {"done": done, "begun": begun, "share": schedule.share, "further": self.further}
         return arrays | (prefixed("scored", self.scored.state()) if self.scored is not None else {})
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `state` gave."""
+    def restore(self, arrays: Mapping[str, np.ndarray], t: int) -> None:
+        """Continue from what `state` gave, at step t; a checkpoint of an older version may have none of it."""
+        if "done" not in arrays:
+            self.total = t
+            return
         self.done, self.under_way, self.coming = [tuple(row) for row in arrays["done"].tolist()], {}, None
         self.further = arrays["further"].copy()
         if self.scored is not None:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gvfx.errors import InputError
+from gvfx.evidence.episodes import surprises
 from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks import retrace
 from gvfx.learners.networks.critic_updates import CriticQuestions, log_clipped
@@ -27,7 +28,7 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import FrozenCritics, Nearby, TwinQNetworks, drawn_actions, layers, recent
+from gvfx.running.predictor import FrozenCritics, TwinQNetworks, drawn_actions, layers, recent
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes, learn_from
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
@@ -210,7 +211,7 @@ class SteppedCritics(SteppedNetworks):
         self.rows[self.pending : self.pending + len(rows)] = rows
         self.stored_rows(rows)
 
-    # --- audits ------------------------------------------------------------------------------------------------------
+    # --- episodes of target policies -----------------------------------------------------------------------------------
 
     @property
     def notes(self) -> np.ndarray:
@@ -239,8 +240,7 @@ class SteppedCritics(SteppedNetworks):
         following = np.stack([scaled_values(rows[:, c.following], middles[:, i])[:, i] for i in range(gvfs)], axis=1)
         taken = scaled_values(rows[:, c.observation], rows[:, c.action])
         errors = rows[:, c.cumulants] * scales.unit + rows[:, c.discounts] * following - taken
-        nearby = Nearby(scales.unscaled(rows[:, c.observation]), errors)
-        return FrozenCritics(lambda seen, actions: scaled_values(scales.scaled(seen), actions), run.targets.spreads, nearby)
+        return FrozenCritics(lambda seen, a: scaled_values(scales.scaled(seen), a), run.targets.spreads, surprises(errors))
 
     # --- learning ----------------------------------------------------------------------------------------------------
 

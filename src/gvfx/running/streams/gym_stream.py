@@ -23,17 +23,14 @@ from gvfx.inputs import LARGE
 from gvfx.questions.gvf import GVF, Audit
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Reader, Targets
-from gvfx.running.auditing import Audits
 from gvfx.running.checkpoint import generator_state, prefixed, set_generator, unprefixed
 from gvfx.running.drive import Agent, Backend, Stream
 from gvfx.running.earlier import Earlier, earlier
-from gvfx.running.frozen_scores import FrozenScores
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import Frozen, drawn_action
 from gvfx.running.stepping import NEW_EPISODE, SingleStepper, VectorStepper, stepper
 from gvfx.running.whole_episodes import WholeEpisodes
 
-FIRST_SCORED = 0.1  # of a run's steps: episodes from there on are scored against frozen answers
 POINTS = 64  # observations at which answers are shown and errors estimated
 NEVER = sys.maxsize  # a step that no run reaches; comparing a NumPy integer with a float takes longer than all else in the loop
 
@@ -47,8 +44,9 @@ class GymRun(Backend, ABC):
     knows_truth = False
     largest: float = LARGE  # the size of a cumulant above which it is refused
     answers_from = 0  # the step of the first answers
-    every = 0  # 1: all episodes follow target policies; 2: every second one does; 0: none
-    cut_at = CUT  # the weight of what follows, below which these are cut
+    share = 0.0  # of the steps, for whole episodes of the target policies
+    frozen = True  # whether these are scored against answers that were frozen before them
+    cut_at = CUT  # the weight of what follows, below which they are cut
     further = True  # whether a plain environment is reset further times, to see where episodes begin
     alone = False  # whether a log is all that there is to learn from
     points: np.ndarray | None = None  # [point, o], absolute: where answers are shown, chosen by the first seed
@@ -58,7 +56,6 @@ class GymRun(Backend, ABC):
         self.spec, self.left_out, self.environment = spec, spec.left_out, spec.name
         if isinstance(options.audit, Audit):
             self.audit, self.audit_ranges = options.audit.share or 0.0, options.audit.on(questions)
-        self.audits_early = options.until is not None
         if options.log is not None:
             self.log = earlier(options.log, questions, spec)
 
@@ -104,6 +101,7 @@ class Actor(Agent):
     learn: Callable[[Any], None]  # learns from every lane's transition
     room: int = NEVER  # the transitions from which the arrays must grow
     logged = 0  # transitions of a log that t counts too
+    learns = True  # whether there are answers by now
     whole: WholeEpisodes | None = None  # those of target policies
     known_now: Any = None  # what was found from the data so far; forgotten after further steps
 
@@ -217,39 +215,25 @@ class GymStream(Stream):
         self.agent: Actor = run.actor(seed, self.stepper)
         if run.log is not None:
             self.agent.take_log(run.log)
-        self.audits: Audits | None = None
-        if run.audit:
-            self.audits = Audits(run, run.targets.member, self.stepper.reader, seed, run.answers_from)
         self.whole: WholeEpisodes | None = None
-        if run.every:
-            discounts, steps = self.stepper.reader.discounts, run.plan.steps
-            self.whole = WholeEpisodes(run.targets.member, discounts, seed, run.every, steps, run.cut_at)
+        if run.share:
+            self.whole = WholeEpisodes(run, self.stepper.reader.discounts, seed)
             self.agent.whole = self.whole
-            if hasattr(self.agent, "learns"):
-                first = max(2 * run.answers_from, int(FIRST_SCORED * steps))
-                self.whole.scored = FrozenScores(run.targets.member, seed, first, steps)
-        self.checked: Any = self.audits if self.whole is None else self.whole.scored  # bounds errors where the learner does not
+        self.checked: Any = None if self.whole is None else self.whole.scored  # bounds errors where the learner does not
 
     def start(self) -> None:
         if self.t:  # continued from a checkpoint
             self.agent.break_off()
         if self.whole is not None and isinstance(self.stepper, SingleStepper):
-            self.whole.prepare(self.stepper, self.agent, self.run.further and not self.t)
+            self.whole.prepare(self.stepper, self.agent, self.run.further and (not self.t or self.run.frozen))
         self.stepper.begin(self.agent.at, self.seed, self.t)
         if 0 in self.agent.stops and not self.t:
             self.agent.plan_on_log()
 
     def advance(self, to: int) -> None:
-        if self.audits is None:
-            self.forward(to)
-        else:
-            self.audits.advance(self, to)
-
-    def forward(self, to: int) -> None:
-        """Step and learn until `to` steps are done."""
         agent, step = self.agent, self.stepper.step
         at, act, learn = agent.at, agent.act, agent.learn
-        audits, whole = self.audits if self.audits is not None and self.audits.under_way else None, self.whole
+        whole = self.whole
         to += agent.logged
         if at.t[0] >= agent.room:
             at = agent.grow()
@@ -260,8 +244,6 @@ class GymStream(Stream):
                 act(at)
                 if whole is not None:
                     whole.follow(agent)
-                if audits is not None:
-                    audits.follow(self)
                 step(at, learn)
                 if at.t[0] >= agent.room:
                     at = agent.grow()
@@ -293,7 +275,7 @@ class GymStream(Stream):
         agent, run = self.agent, self.run
         arrays = agent.state()
         arrays |= {name: generator_state(generator) for name, generator in agent.generators.items()}
-        arrays |= self.stepper.spec.arrays() | (prefixed("audits", self.audits.state()) if self.audits else {})
+        arrays |= self.stepper.spec.arrays()
         arrays |= prefixed("whole", self.whole.state()) if self.whole else {}
         return arrays if run.points is None else arrays | {"points": run.points}
 
@@ -302,10 +284,8 @@ class GymStream(Stream):
         for name, generator in self.agent.generators.items():
             set_generator(generator, arrays[name])
         self.stepper.spec.restore(arrays)
-        if self.audits:
-            self.audits.restore(unprefixed("audits", arrays))
         if self.whole:
-            self.whole.restore(unprefixed("whole", arrays))
+            self.whole.restore(unprefixed("whole", arrays), self.agent.t)
         if self.run.points is None and "points" in arrays:
             self.run.show_at(arrays["points"].copy())
         self.t, self.agent.known_now = self.agent.t, None

@@ -19,9 +19,9 @@ from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike
 from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import MOST, FrozenActions, FunctionPredictor, Nearby
+from gvfx.running.predictor import Frozen, FunctionPredictor
 from gvfx.running.schema import EMPTY, Measurement, Part, expected_error
-from gvfx.running.start_evidence import FEW_GROUPS, REFUSED, StartEvidence, corrected, dealt, grouped, start_evidence
+from gvfx.running.start_evidence import FEW_GROUPS, REFUSED, StartEvidence, audited, corrected, dealt, grouped, start_evidence
 from gvfx.running.stepping import SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun, PoliciesAt
 from gvfx.running.streams.linear_runs import LinearAgent, LinearArrays, LinearRuns
@@ -35,6 +35,7 @@ class LinearGym(GymRun, LinearRuns):
     """What the seeds share: the environment, the questions and the compiled functions."""
 
     look_growth = 1.5  # a check takes several fits
+    frozen = False  # whole episodes are scored by cross-fitting
 
     def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
         super().__init__(spec, questions, method, options)
@@ -46,8 +47,8 @@ class LinearGym(GymRun, LinearRuns):
         self.points_pi = np.empty(0)  # [point, action, policy]
 
     def described(self) -> dict[str, Any]:
-        out, rest = super().described(), f"; for half of the steps {self.behaviour!r}" if self.every > 1 else ""
-        return out | ({"behaviour": f"the target policies in whole episodes{rest}"} if self.every else {})
+        out, rest = super().described(), "" if self.share == 1 else f"; for half of the steps {self.behaviour!r}"
+        return out | ({"behaviour": f"the target policies in whole episodes{rest}"} if self.share and not self.audit else {})
 
     def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedLinear:
         return SteppedLinear(self, seed, source)
@@ -122,7 +123,7 @@ class SteppedLinear(LinearAgent, AtVectors):
         self.keep(at)
         at.policies[:] = at.policies_next
 
-    # --- audits ------------------------------------------------------------------------------------------------------
+    # --- episodes of target policies -----------------------------------------------------------------------------------
 
     @property
     def at(self) -> LinearArrays:
@@ -135,10 +136,8 @@ class SteppedLinear(LinearAgent, AtVectors):
     def break_off(self) -> None:
         self.run.compiled[3](self.arrays)
 
-    def freeze(self) -> FrozenActions:
-        fit = self.answers(False, False)[0].fit
-        data = self.data.part(slice(None, None, -(-len(self.data) // MOST)))
-        return FrozenActions(fit.action_values, Nearby(data.observation, fit.errors(data)))
+    def freeze(self) -> Frozen:
+        raise NotImplementedError  # scores are by cross-fitting
 
     # --- measuring ---------------------------------------------------------------------------------------------------
 
@@ -233,6 +232,9 @@ class SteppedLinear(LinearAgent, AtVectors):
         notes["not_resolved"] = run.notes.get("not_resolved", {}) | notes["not_resolved"]  # with those of other seeds
         if self.evidence is not None and self.evidence.refused:
             notes["observation"] = REFUSED
+        if run.audit:
+            out |= audited(self.evidence, run.audit_ranges, self.reader.discounts)
+            notes["blended"] = self.evidence is not None
         run.notes |= {name: note for name, note in notes.items() if note}
         if self.arrays.kept.used[1] > run.learner.capacity:
             run.notes["kept"] = f"a random {run.learner.capacity:,} of {int(self.arrays.kept.used[1]):,} transitions"

@@ -20,6 +20,7 @@ import numpy as np
 
 from gvfx.behaviours.wrappers import Calibrated
 from gvfx.compilation.networks import named_keys
+from gvfx.evidence.episodes import surprises
 from gvfx.kernel import BehaviourRule, Sizes, piece, whole
 from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
@@ -28,7 +29,7 @@ from gvfx.questions.gvf import GVF
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, flatten, prefixed, tables, unflatten, unprefixed
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import LIMIT, FrozenActions, Nearby, QNetwork, Scales, layers, recent
+from gvfx.running.predictor import LIMIT, FrozenActions, QNetwork, Scales, layers, recent
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.running.streams.gym_stream import PoliciesAt
@@ -376,7 +377,7 @@ class SteppedNetwork(SteppedNetworks):
         made = keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over)
         self.stored_rows(self.rows[self.pending : self.pending + made])
 
-    # --- audits ------------------------------------------------------------------------------------------------------
+    # --- episodes of target policies -----------------------------------------------------------------------------------
 
     @property
     def notes(self) -> np.ndarray:
@@ -397,8 +398,7 @@ class SteppedNetwork(SteppedNetworks):
         following = np.einsum("nai,nai->ni", scaled_values(rows[:, c.following]), pi)
         taken = scaled_values(rows[:, c.observation])[np.arange(len(rows)), rows[:, c.action][:, 0].astype(int)]
         errors = rows[:, c.cumulants] * unit + rows[:, c.discounts] * following - taken
-        nearby = Nearby(scales.unscaled(rows[:, c.observation]), errors)
-        return FrozenActions(lambda observations: scaled_values(scales.scaled(observations)), nearby)
+        return FrozenActions(lambda observations: scaled_values(scales.scaled(observations)), surprises(errors))
 
     # --- learning ----------------------------------------------------------------------------------------------------
 

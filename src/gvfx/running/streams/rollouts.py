@@ -124,7 +124,7 @@ def _one(observation: Any) -> Any:
 class RolloutsGym(GymRun):
     """What the seeds share."""
 
-    every, cut_at, further = 1, LEAST, False
+    share, frozen, cut_at, further = 1.0, False, LEAST, False
 
     def __init__(self, env: Any, questions: Sequence[GVF], method: Method, options: Options) -> None:
         if hasattr(env, "num_envs"):
@@ -232,9 +232,7 @@ class Returns(Actor):
         followed, member = Followed(*np.array(self.whole.done, np.int64).reshape(-1, 4).T), self.run.targets.member
         gain = np.array([self.returns[k] for k in followed.number.tolist()]).reshape(-1, len(member))
         gain = np.where(followed.policy[:, None] == member, gain, np.nan)
-        none, zeros = np.zeros(len(gain), np.int64), np.zeros_like(gain)
-        along = (zeros, gain, zeros, zeros, zeros, none, zeros[:, :, None])
-        out = estimate(Scores(followed.policy, followed.pair, none, followed.steps, none > 0, *along))
+        out = estimate(Scores.of_returns(gain, followed.pair, followed.steps))
         exact, rates = np.full((len(member), 2), np.nan), np.zeros(len(member), bool)
         for i, within in enumerate(self.run.ranges):
             own = gain[~np.isnan(gain[:, i]), i]
@@ -248,13 +246,7 @@ class Returns(Actor):
 
     def pause(self, stop: int) -> None:
         assert self.whole is not None
-        out, _ = self.found()
-        each = np.where(np.isfinite(out.error), out.variance.diagonal() * out.episodes, np.nan)
-        policies, member = range(len(self.run.targets.distinct)), self.run.targets.member
-        own = [each[(member == p) & (each > 0)] for p in policies]
-        if all(len(found) for found in own):
-            lengths = [float((out.steps / np.maximum(out.episodes, 1))[member == p].mean()) for p in policies]
-            self.whole.schedule.spend(np.exp([np.log(found).mean() for found in own]), np.array(lengths))
+        self.whole.schedule.spend(self.found()[0], self.run.targets.member)
 
     def joint(self, groups: Groups) -> Joint:
         out, exact = self.found()

@@ -414,7 +414,7 @@ class SteppedTables(TableAgent, Actor):
         self.known_now = None
         return new
 
-    # --- audits ------------------------------------------------------------------------------------------------------
+    # --- episodes of target policies -----------------------------------------------------------------------------------
 
     @property
     def at(self) -> TableArrays:
