@@ -326,12 +326,11 @@ class Result:
         """Write the result to a file atomically (no pickle; versioned, with a checksum); `gvfx.load` reads it."""
         path = check_writable(path, "path")
         details, predictor = self.details, self.details.predictor
-        held = details.held | {"weights": details.weights, "differences": difference_errors(details)}
-        kept = {"weights", *details.known, *(name for name in details.extra if array(name).in_file)}
-        arrays = {name: found for name, found in held.items() if name in kept and found is not None}
+        held = details.held | {"weights": details.weights, "differences": difference_errors(details)} | predictor.arrays()
+        lost = {name for name in details.extra if not array(name).in_file}
+        arrays = {name: found for name, found in held.items() if name not in lost and found is not None}
         for k, snapshot in enumerate(details.snapshots):
             arrays |= {f"{k}.{name}": found for name, found in snapshot.held.items()}
-        arrays |= predictor.arrays()
         described = {
             "names": self.names,
             "seeds": self.seeds,

@@ -24,24 +24,10 @@ from gvfx.types import Environment
 from gvfx.worlds.spaces import space_from
 from gvfx.worlds.spec import BoxActionSpec, is_environment, network_spec
 
+TEXTS = ["behaviour", "learner", "environment", "where", "until", "chosen", "inputs", "starts", "frontier"]
+TEXTS += ["run", "failed", "hash"]
 ENTRIES: dict[str, Any] = {  # types of what a file may say about its run
-    **dict.fromkeys(
-        (
-            "behaviour",
-            "learner",
-            "environment",
-            "where",
-            "until",
-            "chosen",
-            "inputs",
-            "starts",
-            "frontier",
-            "run",
-            "failed",
-            "hash",
-        ),
-        str,
-    ),
+    **dict.fromkeys(TEXTS, str),
     **dict.fromkeys(("steps", "log"), int),
     **dict.fromkeys(("target", "audit"), (int, float)),
     **dict.fromkeys(("support", "not_resolved", "unseen", "effective", "compared"), dict),
@@ -192,43 +178,42 @@ def _check(arrays: Mapping[str, np.ndarray], described: Mapping[str, Any], path:
     return rows
 
 
-def _network(arrays: Mapping[str, np.ndarray], gvfs: int, path: str) -> Any:
+def _function(arrays: Mapping[str, np.ndarray], gvfs: int, path: str) -> Any:
     """One seed's network or linear answers, of which nothing is missing and whose layers fit."""
-    network = from_arrays(arrays)
+    function = from_arrays(arrays)
     linear, twins = "supported" in arrays, 2 if "least" in arrays else 1
     axes = {"supported": "bool gvf"} if linear else {"unit": "float32 gvf", "centre": "float32 o", "spread": "float32 o"}
     depth = 0 if linear else sum(name.startswith("weight") for name in arrays) // twins
     for k in range(depth * twins):
         twin, layer = divmod(k, depth)
         axes |= {f"weight{k}": f"float32 {twin}th{layer} {twin}th{layer + 1}", f"bias{k}": f"float32 {twin}th{layer + 1}"}
-    if fit(arrays, axes, path)["gvf"] != gvfs or not same_layout(arrays, network.arrays()):
+    if fit(arrays, axes, path)["gvf"] != gvfs or not same_layout(arrays, function.arrays()):
         raise misfit(path, "its networks answer other questions")
-    return network
+    return function
 
 
 def _predictor(
     arrays: dict[str, np.ndarray], described: dict[str, Any], path: str, env: Any, questions: Sequence[GVF]
 ) -> Predictor:
-    """The predictor: tables, or every seed's network with the environment and questions, if they are given."""
-    networks_stored = any(name.startswith("answers.") for name in arrays)
-    spec = network_spec(env) if env is not None and networks_stored else None
-    targets: Targets | Gaussians | None = None
-    if spec is not None and questions:
-        targets = Gaussians(questions, spec) if isinstance(spec, BoxActionSpec) else Targets(questions, spec.actions)
-    if targets is not None and targets.names != tuple(described["names"]):
-        raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
+    """The predictor: tables, or what answers of every seed with the environment and questions, if they are given."""
     seeds: dict[int, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith("answers."):
             _, k, own = name.split(".", 2)
             seeds.setdefault(int(k), {})[own] = array
-    networks = [_network(seeds[k], len(described["names"]), path) for k in sorted(seeds)]
-    if not networks:
+    if not seeds:
         actions = tuple(described.get("actions", ()))
         if "space" in described:
             keys = tuple(tuple(key) for key in arrays["keys"].tolist())
             return NumberedPredictor(actions=actions, space=space_from(described["space"]), keys=keys)
         return TablePredictor(described["first_state"], described.get("freedom", 0), actions)
-    if spec is not None and isinstance(spec, BoxActionSpec) != isinstance(networks[0], TwinQNetworks):
+    spec = None if env is None else network_spec(env)
+    targets: Targets | Gaussians | None = None
+    if spec is not None and questions:
+        targets = Gaussians(questions, spec) if isinstance(spec, BoxActionSpec) else Targets(questions, spec.actions)
+        if targets.names != tuple(described["names"]):
+            raise InputError(f"questions: {path} answers {', '.join(described['names'])}; give the same questions.")
+    functions = tuple(_function(seeds[k], len(described["names"]), path) for k in sorted(seeds))
+    if spec is not None and isinstance(spec, BoxActionSpec) != isinstance(functions[0], TwinQNetworks):
         raise InputError(f"env: {spec.name} has other actions than {path} was learned with; give the same environment.")
-    return FunctionPredictor(tuple(networks), arrays.get("points"), spec, targets)
+    return FunctionPredictor(functions, arrays.get("points"), spec, targets)

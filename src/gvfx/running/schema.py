@@ -210,15 +210,6 @@ class Measurement(Named):
         """The measurement with other arrays."""
         return Measurement(**self.held | changes)
 
-    def of_states(self, states: int) -> Measurement:
-        """Of the first states alone."""
-        first = dict(self.held)
-        for name, found in self.held.items():
-            axis = self.known[name].state_axis if name in self.known else None
-            if axis is not None and found.size:
-                first[name] = found[(slice(None),) * (found.ndim + axis) + (slice(states),)]
-        return Measurement(**first)
-
 
 class Snapshot(Named):
     """The tables of a run after `step` steps, of all seeds: [seed, ...]; one that the run does not have is None."""
