@@ -69,10 +69,7 @@ SEARCH: dict[str, Callable[[Rules], Rules]] = {
     "search for untried pairs": lambda rules: rules._replace(untried=0.0),
     "retries": lambda rules: rules._replace(retries=0.0),
     "retries nearby": lambda rules: rules._replace(nearby=False),
-    "giving up far goals": lambda rules: rules._replace(patience=1.0),
-    "a new look at goals": lambda rules: rules._replace(again=False),
     "guided episodes": lambda rules: rules._replace(slow=np.iinfo(np.int64).max),
-    "straying in them": lambda rules: rules._replace(straying=0.0),
 }
 KNOWN = "knowing that states are missing"
 SEARCHING = "the whole search"

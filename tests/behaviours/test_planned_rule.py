@@ -57,22 +57,22 @@ CASES = {
 
 def assert_equal_states(state, plain):
     """Every array of the compiled search, and the visits since the last plan."""
-    search, told = state.search, plain.search
+    search, expected = state.search, plain.search
     at = search.at[0]
     kinds = (None, NEW_ROWS, UNTRIED, RETRY)
     for x, a in np.ndindex(search.n.shape):
-        assert search.n[x, a] == told.n[x, a]
+        assert search.n[x, a] == expected.n[x, a]
         assert state.since[x, a] == plain.since[x, a]
-        assert edges(search, x, a) == told.arrivals.get((x, a), {})
-    assert search.met[: at.rows].tolist() == told.met
-    assert search.starts.tolist() == [told.starts[x] for x in range(len(search.starts))]
-    assert search.spent.tolist() == [told.spent[kind] for kind in kinds[1:]]
-    assert search.tries.tolist() == [told.tries[level] for level in range(ds.LEVELS)]
-    assert search.finds.tolist() == [told.finds[level] for level in range(ds.LEVELS)]
-    assert kinds[at.sought + 1] == told.sought
-    assert [at.next_look, at.last_look, at.plan] == [told.next_look, told.last_look, told.planned]
-    assert [a if a >= 0 else None for a in search.way] == [told.way.get(x) for x in range(len(search.way))]
-    np.testing.assert_allclose(search.cost, [told.cost.get(x, 0.0) for x in range(len(search.cost))], rtol=1e-9)
+        assert edges(search, x, a) == expected.arrivals.get((x, a), {})
+    assert search.met[: at.rows].tolist() == expected.met
+    assert search.starts.tolist() == [expected.starts[x] for x in range(len(search.starts))]
+    assert search.spent.tolist() == [expected.spent[kind] for kind in kinds[1:]]
+    assert search.tries.tolist() == [expected.tries[level] for level in range(ds.LEVELS)]
+    assert search.finds.tolist() == [expected.finds[level] for level in range(ds.LEVELS)]
+    assert kinds[at.sought + 1] == expected.sought
+    assert [at.next_look, at.plan] == [expected.next_look, expected.planned]
+    assert [a if a >= 0 else None for a in search.way] == [expected.way.get(x) for x in range(len(search.way))]
+    np.testing.assert_allclose(search.cost, [expected.cost.get(x, 0.0) for x in range(len(search.cost))], rtol=1e-9)
 
 
 def plain_run(world, questions, behaviour, plans, steps, seed, tracked=True, rules=RULES):

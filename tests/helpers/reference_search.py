@@ -29,7 +29,7 @@ class PlainSearch:
         self.way, self.cost, self.after_end, self.most = {}, defaultdict(float), 0.0, 0.0  # a row met between two looks costs 0
         self.spent, self.tries, self.finds = Counter(), Counter(), Counter()
         self.sought, self.below, self.first = None, 1, True
-        self.next_look = self.last_look = self.planned = self.episodes = self.expected = self.found = 0
+        self.next_look = self.planned = self.episodes = self.expected = self.found = 0
 
     def tries_in(self, x):
         return sum(self.n[x, a] for a in self.actions)
@@ -86,7 +86,7 @@ class PlainSearch:
 
     def ways(self, t):
         """Whether there are goals; from every row the way to the nearest."""
-        self.most = self.after_end = self.rules.patience * t + numbers.AT_LEAST
+        self.most = self.after_end = t + numbers.AT_LEAST
         self.way = dict.fromkeys(self.met)
         self.cost = defaultdict(float, dict.fromkeys(self.met, self.most))
         others = [x for x in self.met if not self.mark(x, t)]
@@ -126,7 +126,6 @@ class PlainSearch:
         return best
 
     def look(self, t, x):
-        self.last_look = t
         self.next_look = t + max(numbers.LOOK_EVERY, int(numbers.LOOK_SHARE * t), len(self.met) // numbers.ROWS_PER_STEP)
         since = t - self.planned
         if self.missing and self.share * since > self.spent[NEW_ROWS]:
@@ -152,9 +151,7 @@ class PlainSearch:
         self.meet(x, t + 1)
         self.starts[x] += self.first
         self.first = False
-        followed = self.action(x) is not None and self.guide(1) is None
-        self.spent[self.sought] += followed
-        at_goal = followed and self.cost[x] == 0
+        self.spent[self.sought] += self.action(x) is not None and self.guide(1) is None
         level = self.n[x, a].bit_length()
         self.tries[level] += 1
         self.finds[level] += not ended and arrived not in self.met
@@ -166,8 +163,6 @@ class PlainSearch:
             self.look(t + 1, x if ended else arrived)
         elif self.sought:
             self.pass_by(x, t + 1)
-            if self.rules.again and at_goal and self.cost[x] > 0:
-                self.next_look = min(self.next_look, max(t + 2, self.last_look + len(self.met) // numbers.ROWS_PER_STEP))
             if not ended:
                 self.pass_by(arrived, t + 1)
 
@@ -198,7 +193,7 @@ class PlainPlanned:
         mu, action = self.table[x], self.search.action(x) if self.search.share else None
         guide = self.search.guide(pi.shape[1]) if self.search.share else None
         if guide is not None:
-            return (1 - self.search.rules.straying) * pi[:, guide] + self.search.rules.straying / len(mu)
+            return pi[:, guide]
         if action is not None:
             return self.mostly(action, np.full(len(mu), 1 / len(mu)))
         if not self.tracked:

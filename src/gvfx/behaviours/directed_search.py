@@ -13,8 +13,8 @@ each with a share of the steps since the last plan:
 3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), as tracking rules force them.
 
 Ways minimise the expected steps in the counted transitions, by value iteration at looks that become rarer; in between the rows
-that are passed are updated (real-time dynamic programming, Barto et al. 1995).  Goals further away than `patience` of the steps
-so far are given up.  Rows are states, groups of them or cells; at most `EDGES` distinct transitions are kept.
+that are passed are updated (real-time dynamic programming, Barto et al. 1995).  A goal further away than the steps so far counts
+as out of reach.  Rows are states, groups of them or cells; at most `EDGES` distinct transitions are kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gvfx.kernel import piece, supporting
 from gvfx.worlds.mdp import MDP
 
 RETRIES = 0.05  # largest share of the steps for retries
-AT_LEAST = 1000  # steps: the most expensive way costs at least this many
+AT_LEAST = 1000  # steps: no way costs more than this and the steps so far
 LOOK_EVERY, LOOK_SHARE = 20, 0.02  # steps between two looks: at least, and as a share of the steps so far
 ROWS_PER_STEP = 8  # rows met divided by this: the fewest steps between two looks, which bounds their cost
 SWEEPS, SETTLED = 60, 0.01  # of value iteration: at most, and the relative change below which it ends
@@ -56,10 +56,7 @@ class Rules(NamedTuple):
     levels: int = LEVELS  # of tries that are distinguished; 1: only pairs never tried lead to new rows
     deserved: bool = True  # where rows are known to be missing, a pair's chance is at least what it deserves
     nearby: bool = True  # retries where n(s, a)^2 < n(s) / actions
-    patience: float = 0.1  # the most expensive way, as a share of the steps so far
     slow: int = 20  # steps to the next discovery from which on target policies help
-    straying: float = 0.1  # share of random actions while they do
-    again: bool = True  # look again soon after a goal was reached
 
 
 COUNTERS = (
@@ -69,7 +66,6 @@ COUNTERS = (
     "steps",  # so far
     "discovery",  # the step at which the newest row was met
     "next_look",
-    "last_look",
     "plan",  # the step of the last plan
     "sought",  # kind of what is sought
     "level",  # new rows are sought by pairs with fewer tries
@@ -195,9 +191,8 @@ def follow(search, x, pi, mu, random):
     actions = mu.shape[0]
     if guided(search):
         which = search.at[0].episodes // GUIDED % pi.shape[1]
-        straying = search.rules.straying
         for a in range(actions):
-            mu[a] = (1.0 - straying) * pi[a, which] + straying / actions
+            mu[a] = pi[a, which]
         return True
     if search.at[0].sought == NOTHING or search.way[x] < 0:
         return False
@@ -219,10 +214,8 @@ def observe(search, t, tr):
         search.starts[x] += 1
         at.begins = 0
     sought = at.sought
-    followed = sought != NOTHING and search.way[x] >= 0 and not guided(search)
-    if followed:
+    if sought != NOTHING and search.way[x] >= 0 and not guided(search):
         search.spent[sought] += 1
-    reached = followed and search.cost[x] == 0.0
     count(search, x, tr.action, arrived)
     if arrived >= 0:
         meet(search, arrived)
@@ -230,8 +223,6 @@ def observe(search, t, tr):
         look(search, t + 1, x if arrived < 0 else arrived)
     elif sought != NOTHING:
         seek(search, x, t + 1)
-        if search.rules.again and reached and search.cost[x] > 0.0:  # look for other goals soon
-            at.next_look = min(at.next_look, max(t + 2, at.last_look + at.rows // ROWS_PER_STEP))
         if arrived >= 0:
             seek(search, arrived, t + 1)
 
@@ -362,7 +353,7 @@ def seek(search, x, t):
 def ways(search, t):
     """Mark the goals, and find the expected steps to the nearest from every row; whether there are goals."""
     rows = search.at[0].rows
-    search.ends[1] = search.rules.patience * t + AT_LEAST
+    search.ends[1] = t + AT_LEAST
     search.ends[0] = search.ends[1]
     goals = 0
     for j in range(rows):
@@ -401,7 +392,6 @@ def look(search, t, x):
     """Decide what to seek from row x."""
     at, shares = search.at[0], (search.rules.new_rows, search.rules.untried, search.rules.retries)  # [kind]
     since = t - at.plan
-    at.last_look = t
     at.next_look = t + max(LOOK_EVERY, int(LOOK_SHARE * t), at.rows // ROWS_PER_STEP)
     if (at.evaluated < 0 or at.acted < at.evaluated) and shares[NEW_ROWS] * since > search.spent[NEW_ROWS]:
         at.sought = NEW_ROWS

@@ -37,6 +37,7 @@ from gvfx.questions.gvf import GVF, calibrated_weights, stack
 from gvfx.questions.where import Evaluation, WhereLike, as_evaluation, as_where
 from gvfx.schedules import growing
 from gvfx.theory import exact
+from gvfx.theory.equations import explorer_probabilities
 from gvfx.theory.exact import behaviour_rows, discounts, factorised, groups, resolvent
 from gvfx.theory.importance import (
     Model,
@@ -108,9 +109,7 @@ def characteristic_time(model: Model, pi: np.ndarray, gamma: np.ndarray, values:
 @one_thread()
 def second_moment(pi: np.ndarray, moments: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """mu proportional to sqrt(sum_i w_i pi_i^2 u_i), [state, action]; moments u [state, action, gvf]; uniform where all are 0."""
-    score = np.sqrt((weights * pi**2 * moments).sum(axis=2))
-    total = score.sum(axis=1, keepdims=True)
-    return np.where(total > 0, score / np.where(total > 0, total, 1.0), 1 / score.shape[1])
+    return np.asarray(explorer_probabilities(weights * pi**2 * moments))
 
 
 @one_thread()
