@@ -72,3 +72,33 @@ def test_no_file_is_long():
     files = [path for folder in ("src", "tests", "examples", "tools") for path in (ROOT / folder).rglob("*")]
     long = {str(p): n for p in files if p.suffix in (".py", ".js", ".css") and (n := len(p.read_text().splitlines())) > 600}
     assert not long
+
+
+LIBRARY = [path for path in SOURCES if "gvfx" in path.relative_to(ROOT / "src").parts]
+MOST_LINES, MOST_WITH_ONE_READER, MOST_NAMES_TWICE = 100, 20, 3
+
+
+def test_no_function_is_long():
+    long = {
+        f"{path.name}: {node.name}": lines
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and (lines := node.end_lineno - node.lineno + 1) > MOST_LINES
+    }
+    assert not long
+
+
+def test_few_modules_have_one_reader():
+    """Of those that are not empty: a module that only one other module imports needs a reason."""
+    modules = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts): path for path in LIBRARY if path.read_text().strip()}
+    readers = {module: set() for module in modules}
+    for path in [*SOURCES, *(ROOT / "benchmarks").rglob("*.py"), ROOT / "src" / "gvfx" / "__init__.pyi"]:
+        for name in {name for node in ast.walk(ast.parse(path.read_text())) for name in imported(node)} & {*modules}:
+            if modules[name] != path:
+                readers[name].add(path)
+    assert len([name for name, found in readers.items() if len(found) == 1]) <= MOST_WITH_ONE_READER
+
+
+def test_few_files_share_a_name():
+    names = [path.name for path in LIBRARY if path.name != "__init__.py"]
+    assert len({name for name in names if names.count(name) > 1}) <= MOST_NAMES_TWICE

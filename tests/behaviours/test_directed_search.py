@@ -206,16 +206,16 @@ def test_a_search_begun_again_from_counts_knows_the_same():
     """As cells need it when their rows change: against the search that saw the transitions one by one."""
     world, questions = lock(6)
     stream, _ = stopped_stream(SteppedMDP(world), questions, gvfx.OptimalDesign(first=100), 900, 0)
-    told, model = stream.agent.at.behaviour.search, stream.agent.known
+    whole, model = stream.agent.at.behaviour.search, stream.agent.known
     search = ds.begin_search(0.8, stream.run.tables, stream.run.asked.pi)
     ds.recount(search, model)
-    assert np.array_equal(search.n, told.n) and np.array_equal(search.starts, told.starts) and told.starts.sum() > 10
-    for x, a in np.ndindex(told.n.shape):
-        assert edges(search, x, a) == edges(told, x, a)
-    now, before = search.at[0], told.at[0]
+    assert np.array_equal(search.n, whole.n) and np.array_equal(search.starts, whole.starts) and whole.starts.sum() > 10
+    for x, a in np.ndindex(whole.n.shape):
+        assert edges(search, x, a) == edges(whole, x, a)
+    now, before = search.at[0], whole.at[0]
     assert [now.edges, now.rows, now.acted] == [before.edges, before.rows, before.acted]
-    assert set(search.met[: now.rows]) == set(told.met[: now.rows])
-    assert np.array_equal(search.place > 0, told.place > 0)
+    assert set(search.met[: now.rows]) == set(whole.met[: now.rows])
+    assert np.array_equal(search.place > 0, whole.place > 0)
     for place, x in enumerate(search.met[: now.rows]):
         assert search.place[x] == place + 1
     assert now.sought == ds.NOTHING and now.next_look == 0
