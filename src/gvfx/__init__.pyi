@@ -1,10 +1,10 @@
 """The public names of gvfx, one line each: the only list of them (`gvfx/__init__.py` reads it)."""
 
 from gvfx import testing as testing
-from gvfx.behaviours.actor import Actor as Actor
-from gvfx.behaviours.actor import MixtureActor as MixtureActor
 from gvfx.behaviours.base import Behaviour as Behaviour
+from gvfx.behaviours.explorer import Actor as Actor
 from gvfx.behaviours.explorer import GVFExplorer as GVFExplorer
+from gvfx.behaviours.explorer import MixtureActor as MixtureActor
 from gvfx.behaviours.fixed import Follow as Follow
 from gvfx.behaviours.fixed import Mixture as Mixture
 from gvfx.behaviours.fixed import RoundRobin as RoundRobin
@@ -81,9 +81,9 @@ from gvfx.theory import exact as exact
 from gvfx.theory.monte_carlo import MonteCarlo as MonteCarlo
 from gvfx.theory.monte_carlo import truth_of as truth_of
 from gvfx.worlds.conversion import from_gymnasium as from_gymnasium
+from gvfx.worlds.conversion import history as history
 from gvfx.worlds.gridworld import four_rooms as four_rooms
 from gvfx.worlds.gridworld import gridworld as gridworld
-from gvfx.worlds.history import history as history
 from gvfx.worlds.mdp import MDP as MDP
 from gvfx.worlds.mdp import World as World
 from gvfx.worlds.spec import actions_of as actions_of

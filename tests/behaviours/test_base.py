@@ -10,8 +10,7 @@ from helpers.scanned import BEHAVIOUR
 from helpers.worlds import gaussian_bandit
 
 import gvfx
-from gvfx.behaviours.actor import Actor
-from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.explorer import Actor, GVFExplorer
 from gvfx.behaviours.fixed import Mixture, RoundRobin, Uniform
 from gvfx.compilation.loops import from_python
 from gvfx.questions.gvf import stack

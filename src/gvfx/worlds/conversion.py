@@ -1,13 +1,16 @@
-"""Finite worlds and environments of Gymnasium: a toy-text environment as an MDP, and an MDP as an environment."""
+"""Environments made of others: a toy-text environment as an MDP, an MDP as an environment, and observations that remember."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces.utils import flatten, flatten_space
 
 from gvfx.errors import InputError
+from gvfx.inputs import whole
 from gvfx.types import Environment
 from gvfx.worlds.mdp import MDP, reachable
 from gvfx.worlds.spec import environment_name, layers, time_limit
@@ -109,3 +112,59 @@ class SteppedMDP(gymnasium.Env[np.int64, np.int64]):
         ended = self.terminal[self.at]
         cut = not ended and self.world.horizon is not None and self.age >= self.world.horizon
         return self.at, self.reward[s][a][k], ended, cut, {}  # type: ignore[return-value]
+
+
+# --- An environment whose observations carry what came before: the last observations, and the actions between them --
+
+FLAT = (gymnasium.spaces.Box, gymnasium.spaces.Discrete)
+FIX = "give an environment whose observations and actions are Box or Discrete"
+
+
+def history(env: Environment, k: int = 1) -> Environment:
+    """The environment with the k observations before the present one and the actions taken there in every observation.
+
+    For environments whose observation does not determine what follows.  The numbers of the present observation come first, so
+    that policies and signals that read them by index work as before; then, for each step back, the action and the observation
+    before it.  A Discrete action is a 1 among 0s.  Before the first step actions are 0, and observations are the first one.
+    """
+    steps = whole(k, "k", least=1)
+    if not isinstance(env, gymnasium.Env):
+        raise InputError(f"env: {env!r:.40} is not an environment of Gymnasium; {FIX}.")
+    for space, name in ((env.observation_space, "observation"), (env.action_space, "action")):
+        if not isinstance(space, FLAT):
+            raise InputError(f"env: its {name}s are {type(space).__name__}; {FIX}.")
+    return _History(env, steps)
+
+
+class _History(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The wrapper that `history` returns."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], k: int) -> None:
+        super().__init__(env)
+        seen, acts = (flatten_space(space) for space in (env.observation_space, env.action_space))
+        bounds = [(seen.low, acts.low), (seen.high, acts.high)]
+        low, high = (np.concatenate([now, *[then, now] * k]).astype(float) for now, then in bounds)
+        self.observation_space = gymnasium.spaces.Box(np.minimum(low, 0), np.maximum(high, 0), dtype=np.float64)
+        self.unset, self.before = np.zeros(acts.shape), deque[np.ndarray](maxlen=2 * k)
+        self.now = np.zeros(seen.shape)
+
+    def reset(self, **options: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        observation, info = self.env.reset(**options)
+        self.now = self._flat(self.env.observation_space, observation)
+        self.before.extend([self.now, self.unset] * (self.before.maxlen or 0))
+        return self._whole(), info
+
+    def step(self, action: Any) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.before.extend([self.now, self._flat(self.env.action_space, action)])
+        self.now = self._flat(self.env.observation_space, observation)
+        return self._whole(), reward, terminated, truncated, info
+
+    @staticmethod
+    def _flat(space: Any, given: Any) -> np.ndarray:
+        return np.asarray(flatten(space, given), float)
+
+    def _whole(self) -> np.ndarray:
+        """The present observation, then the action and the observation before it, and so on."""
+        back = [*self.before][::-1]
+        return np.concatenate([self.now, *back])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.critics import ONE_STEP, SIGMAS, make_agent, make_batch, plain, plain_mu, plain_step
 
-from gvfx.behaviours.actor import Actor
+from gvfx.behaviours.explorer import Actor
 from gvfx.behaviours.fixed import RoundRobin
 from gvfx_paper.algorithm2 import CRITICS
 

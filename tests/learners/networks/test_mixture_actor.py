@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.critics import SIGMAS, plain
 
-from gvfx.behaviours.actor import MixtureActor
+from gvfx.behaviours.explorer import MixtureActor
 from gvfx.learners.networks.actors import MixtureUpdates, Surroundings
 
 SIZES = (3, 2)

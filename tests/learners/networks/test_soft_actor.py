@@ -14,7 +14,7 @@ import pytest
 from helpers.critics import ONE_STEP, SIGMAS, make_agent, make_batch, plain, plain_mu
 from helpers.networks import Adam
 
-from gvfx.behaviours.actor import Actor
+from gvfx.behaviours.explorer import Actor
 from gvfx.learners.networks.actors import ActorUpdates, Surroundings
 from gvfx_paper.algorithm2 import ACTORS
 

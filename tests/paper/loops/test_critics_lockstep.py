@@ -11,8 +11,7 @@ import pytest
 from helpers.critics import ONE_STEP, SMALL, WORLD, make_agent, plain
 from helpers.driving import driven
 
-from gvfx.behaviours.actor import Actor, MixtureActor
-from gvfx.behaviours.explorer import GVFExplorer
+from gvfx.behaviours.explorer import Actor, GVFExplorer, MixtureActor
 from gvfx.behaviours.fixed import Mixture, RoundRobin
 from gvfx.behaviours.rivals import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Alternate, Hold

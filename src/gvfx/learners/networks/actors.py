@@ -47,7 +47,7 @@ class ActorUpdates:
     """The updates of one behaviour's actor."""
 
     def __init__(self, options: Any, sizes: tuple[int, int], sigmas: np.ndarray) -> None:
-        """options: a `gvfx.behaviours.actor.Actor`;  sigmas: [gvf] or [gvf, action], of the target policies."""
+        """options: a `gvfx.behaviours.explorer.Actor`;  sigmas: [gvf] or [gvf, action], of the target policies."""
         self.options, self.sizes, self.draws = options, sizes, sizes[1]
         self.adam = optax.adam(options.rate)
         own = sizes[1] * (0.5 * math.log(2 * math.pi * math.e) + float(np.log(sigmas).mean()))  # the targets' entropy
@@ -115,7 +115,7 @@ class MixtureUpdates:
     """The updates and choices of one mixture actor."""
 
     def __init__(self, options: Any, sizes: tuple[int, int], sigmas: np.ndarray) -> None:
-        """options: a `gvfx.behaviours.actor.MixtureActor`;  sigmas as in `ActorUpdates`."""
+        """options: a `gvfx.behaviours.explorer.MixtureActor`;  sigmas as in `ActorUpdates`."""
         self.options, self.sizes, self.sigmas = options, sizes, wide(jnp.asarray(sigmas))
         self.gvfs = len(sigmas)
         self.draws = self.gvfs * sizes[1]  # normal numbers that an update of one state takes

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gvfx.behaviours.actor import MixtureActor
 from gvfx.behaviours.base import Behaviour
+from gvfx.behaviours.explorer import MixtureActor
 from gvfx.errors import InputError
 from gvfx.features.scaling import LIMIT
 from gvfx.learners.networks import deep_updates as memory
