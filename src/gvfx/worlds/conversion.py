@@ -141,7 +141,8 @@ class _History(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gymnasium.Env[Any, Any], k: int) -> None:
         super().__init__(env)
-        seen, acts = (flatten_space(space) for space in (env.observation_space, env.action_space))
+        seen: Any = flatten_space(env.observation_space)
+        acts: Any = flatten_space(env.action_space)
         bounds = [(seen.low, acts.low), (seen.high, acts.high)]
         low, high = (np.concatenate([now, *[then, now] * k]).astype(float) for now, then in bounds)
         self.observation_space = gymnasium.spaces.Box(np.minimum(low, 0), np.maximum(high, 0), dtype=np.float64)
