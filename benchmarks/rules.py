@@ -63,21 +63,19 @@ def asked_of(case: Case) -> Asked:
 # --- OptimalDesign without one rule ----------------------------------------------------------------------------------
 
 SEARCH: dict[str, Callable[[Rules], Rules]] = {
-    "search for new states": lambda rules: rules._replace(hope=0.0, hope_known=0.0),
+    "search for new states": lambda rules: rules._replace(hope=0.0),
     "levels of tries": lambda rules: rules._replace(levels=1),
-    "chance deserved by a pair": lambda rules: rules._replace(deserved=False),
     "search for untried pairs": lambda rules: rules._replace(untried=0.0),
     "retries": lambda rules: rules._replace(retries=0.0),
     "retries nearby": lambda rules: rules._replace(nearby=False),
     "guided episodes": lambda rules: rules._replace(slow=np.iinfo(np.int64).max),
 }
-KNOWN = "knowing that states are missing"
 SEARCHING = "the whole search"
 DETERMINISM = "determinism"
 PLANS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     DETERMINISM: ((optimal, "determinism", lambda data: Determinism(np.zeros(data.visits.shape), 0.0)),),
 }
-BEHAVIOUR = (SEARCHING, KNOWN, *SEARCH, DETERMINISM)
+BEHAVIOUR = (SEARCHING, *SEARCH, DETERMINISM)
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,6 @@ class Without(gvfx.OptimalDesign):
         search = state.search
         if self.switched_off in SEARCH:
             search = search._replace(rules=SEARCH[self.switched_off](search.rules))
-        if self.switched_off == KNOWN:
-            search.at[0].evaluated = -1
         return state._replace(search=search)
 
     def refresh(self, state: PlannedState, model: Empirical) -> None:

@@ -63,7 +63,7 @@ def test_evaluation_states_that_cannot_be_reached_are_given_up():
         stream, _ = stopped_stream(
             world, questions, DESIGN, steps, 0, lambda state, spent=spent: spent.append(state.search.spent.copy())
         )
-        assert stream.at.visits[8].sum() == 0 and stream.agent.acting.search.at[0].acted == 8
+        assert stream.at.visits[8].sum() == 0 and stream.at.visits[:8].sum(axis=1).all()
         effort.append(sum(spent)[ds.NEW_ROWS])
     assert effort[0] > 0 and effort[1] < 3 * effort[0] and effort[2] < 3 * effort[1] and effort[2] < 0.15 * 160_000
 
@@ -213,7 +213,7 @@ def test_a_search_begun_again_from_counts_knows_the_same():
     for x, a in np.ndindex(whole.n.shape):
         assert edges(search, x, a) == edges(whole, x, a)
     now, before = search.at[0], whole.at[0]
-    assert [now.edges, now.rows, now.acted] == [before.edges, before.rows, before.acted]
+    assert [now.edges, now.rows] == [before.edges, before.rows]
     assert set(search.met[: now.rows]) == set(whole.met[: now.rows])
     assert np.array_equal(search.place > 0, whole.place > 0)
     for place, x in enumerate(search.met[: now.rows]):

@@ -147,6 +147,30 @@ def test_types_of_arguments_are_part_of_the_key():
     assert call(module, run) == (VALUE, True)
 
 
+FIELDS = """
+from gvfx.compilation.loops import stored
+
+def make():
+    @stored()
+    def run(records):
+        return records[0].found - records[0].sought
+
+    return run
+"""
+
+
+@pytest.mark.parametrize(("fields", "known"), [(("found", "sought"), True), (("sought", "found"), False)])
+def test_functions_of_records_are_stored_too(fields, known):
+    """As the directed search takes one; the places of its fields are part of the key."""
+
+    def records(fields):
+        return np.array([(9, 4)], np.dtype((np.record, [(name, np.int64) for name in fields]))).view(np.recarray)
+
+    assert load(FIELDS).make()(records(("found", "sought"))) == 5
+    again = load(FIELDS).make()
+    assert again(records(fields)) == (5 if known else -5) and bool(again._cache_hits) == known
+
+
 def test_a_global_changed_after_compiling_is_not_stored(own_folder):
     """numba froze the old value in a piece: code that links it must not be stored under the new value."""
     module = load()

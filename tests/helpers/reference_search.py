@@ -5,7 +5,6 @@ Written from the docstring of `gvfx.behaviours.directed_search`, whose numbers i
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from fractions import Fraction
 
@@ -19,25 +18,20 @@ RULES = numbers.Rules(0.0, 0.0, 0.0)  # whose other fields have their defaults
 
 
 class PlainSearch:
-    """share, wanted: a set of (row, action); evaluated: the rows to act in if they are known, else None."""
+    """wanted: a set of (row, action)."""
 
-    def __init__(self, actions, share, wanted, evaluated, rules=RULES):
-        self.actions, self.share, self.wanted, self.evaluated, self.rules = range(actions), share, wanted, evaluated, rules
+    def __init__(self, actions, share, wanted, rules=RULES):
+        self.actions, self.share, self.wanted, self.rules = range(actions), share, wanted, rules
         self.n = Counter()  # of (row, action)
         self.arrivals = defaultdict(Counter)  # of (row, action): how often each row followed, or END
         self.met, self.starts = [], Counter()
         self.way, self.cost, self.after_end, self.most = {}, defaultdict(float), 0.0, 0.0  # a row met between two looks costs 0
         self.spent, self.tries, self.finds = Counter(), Counter(), Counter()
         self.sought, self.below, self.first = None, 1, True
-        self.next_look = self.planned = self.episodes = self.expected = self.found = 0
+        self.next_look = self.planned = self.episodes = self.expected = 0
 
     def tries_in(self, x):
         return sum(self.n[x, a] for a in self.actions)
-
-    @property
-    def missing(self):
-        """Whether rows are known to be missing, or may be."""
-        return self.evaluated is None or any(self.tries_in(x) == 0 for x in self.evaluated)
 
     def action(self, x):
         """The action on the way from row x, or None."""
@@ -107,15 +101,11 @@ class PlainSearch:
         for level in range(self.rules.levels):
             begins = numbers.DOUBT / (2**level + 1)
             least = min(least, (self.finds[level] + begins) / (self.tries[level] + numbers.DOUBT))
-            tried = numbers.TYPICAL * 2**level if level else 0
-            share = 1 / (tried + 1) / sum(1 / (self.n[x, a] + 1) for x in self.met for a in self.actions)
-            deserved = self.evaluated is not None and self.rules.deserved
-            yield 2**level, max(least, share / (tried + 2)) if deserved else least
+            yield 2**level, least
 
     def soonest(self, t, x):
         """The level whose discovery is expected soonest from row x and the steps until then, or None."""
-        known = self.rules.hope_known * math.sqrt(t * self.found)
-        best, within = None, self.rules.hope * t if self.evaluated is None else known
+        best, within = None, self.rules.hope * t
         for below, chance in self.chances():
             if within * chance <= 1:
                 break
@@ -128,7 +118,7 @@ class PlainSearch:
     def look(self, t, x):
         self.next_look = t + max(numbers.LOOK_EVERY, int(numbers.LOOK_SHARE * t), len(self.met) // numbers.ROWS_PER_STEP)
         since = t - self.planned
-        if self.missing and self.share * since > self.spent[NEW_ROWS]:
+        if self.share * since > self.spent[NEW_ROWS]:
             self.sought = NEW_ROWS
             best = self.soonest(t, x)
             if best is not None:
@@ -141,14 +131,13 @@ class PlainSearch:
                 return
         self.sought = None
 
-    def meet(self, x, t):
+    def meet(self, x):
         if x not in self.met:
             self.met.append(x)
-            self.found = t
 
     def observe(self, t, x, a, arrived, ended):
         """A transition; t steps were done before it."""
-        self.meet(x, t + 1)
+        self.meet(x)
         self.starts[x] += self.first
         self.first = False
         self.spent[self.sought] += self.action(x) is not None and self.guide(1) is None
@@ -158,7 +147,7 @@ class PlainSearch:
         self.n[x, a] += 1
         self.arrivals[x, a][END if ended else arrived] += 1
         if not ended:
-            self.meet(arrived, t + 1)
+            self.meet(arrived)
         if t + 1 >= self.next_look:
             self.look(t + 1, x if ended else arrived)
         elif self.sought:
@@ -181,8 +170,7 @@ class PlainPlanned:
         self.plans, self.random, self.tracked = dict(plans or {}), random, tracked
         taken = {(s, a) for s in range(world.states) for a in range(world.actions) if (pi[s if len(pi) > 1 else 0, a] > 0).any()}
         wanted = {(int(world.feature[s]), a) for s, a in taken}
-        evaluated = None if world.placeholder else {int(x) for x in world.feature[world.live]}
-        self.search = PlainSearch(world.actions, share, wanted, evaluated, rules)
+        self.search = PlainSearch(world.actions, share, wanted, rules)
 
     def probabilities(self, t, s, x, pi, m):
         if t in self.plans:

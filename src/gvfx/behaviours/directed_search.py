@@ -4,11 +4,9 @@ A plan knows the transitions seen so far; what lies behind them must be found in
 each with a share of the steps since the last plan:
 
 1. *New rows*.  A try of a pair that was tried j times leads to a row never met with a chance h(j), learned from all tries so far;
-   sought are pairs with fewer than 2^k tries, for the k with the smallest (steps to the nearest + 1) / h.  Where a state is
-   known to be missing, h is at least the pair's share of 1 / (n + 1) in the sum over all pairs, times 1 / (n + 2).  The search
-   ends when the next discovery is expected later than `hope` times the steps t so far (`hope_known` times the geometric mean of t
-   and the time of the last one, where a state is known to be missing).  If it is expected later than in `slow` steps, every third
-   episode follows a target policy instead: a whole episode of one gets further than a mixture.
+   sought are pairs with fewer than 2^k tries, for the k with the smallest (steps to the nearest + 1) / h.  The search ends when
+   the next discovery is expected later than `hope` times the steps so far.  If it is expected later than in `slow` steps, every
+   third episode follows a target policy instead: a whole episode of one gets further than a mixture.
 2. *Untried pairs* that a target policy takes.
 3. *Retries*: pairs that a target policy takes with n(s, a)^2 < max(t / pairs met, n(s) / actions), as tracking rules force them.
 
@@ -19,7 +17,6 @@ as out of reach.  Rows are states, groups of them or cells; at most `EDGES` dist
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +30,6 @@ AT_LEAST = 1000  # steps: no way costs more than this and the steps so far
 LOOK_EVERY, LOOK_SHARE = 20, 0.02  # steps between two looks: at least, and as a share of the steps so far
 ROWS_PER_STEP = 8  # rows met divided by this: the fewest steps between two looks, which bounds their cost
 SWEEPS, SETTLED = 60, 0.01  # of value iteration: at most, and the relative change below which it ends
-TYPICAL = 0.75  # tries of a pair in a level, in units of its upper end
 GUIDED = 3  # every third episode follows a target policy where discoveries are slow
 TIE = 1e-9  # of two ways whose costs differ by less than this share, the first is taken on every machine
 DOUBT = 2.0  # tries with which the chance of a discovery begins at 1 / (2^k + 1)
@@ -52,29 +48,25 @@ class Rules(NamedTuple):
     untried: float  # likewise for pairs never tried
     retries: float  # likewise for tries of a pair once more
     hope: float = 1.0  # a discovery may be expected this many times the steps so far away; 0: new rows are not sought
-    hope_known: float = 10.0  # if rows are known to be missing: times the geometric mean of those and the last discovery's
     levels: int = LEVELS  # of tries that are distinguished; 1: only pairs never tried lead to new rows
-    deserved: bool = True  # where rows are known to be missing, a pair's chance is at least what it deserves
     nearby: bool = True  # retries where n(s, a)^2 < n(s) / actions
     slow: int = 20  # steps to the next discovery from which on target policies help
 
 
-COUNTERS = (
-    "edges",  # in use
-    "rows",  # met
-    "acted",  # evaluated rows acted in
-    "steps",  # so far
-    "discovery",  # the step at which the newest row was met
-    "next_look",
-    "plan",  # the step of the last plan
-    "sought",  # kind of what is sought
-    "level",  # new rows are sought by pairs with fewer tries
-    "expected",  # steps to the next discovery
-    "begins",  # 1: the next transition is the first of an episode
-    "episodes",  # ended
-    "evaluated",  # evaluated rows if they are known, else -1
-)
-STANDING = np.dtype((np.record, [(name, np.int64) for name in COUNTERS]))
+COUNTERS = {  # by their places, of which 2, 4, 6 and 13 are those of rules of 0.2: checkpoints keep the layout
+    "edges": 0,  # in use
+    "rows": 1,  # met
+    "steps": 3,  # so far
+    "next_look": 5,
+    "plan": 7,  # the step of the last plan
+    "sought": 8,  # kind of what is sought
+    "level": 9,  # new rows are sought by pairs with fewer tries
+    "expected": 10,  # steps to the next discovery
+    "begins": 11,  # 1: the next transition is the first of an episode
+    "episodes": 12,  # ended
+}
+_PLACES = {"names": [*COUNTERS], "formats": [np.int64] * len(COUNTERS), "offsets": [8 * k for k in COUNTERS.values()]}
+STANDING = np.dtype((np.record, {**_PLACES, "itemsize": 8 * 14}))
 
 
 class Search(NamedTuple):
@@ -89,7 +81,6 @@ class Search(NamedTuple):
     place: np.ndarray  # int32 [row] 1 + place among them; 0: never met
     starts: np.ndarray  # int64 [row] episodes begun there
     wanted: np.ndarray  # bool [row, action] whether a target policy takes the action
-    evaluated: np.ndarray  # bool [row] whether it has an evaluation state
     way: np.ndarray  # int32 [row] the action to take; -1: no goal is known
     cost: np.ndarray  # [row] expected steps to a goal
     spent: np.ndarray  # int64 [kind] steps of search since the last plan
@@ -104,9 +95,6 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
     """A search that knows nothing yet; pi [1 or states, actions, gvf]; share 0: none."""
     rows, actions = world.rows if share > 0 else 0, world.actions
     room = min(rows * actions * EDGES_PER_PAIR, EDGES)
-    evaluated = np.zeros(rows, bool)
-    if rows:
-        evaluated[world.feature[world.live]] = True
     search = Search(
         n=np.zeros((rows, actions), np.int64),
         head=np.full(rows * actions, -1, np.int32),
@@ -117,7 +105,6 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
         place=np.zeros(rows, np.int32),
         starts=np.zeros(rows, np.int64),
         wanted=np.zeros((rows, actions), bool),
-        evaluated=evaluated,
         way=np.full(rows, -1, np.int32),
         cost=np.zeros(rows),
         spent=np.zeros(3, np.int64),
@@ -129,7 +116,6 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
     )
     at = search.at[0]
     at.sought, at.level, at.begins = NOTHING, 1, 1
-    at.evaluated = -1 if world.placeholder else evaluated.sum()
     mark_wanted(search, world, pi)
     return search
 
@@ -178,8 +164,7 @@ def recount(search: Search, model: Empirical) -> None:
     search.place[reached] = 1 + np.arange(len(reached))
     search.way[:] = -1
     at = search.at[0]
-    at.edges, at.rows, at.acted = len(kept), len(reached), (model.tried[:rows].any(axis=1) & search.evaluated).sum()
-    at.sought, at.next_look = NOTHING, 0
+    at.edges, at.rows, at.sought, at.next_look = len(kept), len(reached), NOTHING, 0
 
 
 # --- The compiled functions of a search: `follow`, `observe` and `episode_end` are called by a behaviour's rule ------
@@ -251,7 +236,6 @@ def meet(search, x):
         search.met[at.rows] = x
         at.rows += 1
         search.place[x] = at.rows
-        at.discovery = at.steps
 
 
 @piece
@@ -274,8 +258,6 @@ def count(search, x, a, arrived):
     search.tries[level] += 1
     if arrived >= 0 and search.place[arrived] == 0:
         search.finds[level] += 1
-    if search.evaluated[x] and tries_in(search, x) == 0:
-        at.acted += 1
     search.n[x, a] += 1
     pair = x * search.n.shape[1] + a
     e = search.head[pair]
@@ -393,7 +375,7 @@ def look(search, t, x):
     at, shares = search.at[0], (search.rules.new_rows, search.rules.untried, search.rules.retries)  # [kind]
     since = t - at.plan
     at.next_look = t + max(LOOK_EVERY, int(LOOK_SHARE * t), at.rows // ROWS_PER_STEP)
-    if (at.evaluated < 0 or at.acted < at.evaluated) and shares[NEW_ROWS] * since > search.spent[NEW_ROWS]:
+    if shares[NEW_ROWS] * since > search.spent[NEW_ROWS]:
         at.sought = NEW_ROWS
         if seek_discovery(search, t, x):
             return
@@ -408,18 +390,13 @@ def look(search, t, x):
 @piece
 def seek_discovery(search, t, x):
     """Seek the pairs by which a new row is expected soonest from row x; whether it is expected soon enough."""
-    at, rules = search.at[0], search.rules
-    soonest = rules.hope * t if at.evaluated < 0 else rules.hope_known * math.sqrt(t * at.discovery)
+    at = search.at[0]
+    soonest = search.rules.hope * t
     best = -1
-    usual = 1.0
-    everything = all_shares(search)
-    for k in range(rules.levels):
+    chance = 1.0
+    for k in range(search.rules.levels):
         at.level = 2**k
-        usual = min(usual, (search.finds[k] + DOUBT / (2.0**k + 1.0)) / (search.tries[k] + DOUBT))
-        chance = usual
-        if at.evaluated >= 0 and rules.deserved:
-            n = TYPICAL * 2.0**k if k > 0 else 0.0
-            chance = max(usual, 1.0 / ((n + 1.0) * (n + 2.0) * everything))
+        chance = min(chance, (search.finds[k] + DOUBT / (2.0**k + 1.0)) / (search.tries[k] + DOUBT))
         if soonest * chance <= 1.0:
             break
         if ways(search, t) and search.way[x] >= 0 and search.cost[x] + 1.0 < soonest * chance * (1.0 - TIE):
@@ -432,13 +409,3 @@ def seek_discovery(search, t, x):
         at.level = 2**best
         ways(search, t)
     return True
-
-
-@piece
-def all_shares(search):
-    """The sum of 1 / (n + 1) over all pairs of rows met."""
-    total = 0.0
-    for j in range(search.at[0].rows):
-        for a in range(search.n.shape[1]):
-            total += 1.0 / (search.n[search.met[j], a] + 1.0)
-    return total

@@ -84,7 +84,7 @@ class Fingerprint(Content):
         self._function(dispatcher.py_func)
 
     def add_argument(self, kind: Any) -> None:
-        """Add an argument's type: a number, an array of numbers, or a (named) tuple of them, with the names of its fields."""
+        """Add an argument's type: a number, an array of numbers or records, or a (named) tuple of them, with its fields' names."""
         if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
             self.records.append(kind.instance_class)
             self.add(kind.instance_class)
@@ -94,7 +94,7 @@ class Fingerprint(Content):
                 self.add_argument(part)
         elif isinstance(kind, types.Number | types.Boolean | types.NoneType):
             self.text("number", kind)
-        elif isinstance(kind, types.Array) and isinstance(kind.dtype, types.Number | types.Boolean):
+        elif isinstance(kind, types.Array) and isinstance(kind.dtype, types.Number | types.Boolean | types.Record):
             self.text("array", kind.dtype, kind.ndim, kind.layout, kind.mutable, kind.aligned)
         else:
             raise Unknown(f"an argument of type {kind}")

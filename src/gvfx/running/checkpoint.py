@@ -144,6 +144,7 @@ def compared(kept: object, now: Made, warn: Callable[[str], None]) -> str:
 
 
 FORMAT = "4"
+NO_LONGER = (".search.evaluated",)  # ends of the names of arrays that runs of 0.2 had
 SHARED = "stream:points"  # which another seed of the same run may have chosen meanwhile
 
 
@@ -218,7 +219,7 @@ class Checkpoints:
             return None
         _, turn, arrays = max(found, key=lambda entry: entry[0])
         self._turn = turn + 1
-        return arrays
+        return {name: array for name, array in arrays.items() if not name.endswith(NO_LONGER)}
 
     def _is_changed(self, metadata: Mapping[str, str]) -> bool:
         """Whether a checkpoint is to be passed over because its run was of other content; it is refused unless `anew`."""

@@ -162,11 +162,6 @@ class MDP:
         return self.next.shape[2]
 
     @property
-    def placeholder(self) -> bool:
-        """Whether every state leads to itself only, as in the arrays that stand for an environment with unknown transitions."""
-        return bool((self.next == np.arange(self.states)[:, None, None]).all())
-
-    @property
     def rows(self) -> int:
         """Number of table rows: of features, or of states without aggregation."""
         return self.states if self.features is None else int(self.features.max()) + 1
