@@ -84,7 +84,7 @@ class Fingerprint(Content):
         self._function(dispatcher.py_func)
 
     def add_argument(self, kind: Any) -> None:
-        """Add an argument's type: a number, an array of numbers or records, or a (named) tuple of them, with its fields' names."""
+        """Add an argument's type: a number, an array of numbers or records, or a (named) tuple of them, with its fields."""
         if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
             self.records.append(kind.instance_class)
             self.add(kind.instance_class)
