@@ -201,6 +201,10 @@ class StoredNetwork:
     within: Range | None = field(default=None, kw_only=True)  # the possible answers; None: not known
     origin: np.ndarray | None = field(default=None, kw_only=True)  # [o] what was subtracted from observations
 
+    def possible(self, answers: np.ndarray) -> np.ndarray:
+        """Answers [..., gvf] within the possible range."""
+        return answers if self.within is None else self.within.clipped(answers)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
         scales = {f.name: getattr(self.scales, f.name) for f in fields(Scales)}
@@ -217,13 +221,19 @@ class QNetwork(StoredNetwork):
     frequencies: np.ndarray
     actions: int
 
+    def _heads(self, x: np.ndarray) -> np.ndarray:
+        """Of scaled observations, [n, action, 1 + heads, gvf]."""
+        return layers(self.weights, self.biases, self.frequencies)(x).reshape(len(x), self.actions, -1, len(self.scales.unit))
+
+    def main(self, x: np.ndarray) -> np.ndarray:
+        """Q of the main heads at scaled observations, [n, action, gvf]."""
+        return self.possible(self._heads(x)[:, :, 0] * self.scales.unit)
+
     def values(self, vectors: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions [gvf, n] at observations [n, o] whose target policies are pi [n, action, gvf], and the spread of the
         bootstrapped heads, or empty if there are none."""
-        gvfs = len(self.scales.unit)
-        q = layers(self.weights, self.biases, self.frequencies)(self.scales.scaled(vectors))  # [n, action * (1 + heads) * gvf]
-        v = np.einsum("nahi,nai->hin", q.reshape(len(q), self.actions, -1, gvfs), pi) * self.scales.unit[:, None]
-        v = v if self.within is None else self.within.clipped(v.swapaxes(1, 2)).swapaxes(1, 2)
+        v = np.einsum("nahi,nai->hni", self._heads(self.scales.scaled(vectors)), pi) * self.scales.unit
+        v = self.possible(v).swapaxes(1, 2)
         return v[0], v[1:].std(axis=0, ddof=1) if len(v) > 2 else np.empty(0)
 
 
@@ -241,11 +251,14 @@ class TwinQNetworks(StoredNetwork):
 
     def at(self, vectors: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """Values [..., gvf] of actions [..., a] at observations [..., o]."""
-        x = np.concatenate([self.scales.scaled(vectors), actions], axis=-1, dtype=np.float32)
+        return self.at_scaled(self.scales.scaled(vectors), actions)
+
+    def at_scaled(self, x: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """The same at scaled observations."""
+        x = np.concatenate([x, actions], axis=-1, dtype=np.float32)
         depth, none = len(self.weights) // 2, np.empty((0, 0))
         both = np.stack([layers(self.weights[k : k + depth], self.biases[k : k + depth], none)(x) for k in (0, depth)])
-        out = (both.min(axis=0) if self.least else both.mean(axis=0)) * self.scales.unit
-        return out if self.within is None else self.within.clipped(out)
+        return self.possible((both.min(axis=0) if self.least else both.mean(axis=0)) * self.scales.unit)
 
 
 class AnswerFunction(Protocol):

@@ -28,7 +28,7 @@ from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
 from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import FrozenCritics, TwinQNetworks, drawn_actions, layers, recent
+from gvfx.running.predictor import FrozenCritics, TwinQNetworks, drawn_actions, recent
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes, learn_from
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
@@ -227,20 +227,13 @@ class SteppedCritics(SteppedNetworks):
         return at.action[lane].copy()
 
     def freeze(self) -> FrozenCritics:
-        run, network, rows, scales = self.run, self.network(), recent(self.stored()), self.scales
-        c, gvfs, depth, empty = run.columns, len(run.names), len(network.weights) // 2, np.empty((0, 0))
-        twins = [layers(network.weights[k : k + depth], network.biases[k : k + depth], empty) for k in (0, depth)]
-        within, combine = network.within, np.min if network.least else np.mean
-
-        def scaled_values(x: np.ndarray, actions: np.ndarray) -> np.ndarray:
-            q = combine([twin(np.concatenate([x, actions], axis=-1)) for twin in twins], axis=0) * scales.unit
-            return q if within is None else within.clipped(q)
-
+        run, network, rows = self.run, self.network(), recent(self.stored())
+        c, following = run.columns, rows[:, run.columns.following]
         middles = rows[:, c.notes].reshape(len(rows), -1, run.spec.actions)[:, run.targets.member].clip(-1, 1)
-        following = np.stack([scaled_values(rows[:, c.following], middles[:, i])[:, i] for i in range(gvfs)], axis=1)
-        taken = scaled_values(rows[:, c.observation], rows[:, c.action])
-        errors = rows[:, c.cumulants] * scales.unit + rows[:, c.discounts] * following - taken
-        return FrozenCritics(lambda seen, a: scaled_values(scales.scaled(seen), a), run.targets.spreads, surprises(errors))
+        after = np.stack([network.at_scaled(following, middles[:, i])[:, i] for i in range(len(run.names))], axis=1)
+        taken = network.at_scaled(rows[:, c.observation], rows[:, c.action])
+        errors = rows[:, c.cumulants] * self.scales.unit + rows[:, c.discounts] * after - taken
+        return FrozenCritics(network.at, run.targets.spreads, surprises(errors))
 
     # --- learning ----------------------------------------------------------------------------------------------------
 

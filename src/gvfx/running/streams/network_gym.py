@@ -29,7 +29,7 @@ from gvfx.questions.gvf import GVF
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import fill, flatten, prefixed, tables, unflatten, unprefixed
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import LIMIT, FrozenActions, QNetwork, Scales, layers, recent
+from gvfx.running.predictor import LIMIT, FrozenActions, QNetwork, Scales, recent
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.running.streams.gym_stream import PoliciesAt
@@ -386,19 +386,12 @@ class SteppedNetwork(SteppedNetworks):
 
     def freeze(self) -> FrozenActions:
         run, network, rows = self.run, self.network(), recent(self.stored())
-        c, unit, gvfs = run.columns, self.scales.unit, len(run.names)
-        values = layers(network.weights, network.biases, network.frequencies)
-        within, scales, actions = network.within, self.scales, run.spec.actions
-
-        def scaled_values(x: np.ndarray) -> np.ndarray:
-            q = values(x).reshape(len(x), actions, -1, gvfs)[:, :, 0] * unit
-            return q if within is None else within.clipped(q)
-
-        pi = rows[:, c.pi].reshape(len(rows), actions, -1)[:, :, run.targets.member]
-        following = np.einsum("nai,nai->ni", scaled_values(rows[:, c.following]), pi)
-        taken = scaled_values(rows[:, c.observation])[np.arange(len(rows)), rows[:, c.action][:, 0].astype(int)]
-        errors = rows[:, c.cumulants] * unit + rows[:, c.discounts] * following - taken
-        return FrozenActions(lambda observations: scaled_values(scales.scaled(observations)), surprises(errors))
+        c = run.columns
+        pi = rows[:, c.pi].reshape(len(rows), run.spec.actions, -1)[:, :, run.targets.member]
+        following = np.einsum("nai,nai->ni", network.main(rows[:, c.following]), pi)
+        taken = network.main(rows[:, c.observation])[np.arange(len(rows)), rows[:, c.action][:, 0].astype(int)]
+        errors = rows[:, c.cumulants] * self.scales.unit + rows[:, c.discounts] * following - taken
+        return FrozenActions(lambda observations: network.main(network.scales.scaled(observations)), surprises(errors))
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
