@@ -33,7 +33,7 @@ from gvfx.running.drive import Backend
 from gvfx.running.earlier import check_start
 from gvfx.running.log_table import Checked, as_log
 from gvfx.running.plan import Method, Options
-from gvfx.running.streams.linear_gym import LinearGym
+from gvfx.running.streams.linear import LinearGym
 from gvfx.running.streams.rollouts import RolloutsGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import FIRST_STATES, TableGym
@@ -57,7 +57,6 @@ from gvfx.worlds.spec import (
 # --- The method of a run, a behaviour and a learner: the defaults of each kind of run, and errors for what does not fit
 
 
-UNSURE = 1e-3  # the weight below which what follows a cut may be left to the answers of networks
 FLAT = 2  # numbers in an observation up to which a design on cells is worth half the episodes
 LARGEST_REPLAY = 200_000  # most transitions that the default learners keep in environments
 NEEDS = {  # what a learner of each kind requires of an environment
@@ -335,29 +334,23 @@ class GymWorld:
         if kind == "tables":
             discrete = type(spaces_of(env)[0]).__name__ == "Discrete"
             spec = discrete_spec(env) if discrete else counted_spec(env, FIRST_STATES)
-            tables = TableGym(spec, questions, method, options)
-            tables.share = share
-            return tables
+            return TableGym(spec, questions, method, options, share)
         if kind != "linear" and options.where is not None and not is_start(options.where):
             raise InputError(NO_WHERE)
         if has_own(questions):
             raise InputError("policy: own_greedy and own_softmax need Discrete observations; give known policies.")
         if kind == "linear":
-            linear = LinearGym(box_spec(env), questions, method, options)
-            linear.share = share
+            linear = LinearGym(box_spec(env), questions, method, options, share)
             linear.why = f"linear features, because an observation has {linear.size} numbers, at most {LARGEST}" * by_default
             return linear
         require("jax", "deep")
         if kind == "box_actions":
             from gvfx.running.streams.critics_gym import CriticsGym
 
-            critics = CriticsGym(box_action_spec(env), questions, method, options)
-            critics.share, critics.cut_at = share, UNSURE
-            return critics
+            return CriticsGym(box_action_spec(env), questions, method, options, share)
         from gvfx.running.streams.network_gym import NetworkGym
 
-        networks = NetworkGym(box_spec(env), questions, method, options)
-        networks.share, networks.cut_at = share, UNSURE
+        networks = NetworkGym(box_spec(env), questions, method, options, share)
         size = networks.spec.size
         reason = f"an observation has {size} numbers, more than {LARGEST}" if size > LARGEST else "the behaviour needs them"
         networks.why = f"networks, because {reason}" * by_default

@@ -13,8 +13,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -291,9 +292,9 @@ def tables(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
             yield from tables(value, f"{name}.{field}" if name else str(field))
 
 
-def fill(tree: Any, stored: Mapping[str, np.ndarray]) -> None:
+def fill(tree: Any, stored: Mapping[str, np.ndarray], root: str = "") -> None:
     """Write arrays that `tables` returned into the arrays of a tree of the same shape, in place."""
-    for name, array in tables(tree):
+    for name, array in tables(tree, root):
         if name not in stored or stored[name].shape != array.shape or stored[name].dtype != array.dtype:
             raise StoreError(f"checkpoint: {name} does not fit this run; delete the checkpoint to start again.")
         if array.flags.writeable:
@@ -343,6 +344,88 @@ def _words(leaf: Any) -> Any:
     import jax
 
     return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+class Stored:
+    """Something with a state that a checkpoint holds: `kept` names its attributes (by path), each with the name of its arrays.
+
+    An array is written in place, and so are those of nested tuples, whose paths are added to the name.  A name that ends with
+    ":" is that of a JAX pytree, or of something with a state of its own, whose names are added.  Numbers of several attributes
+    are one array.  What needs more is a property with a setter, of an array or of a mapping of arrays.
+    """
+
+    kept: ClassVar[Mapping[str | tuple[str, ...], str]] = {}
+    fit_to: Callable[[Mapping[str, np.ndarray]], None] | None = None  # makes room for arrays that have grown, before the rest
+    restored: Callable[[], None] | None = None  # called once they are
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that the rest of the run depends on, as named arrays."""
+        out: dict[str, np.ndarray] = {}
+        for attribute, name in self.kept.items():
+            out |= _named(name, _held(self, attribute))
+        return out
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from arrays that `state` returned."""
+        if self.fit_to is not None:
+            self.fit_to(arrays)
+        for attribute, name in self.kept.items():
+            if isinstance(attribute, tuple):
+                for path, number in zip(attribute, arrays[name].tolist(), strict=True):
+                    _set(self, path, type(_held(self, path))(number))
+            else:
+                _restore(self, attribute, name, arrays)
+        if self.restored is not None:
+            self.restored()
+
+
+def _held(holder: Any, attribute: str | tuple[str, ...]) -> Any:
+    return (
+        tuple(attrgetter(path)(holder) for path in attribute) if isinstance(attribute, tuple) else attrgetter(attribute)(holder)
+    )
+
+
+def _set(holder: Any, path: str, value: Any) -> None:
+    *before, last = path.split(".")
+    setattr(attrgetter(".".join(before))(holder) if before else holder, last, value)
+
+
+def _named(name: str, value: Any) -> dict[str, np.ndarray]:
+    """The arrays of one attribute."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return {name + key: array for key, array in value.items()}
+    if isinstance(value, np.random.Generator):
+        return {name: generator_state(value)}
+    if hasattr(value, "restore"):
+        return {name + key: array for key, array in value.state().items()}
+    if name.endswith(":"):
+        return {name.lstrip(":") + key: array for key, array in flatten(value).items()}
+    if isinstance(value, bool | int) or (isinstance(value, tuple) and value and isinstance(value[0], bool | int)):
+        return {name: np.array(value, np.int64)}
+    return dict(tables(value, name))
+
+
+def _restore(holder: Any, path: str, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Continue one attribute from its arrays."""
+    value = _held(holder, path)
+    if getattr(getattr(type(holder), path, None), "fset", None) is not None:
+        if isinstance(value, Mapping):
+            _set(holder, path, {key[len(name) :]: array for key, array in arrays.items() if key.startswith(name)})
+        elif name in arrays:
+            _set(holder, path, arrays[name].copy())
+    elif isinstance(value, np.random.Generator):
+        set_generator(value, arrays[name])
+    elif hasattr(value, "restore"):
+        value.restore({key[len(name) :]: array for key, array in arrays.items() if key.startswith(name)})
+    elif name.endswith(":"):
+        own = name.lstrip(":")
+        _set(holder, path, unflatten(value, {key[len(own) :]: a for key, a in arrays.items() if key.startswith(own)}))
+    elif isinstance(value, bool | int):
+        _set(holder, path, type(value)(arrays[name]))
+    elif value is not None:
+        fill(value, arrays, name)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from gvfx.evidence.decisions import Decision, Groups, Joint
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.questions.gvf import GVF, answered_weights
 from gvfx.questions.where import EVERYWHERE, Where
-from gvfx.running.checkpoint import Checkpoints
+from gvfx.running.checkpoint import Checkpoints, Stored
 from gvfx.running.earlier import Earlier
 from gvfx.running.plan import Method, Options, Plan
 from gvfx.running.schema import Measurement, Part, Record
@@ -42,18 +42,24 @@ if TYPE_CHECKING:
     from gvfx.running.result import Result
 
 
-UNBOUNDED = "this loop does not bound its errors"
+class Progress(Stored):
+    """What a run has made so far: what it has found, and what a checkpoint keeps of it."""
+
+    bound: Callable[[ErrorBelow, int], tuple[float, bool]]  # with learners that bound their errors: as `ErrorBelow.bound`
+    joint: Callable[[Groups], Joint]  # and the values at the start, with the errors of differences within each group
+
+    @abstractmethod
+    def outcome(self, k: int) -> dict[str, Any]:
+        """Additional fields of the k-th seed's part at the end: truth, model, what answers, other arrays."""
 
 
-class Agent(ABC):
+class Agent(Progress):
     """What learns and answers, of one seed or of several advanced together; it may also act in an environment (`Actor`)."""
 
     stops: frozenset[int] = frozenset()  # times at which it must pause
     plans: frozenset[int] = frozenset()  # those at which its behaviour plans
-
-    @abstractmethod
-    def pause(self, stop: int) -> None:
-        """Do what is due at a stop: plan, refresh tables, improve policies."""
+    pause: Callable[[int], None]  # does what is due at a stop: plan, refresh tables, improve policies
+    weigh: Callable[[np.ndarray], None]  # weighs the questions [gvf] anew in plans from now on
 
     @abstractmethod
     def check(self) -> None:
@@ -63,40 +69,15 @@ class Agent(ABC):
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         """Measure each seed: the error for the curve, the tables of a snapshot, or both."""
 
-    @abstractmethod
-    def outcome(self, k: int) -> dict[str, Any]:
-        """Additional fields of the k-th seed's part at the end: truth, model, what answers, other arrays."""
 
-    @abstractmethod
-    def state(self) -> dict[str, np.ndarray]:
-        """Everything that the rest of the run depends on, as named arrays."""
-
-    @abstractmethod
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from arrays that `state` returned."""
-
-    # --- of learners that can bound their errors ---------------------------------------------------------------------
-
-    @abstractmethod
-    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        """What a stopping rule finds now, after `looks` checks that could have stopped the run (`ErrorBelow.bound`)."""
-
-    @abstractmethod
-    def joint(self, groups: Groups) -> Joint:
-        """The values at the start now, with the errors of their differences between questions of the same group."""
-
-    @abstractmethod
-    def weigh(self, weights: np.ndarray) -> None:
-        """Weigh the questions anew in plans from now on, [gvf]."""
-
-
-class Stream(ABC):
+class Stream(Progress):
     """The experience of one seed (or of several advanced together): what makes it, and the agent that learns from it."""
 
     seeds: tuple[int, ...]
     agent: Agent
     t: int = 0  # environment steps done
     grain: int = 1  # `advance` makes steps in multiples of this
+    resumed: str = ""  # what a user must know about continuing from a checkpoint; empty if the result is the same
 
     @abstractmethod
     def start(self) -> None:
@@ -110,30 +91,6 @@ class Stream(ABC):
     def episodes(self) -> list[int]:
         """Finished episodes of each seed."""
 
-    @abstractmethod
-    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        """As `Agent.bound`, from what is known about the answers' errors."""
-
-    @abstractmethod
-    def joint(self, groups: Groups) -> Joint:
-        """As `Agent.joint`."""
-
-    @abstractmethod
-    def outcome(self, k: int) -> dict[str, Any]:
-        """As `Agent.outcome`, with what the stream itself has found."""
-
-    @abstractmethod
-    def state(self) -> dict[str, np.ndarray]:
-        """Everything that the rest of the run depends on, the agent's part included, as named arrays."""
-
-    @abstractmethod
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from arrays that `state` returned."""
-
-    def resumed(self) -> str:
-        """What a user must know about continuing from a checkpoint; empty if the result is the same."""
-        return ""
-
 
 class Loop(Stream, Agent):
     """A loop that is compiled as a whole: what moves is also what learns."""
@@ -141,16 +98,6 @@ class Loop(Stream, Agent):
     @property
     def agent(self) -> Agent:  # type: ignore[override]
         return self
-
-    def pause(self, stop: int) -> None: ...
-
-    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        raise NotImplementedError(UNBOUNDED)
-
-    def joint(self, groups: Groups) -> Joint:
-        raise NotImplementedError(UNBOUNDED)
-
-    def weigh(self, weights: np.ndarray) -> None: ...
 
 
 class Backend(ABC):
@@ -170,12 +117,15 @@ class Backend(ABC):
     where: Where = EVERYWHERE  # where errors count
     audit: float = 0.0  # the share of steps for audits
     audit_ranges: np.ndarray = np.empty((0, 2))  # [gvf, 2] of cumulants, where they are known
+    acts: str = ""  # who acts, in words, if not the behaviour alone
     tag: str = ""  # in the names of its checkpoints
     environment: str = ""  # its name
     notes: dict[str, Any]  # in the description of its result, by the seeds, at their end
     left_out: tuple[str, ...] = ()  # entries of the environment's observations that are not read
     log: Earlier | None = None  # the transitions from which it starts
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
+    aligned: Callable[[Sequence[Part]], list[Part]] = list  # the seeds' parts with the same states in the same order
+    predictor: Callable[[list[Part]], Any] = staticmethod(lambda parts: None)  # that of the result; None uses the result's tables
 
     def __init__(self, questions: Sequence[GVF], method: Method, options: Options) -> None:
         self.questions, (self.behaviour, self.learner), self.options = questions, method, options
@@ -195,7 +145,7 @@ class Backend(ABC):
         """The description of the run in its result."""
         behaviour = self.behaviour.behaviour if isinstance(self.behaviour, Calibrated) else self.behaviour
         out: dict[str, Any] = {"environment": self.environment} if self.environment else {}
-        out |= {"behaviour": repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
+        out |= {"behaviour": self.acts or repr(behaviour), "learner": repr(self.learner), "steps": self.plan.steps}
         out |= {"calibrate": True} if self.calibrated else {}
         out |= {} if self.where == EVERYWHERE else {"where": str(self.where)}
         out |= {"audit": self.audit} if self.audit else {}
@@ -205,14 +155,6 @@ class Backend(ABC):
     def weigh(self, answers: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """The GVFs' weights in reported errors [gvf]; `answers` as in `answered_weights`, read if the truth is not known."""
         return self.weights if self.knows_truth or not self.calibrated else answered_weights(self.weights, answers)
-
-    def aligned(self, parts: Sequence[Part]) -> list[Part]:
-        """The seeds' parts with the same states in the same order."""
-        return list(parts)
-
-    def predictor(self, parts: list[Part]) -> Any:
-        """The predictor of the result; None uses the result's tables."""
-        return None
 
 
 # --- The stopping rule of a run: when it is looked at, and what it has found ----------------------------------------
@@ -426,7 +368,8 @@ class _Drive:
         """Do everything that is due at a stop."""
         begun = time.perf_counter()
         self.watch.weigh(stop, self.stream)
-        self.stream.agent.pause(stop)
+        if stop in self.stream.agent.stops:
+            self.stream.agent.pause(stop)
         reached = self.watch.look(stop, self.stream)
         self.seconds += time.perf_counter() - begun
         self.stream.agent.check()
@@ -516,7 +459,7 @@ class _Drive:
     def _restore(self) -> None:
         if self.checkpoints is None or not self.checkpoints.restore(self._take, self._state):
             return
-        if self.passed < self.plan.steps and not self.watch.reached and (note := self.stream.resumed()):
+        if self.passed < self.plan.steps and not self.watch.reached and (note := self.stream.resumed):
             seeds = ", ".join(map(str, self.stream.seeds))
             warnings.warn(f"checkpoint: seed {seeds} continues at step {self.stream.t:,}; {note}", stacklevel=2)
 

@@ -41,7 +41,7 @@ from gvfx.running.predictor import action_values
 from gvfx.running.result import Result, gather, seen_in
 from gvfx.running.saved import keep
 from gvfx.running.schema import Part
-from gvfx.running.streams.linear_runs import LinearAgent, without_states
+from gvfx.running.streams.linear import LinearAgent, without_states
 from gvfx.running.streams.log_stream import LoggedEnvironment, LogStream
 from gvfx.running.streams.table_gym import TableGym
 from gvfx.threads import one_thread

@@ -127,16 +127,18 @@ def reset_seed(seed: int, t: int) -> int:
 
 
 class Lanes:
-    """The arrays that steppers write, with observations as vectors; [lane] is one of the environments stepped together."""
+    """The arrays that steppers write; [lane] is one of the environments stepped together."""
 
-    def __init__(self, lanes: int, size: int, action: np.ndarray, c: np.ndarray, gamma: np.ndarray) -> None:
-        """size: length of an observation vector; action [lane, ...], cumulants c and discounts gamma [lane, gvf]."""
-        self.state, self.following = np.zeros((2, lanes, size), np.float32)
+    def __init__(self, state: np.ndarray, action: np.ndarray, c: np.ndarray, gamma: np.ndarray) -> None:
+        """state [lane, ...]: observations; action [lane, ...], cumulants c and discounts gamma [lane, gvf]."""
+        lanes = len(state)
+        self.state, self.following = state, np.zeros_like(state)
         self.action, self.c, self.gamma = action, c, gamma
         self.alive = np.ones(lanes)  # 0 where the episode terminated
         self.ended = np.zeros(lanes, bool)  # terminated or truncated
         self.fresh = np.zeros(lanes, bool)  # an episode begins here
         self.counts = np.ones(lanes, bool)  # False: this was a reset, not a transition
+        self.number = np.zeros(lanes, np.int64)  # of the episode
         self.t = np.zeros(1, np.int64)  # transitions so far
 
 

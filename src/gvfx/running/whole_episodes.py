@@ -90,9 +90,7 @@ class WholeEpisodes:
             first = max(2 * run.answers_from, int((EARLY if early else LATE) * steps))
             self.scored = FrozenScores(member, seed, first, steps)
         self.seed, self.steps, self.schedule = seed, steps, Schedule(policies, run.share, first)
-        self.endless = max(
-            1, int(run.share * steps) // (ENDLESS * policies)
-        )  # steps after which, with discount 1, one is given up
+        self.endless = max(1, int(run.share * steps) // (ENDLESS * policies))  # steps of one with discount 1 that is given up
         self.longest = [max(longest(g, run.cut_at) for g in discounts[member == p].tolist()) for p in range(policies)]
         self.patience = PATIENCE * min(max(self.longest), self.endless if np.isinf(self.longest).any() else np.inf)
         self.others = 0  # steps of the behaviour's episode in a plain environment
@@ -200,10 +198,9 @@ class WholeEpisodes:
         arrays = {"done": done, "begun": begun, "share": schedule.share, "further": self.further}
         return arrays | (prefixed("scored", self.scored.state()) if self.scored is not None else {})
 
-    def restore(self, arrays: Mapping[str, np.ndarray], t: int) -> None:
-        """Continue from what `state` gave, at step t; a checkpoint of an older version may have none of it."""
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from what `state` gave; a checkpoint of an older version may have none of it."""
         if "done" not in arrays:
-            self.total = t
             return
         self.done, self.under_way, self.coming = [tuple(row) for row in arrays["done"].tolist()], {}, None
         self.further = arrays["further"].copy()

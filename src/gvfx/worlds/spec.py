@@ -101,12 +101,12 @@ class _Spec:
         """The same spec for another run, before its first observation."""
         return self
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def state(self) -> dict[str, np.ndarray]:
         """What was learned about observations, for a checkpoint."""
         return {}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `arrays` returned."""
+        """Continue from what `state` returned."""
 
     @property
     def single(self) -> bool:
@@ -219,7 +219,7 @@ class BoxSpec(_Spec):
     def anew(self) -> Self:
         return replace(self, origin=Origin())
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def state(self) -> dict[str, np.ndarray]:
         return self.origin.arrays()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -468,7 +468,7 @@ class CountedSpec(DiscreteSpec):
     def anew(self) -> CountedSpec:
         return replace(self.sized(max(self.skeleton.states, 8 * self.lanes)), numbering=Numbering(self.numbering.space))
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def state(self) -> dict[str, np.ndarray]:
         return self.numbering.arrays()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,7 +23,6 @@ from gvfx.learners.networks.heads import Heads
 from gvfx.learners.networks.learners import TwinCritics
 from gvfx.questions.gvf import GVF, question_names
 from gvfx.questions.signals import Signal
-from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.drive import Backend, Loop
 from gvfx.running.plan import Plan
 from gvfx.running.schema import EMPTY, Measurement
@@ -141,24 +140,6 @@ class Staggered:
         done = self.t - self.worlds
         return self.t >= self.learning_starts and retrace.is_due(self.agent.described, done, self.refreshed)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that the rest of the run depends on."""
-        return {
-            **{f"state:{name}": leaf for name, leaf in flatten(self.state).items()},
-            "count": np.array([self.t, self.episodes], np.int64),
-            "ages": self.ages,
-            "observations": self.observations,
-            "simulator": self.simulator.get_state(),
-        }
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Continue from arrays that `arrays` returned."""
-        self.state = unflatten(self.state, {k[6:]: v for k, v in arrays.items() if k.startswith("state:")})
-        self.t, self.episodes = (int(n) for n in arrays["count"])
-        self.ages, self.observations = arrays["ages"].copy(), arrays["observations"].copy()
-        self.simulator.set_state(arrays["simulator"])
-        self.refreshed = int(self.state.aims.until) if self.state.aims is not None else 0
-
 
 def _compiled(agent: Any, function: Any, *fixed: Any) -> Any:
     """A function of an agent, something fixed, and a state, compiled once per agent."""
@@ -243,6 +224,14 @@ class CriticsLockstep(Backend):
 class LockstepCritics(Loop):
     """One seed: the worlds, and the agent that acts in them."""
 
+    kept: ClassVar = {
+        "worlds.state": "state:",
+        ("worlds.t", "worlds.episodes"): "count",
+        "worlds.ages": "ages",
+        "worlds.observations": "observations",
+        "simulator": "simulator",
+    }
+
     def __init__(self, run: CriticsLockstep, seed: int) -> None:
         self.run, self.seeds, self.grain = run, (seed,), run.learner.worlds
         self.worlds = Staggered(run.world, run.agent, seed)
@@ -307,12 +296,18 @@ class LockstepCritics(Loop):
         seen = agent.scaled(learning.critics, jnp.asarray(observations))
         return np.asarray(agent.actor.middle(learning.actor, seen, agent.middles(observations))).astype(float)
 
-    def state(self) -> dict[str, np.ndarray]:
-        return self.worlds.arrays()
+    @property
+    def simulator(self) -> np.ndarray:
+        """The simulator's state."""
+        return self.worlds.simulator.get_state()
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.worlds.restore(dict(arrays))
-        self.t = self.worlds.t
+    @simulator.setter
+    def simulator(self, state: np.ndarray) -> None:
+        self.worlds.simulator.set_state(state)
+
+    def restored(self) -> None:
+        self.t, aims = self.worlds.t, self.worlds.state.aims
+        self.worlds.refreshed = int(aims.until) if aims is not None else 0
 
     def outcome(self, k: int) -> dict[str, Any]:
         critics, actor = self.worlds.state.learning

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 import gvfx
-from gvfx.evidence.decisions import Joint
 from gvfx.kernel import BehaviourRule, Sizes, whole
-from gvfx.learners.half_samples import FREEDOM, Answers, start_answers, start_joint
+from gvfx.learners.half_samples import FREEDOM, Answers
 from gvfx.questions.gvf import GVF, calibrated_weights
 from gvfx.questions.where import EVERYWHERE, START, is_start
 from gvfx.rng import CUMULANTS, ENVIRONMENT, normal, uniform
@@ -19,7 +18,8 @@ from gvfx.running.drive import Loop
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import TablePredictor
 from gvfx.running.schema import EMPTY, Measurement, Part
-from gvfx.running.streams.linear_runs import LinearAgent, LinearRuns, keep, make_choice, make_watch
+from gvfx.running.streams.linear import LinearAgent, LinearRuns
+from gvfx.running.streams.linear_loop import keep, make_choice, make_watch
 from gvfx_paper.truths.lattice import grid_questions, grid_truth
 from gvfx_paper.worlds.continuous_grid import MOVES, ContinuousGrid
 
@@ -130,6 +130,7 @@ class CompiledLinear(LinearAgent, Loop):
     """One seed."""
 
     run: LinearCompiled
+    kept: ClassVar = {**LinearAgent.kept, "grid.age": "age"}
 
     def __init__(self, run: LinearCompiled, seed: int) -> None:
         world, gvfs = run.world, len(run.names)
@@ -160,16 +161,16 @@ class CompiledLinear(LinearAgent, Loop):
         self.run.loop(self.arrays, self.grid, to - self.t)
         self.t = to
 
-    def at_points(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.run.truth.points.astype(np.float32), self.run.policies.T[None]
+    def points_at(self, bounded: bool) -> np.ndarray:
+        points = self.run.truth.points.astype(np.float32)
+        return points[self.run.truth.outside] if bounded else points  # nobody acts inside the discs
 
-    def bounded_at(self) -> tuple[np.ndarray, np.ndarray]:
-        points, pi = self.at_points()
-        return points[self.run.truth.outside], pi  # nobody acts inside the discs
+    def policies_at(self, points: np.ndarray) -> np.ndarray:
+        return self.run.policies.T[None]
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
-        truth, (points, pi) = self.run.truth, self.at_points()
-        values, errors = self.answers(tables, tables)[0].values(points, pi)
+        truth, points = self.run.truth, self.points_at(False)
+        values, errors = self.answers(tables, tables)[0].values(points, self.policies_at(points))
         mse = {"mse": truth.mse(values), "mse_outside": truth.mse(values, outside_only=True)} if curve else {}
         if curve and self.run.where == START:
             mse["mse"] = (values - truth.values)[:, truth.outside].mean(axis=1) ** 2
@@ -183,22 +184,14 @@ class CompiledLinear(LinearAgent, Loop):
         mu = self.probabilities(points, policies)
         return [Measurement(**mse, values=values, variances=EMPTY, visits=visits, behaviour=mu, standard_errors=errors)]
 
-    def start_answers(self, found: Answers) -> np.ndarray:
-        return start_answers(*found.means(*self.bounded_at()))  # episodes start anywhere outside the discs
-
-    def start_joint(self, found: Answers) -> Joint:
-        return start_joint(*found.means(*self.bounded_at()))
+    def start_means(self, found: Answers) -> tuple[np.ndarray, np.ndarray]:
+        return found.means(self.points_at(True), self.policies_at(EMPTY))  # episodes start anywhere outside the discs
 
     def outcome(self, k: int) -> dict[str, Any]:
-        truth, found = self.run.truth, self.answers(True, True)[0]
-        start = np.column_stack([self.start_answers(found), truth.values[:, truth.outside].mean(axis=1)])
-        return {"truth": truth.values, "start": start, "differences": self.start_joint(found).known if found.halves else EMPTY}
+        truth = self.run.truth
+        return {"truth": truth.values, **self.found(truth.values[:, truth.outside].mean(axis=1))}
 
     def check(self) -> None: ...
 
-    def state(self) -> dict[str, np.ndarray]:
-        return self.learned() | {"age": self.grid.age}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.learn_again(arrays)
-        self.grid.age[:], self.t = arrays["age"], int(self.arrays.t[0])
+    def restored(self) -> None:
+        self.t = int(self.arrays.t[0])

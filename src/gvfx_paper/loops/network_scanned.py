@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,6 @@ from gvfx.errors import Diverged, InputError
 from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.questions.gvf import GVF, calibrated_weights, question_names
-from gvfx.running.checkpoint import flatten, unflatten
 from gvfx.running.drive import Backend, Loop
 from gvfx.running.plan import Plan
 from gvfx.running.schema import EMPTY, Measurement
@@ -283,6 +282,8 @@ class NetworkScanned(Backend):
 class ScannedNetwork(Loop):
     """One seed, or several in parallel: the state of the compiled loop."""
 
+    kept: ClassVar = {"now": ":"}
+
     def __init__(self, run: NetworkScanned, seeds: Sequence[int]) -> None:
         self.run, self.seeds, self.grain = run, tuple(seeds), run.learner.block
         self.now: ScanState = run.engine.begin(*seeds)
@@ -324,11 +325,7 @@ class ScannedNetwork(Loop):
         visits = np.asarray(state.visits).astype(np.int64)
         return Measurement(**errors, values=values, variances=variances, visits=visits, behaviour=np.asarray(mu).astype(float))
 
-    def state(self) -> dict[str, np.ndarray]:
-        return flatten(self.now)
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.now = unflatten(self.now, arrays)
+    def restored(self) -> None:
         self.t = int(self.run.engine.row(self.now, 0).t)
 
     def outcome(self, k: int) -> dict[str, Any]:

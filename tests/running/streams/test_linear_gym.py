@@ -12,7 +12,7 @@ from helpers.environments import WALK_QUESTIONS as QUESTIONS
 import gvfx
 from gvfx.running.backends import open_backend
 from gvfx.running.plan import Options, Plan
-from gvfx.running.streams.linear_gym import LinearGym
+from gvfx.running.streams.linear import LinearGym
 from gvfx.running.streams.network_gym import NetworkGym
 
 UNIFORM = gvfx.Uniform()

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,6 @@ from gvfx.learners.networks.critic_updates import CriticQuestions, log_clipped
 from gvfx.learners.networks.learners import TwinCritics
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Gaussians
-from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenCritics, TwinQNetworks, drawn_actions, recent
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
@@ -44,13 +43,13 @@ class CriticsGym(GymNetworks):
     learner: TwinCritics
     has_errors = False
 
-    def __init__(self, spec: BoxActionSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
+    def __init__(self, spec: BoxActionSpec, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0) -> None:
         behaviour, learner = method
         if learner.lookahead:
             raise InputError("lookahead: only Walker and Cheetah have a learned model of their dynamics; leave it at 0.")
         if learner.layer_norm:
             raise InputError("layer_norm: Gymnasium environments have critics without layer normalisation; leave it False.")
-        super().__init__(spec, questions, method, options)
+        super().__init__(spec, questions, method, options, share)
         self.targets = Gaussians(questions, spec)
         gvfs = len(self.names)
         asked = CriticQuestions(
@@ -135,6 +134,12 @@ class SteppedCritics(SteppedNetworks):
     """One seed."""
 
     run: CriticsGym
+    kept: ClassVar = {
+        **SteppedNetworks.kept,
+        **{name: f"generator:{k}" for k, name in enumerate(("chance", "updates", "reader.noise"))},
+        "acting": "acting:",
+        "aims": "aims:",
+    }
 
     def __init__(self, run: CriticsGym, seed: int, source: SingleStepper | VectorStepper) -> None:
         lanes = run.spec.lanes
@@ -149,7 +154,6 @@ class SteppedCritics(SteppedNetworks):
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(name),)))
             for name in (b"behaviour", b"updates", b"networks")
         )
-        self.draws_from(self.chance, self.updates)
         self.learning: CriticLearning = jax.tree.map(jnp.array, run.agent.begin(networks))  # target networks are copies
         self.acting = run.agent.rule.begin(lanes, len(run.names))
         self.aims = run.agent.begin_aims()
@@ -209,7 +213,7 @@ class SteppedCritics(SteppedNetworks):
             rows = rows[at.counts]
         self.over |= at.ended
         self.rows[self.pending : self.pending + len(rows)] = rows
-        self.stored_rows(rows)
+        self.collected(len(rows))
 
     # --- episodes of target policies -----------------------------------------------------------------------------------
 
@@ -237,8 +241,7 @@ class SteppedCritics(SteppedNetworks):
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
-    def begin_learning(self) -> None:
-        super().begin_learning()
+    def prepare(self) -> None:
         agent, rows = self.run.agent, np.concatenate([self.stored(), self.scaled(self.rows[: self.pending])])
         self.learning = agent.see(agent.prepare(self.learning, rows), jnp.asarray(rows))
 
@@ -278,14 +281,9 @@ class SteppedCritics(SteppedNetworks):
         found = self.run.agent.predict(critics.m, critics, jnp.asarray(around), jnp.asarray(draws), 2)  # [point, draw, gvf, gvf]
         return np.asarray(found).diagonal(axis1=2, axis2=3).mean(axis=1).T.astype(float) * self.scales.unit[:, None] ** 2
 
-    def state(self) -> dict[str, np.ndarray]:
-        return self.learned() | prefixed("acting", flatten(self.acting)) | prefixed("aims", flatten(self.aims))
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.learn_again(arrays)
-        self.acting = unflatten(self.acting, unprefixed("acting", arrays))
-        self.aims = unflatten(self.aims, unprefixed("aims", arrays))
+    def restored(self) -> None:
         self.refreshed = 0 if self.aims is None else int(self.aims.until)
+        self.renew()
 
 
 def traces(targets: Gaussians, middles: np.ndarray, actions: np.ndarray, followed: np.ndarray) -> np.ndarray:

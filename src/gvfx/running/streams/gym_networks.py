@@ -7,25 +7,20 @@ Transitions are rows.  The first `learning_starts` are set aside and determine t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
 from gvfx.compilation.networks import start_jax
 from gvfx.errors import Diverged
-from gvfx.evidence.decisions import Groups, Joint
-from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.inputs import LARGE_IN_SINGLE
 from gvfx.learners.least_squares import Range
 from gvfx.learners.networks import deep_updates as memory
 from gvfx.questions.gvf import GVF
 from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, START
-from gvfx.running.checkpoint import flatten, prefixed, unflatten, unprefixed
-from gvfx.running.drive import UNBOUNDED
 from gvfx.running.earlier import Earlier, learn_from_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FunctionPredictor, QNetwork, Scales, TwinQNetworks
@@ -34,6 +29,7 @@ from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun
 from gvfx.worlds.spec import BoxSpec
 
+UNSURE = 1e-3  # the weight below which what follows a cut may be left to the answers
 STARTS = 64  # latest observations in which episodes began: the start is their mean
 LOSSES = ("Q", "M", "actor")
 
@@ -46,10 +42,12 @@ class GymNetworks(GymRun):
     block: int  # transitions that are stored together
     counted: int  # the column by which visits are counted
     has_errors: bool  # whether predictions have standard errors
+    heads = 0  # bootstrapped, of which every row has a weight
     largest = LARGE_IN_SINGLE
+    cut_at = UNSURE
 
-    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
-        super().__init__(spec, questions, method, options)
+    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0) -> None:
+        super().__init__(spec, questions, method, options, share)
         start_jax()
         self.answers_from = self.learner.learning_starts
         self.where = EVERYWHERE if options.where is None else START
@@ -67,6 +65,15 @@ class SteppedNetworks(AtVectors):
 
     run: GymNetworks
     learning: Any  # the networks, a pytree
+    kept: ClassVar = {
+        "learning": "learning:",
+        "replay": "replay:",
+        ("made", "source.episode", "source.episode", "learns", "pending"): "counts",
+        **{f"scales.{name}": name for name in ("centre", "spread", "unit")},
+        "waiting": "rows",
+        **{name: name for name in ("early", "extremes", "begun")},
+    }
+    bootstrap: np.random.Generator  # of the weights for bootstrapped heads
 
     def __init__(
         self,
@@ -79,23 +86,21 @@ class SteppedNetworks(AtVectors):
     ) -> None:
         """together: rows that are learned from in one call; action [lane, ...]: the array for chosen actions."""
         super().__init__(run, seed, source)
-        spec, lanes, self.together = self.spec, self.spec.lanes, together
-        self.lanes = Lanes(lanes, spec.size, action, *self.reader.begin(lanes))
+        spec, lanes, self.together, gvfs = self.spec, self.spec.lanes, together, len(run.names)
+        self.lanes = Lanes(np.zeros((lanes, spec.size), np.float32), action, *self.reader.begin(lanes))
         self.over = np.zeros(lanes, bool)  # episodes that ended since the last action was chosen
         self.replay = memory.empty(run.learner.capacity, run.width, prioritised)
-        self.scales = Scales.none(spec.size, len(run.names))
+        self.scales = Scales.none(spec.size, gvfs)
         self.learns = False
-        self.early: list[np.ndarray] = []  # transitions [lane, column] from before learning starts
-        self.rows = np.zeros((together + lanes, run.width), np.float32)
-        self.pending = 0  # rows collected for the next call
-        gvfs = len(run.names)
+        self.rows = np.zeros((max(together, run.learner.learning_starts) + lanes, run.width), np.float32)
+        self.pending = 0  # of them are collected, for the next call or from before learning starts
         self.extremes = np.stack([np.full(gvfs, np.inf), np.full(gvfs, -np.inf), np.zeros(gvfs)])  # of the rows learned from
         self.losses: Any = None
-        self.begun: deque[np.ndarray] = deque(maxlen=STARTS)  # [o] observations in which episodes began
+        self.starts = np.zeros((0, spec.size), np.float32)  # [k, o] observations in which the last episodes began
 
     def note_starts(self) -> None:
         """Keep the observations in which episodes begin now."""
-        self.begun.extend(self.lanes.state[self.lanes.fresh])
+        self.starts = np.concatenate([self.starts, self.lanes.state[self.lanes.fresh]])[-STARTS:]
         self.lanes.fresh[:] = False
 
     @property
@@ -107,6 +112,10 @@ class SteppedNetworks(AtVectors):
         """The transitions so far, those of a log included."""
         return int(self.lanes.t[0])
 
+    @made.setter
+    def made(self, transitions: int) -> None:
+        self.lanes.t[0] = transitions
+
     def grow(self) -> Lanes:
         self.room = NEVER
         return self.lanes
@@ -116,24 +125,18 @@ class SteppedNetworks(AtVectors):
 
     def plan_on_log(self) -> None: ...
 
-    def pause(self, stop: int) -> None: ...
-
-    def weigh(self, weights: np.ndarray) -> None: ...
-
     def break_off(self) -> None:
         self.over[:] = True
 
     # --- learning ----------------------------------------------------------------------------------------------------
 
-    def stored_rows(self, rows: np.ndarray) -> None:
-        """Learn from rows that were written at the end of the pending ones, once there are enough."""
-        self.lanes.t[0] += len(rows)
+    def collected(self, rows: int) -> None:
+        """Learn from rows that were written after the pending ones, once there are enough."""
+        self.made, self.pending = self.made + rows, self.pending + rows
         if not self.learns:
-            self.early.append(rows.copy())
             if self.made >= self.run.learner.learning_starts:
                 self.begin_learning()
             return
-        self.pending += len(rows)
         while self.pending >= self.together:
             self.absorb()
 
@@ -145,26 +148,33 @@ class SteppedNetworks(AtVectors):
     def renew(self) -> None:
         """Update the networks and scales that the behaviour uses."""
 
+    @abstractmethod
+    def prepare(self) -> None:
+        """Prepare what learns, as learning starts."""
+
     def begin_learning(self) -> None:
         """Compute the scales and store the rows that were set aside."""
         c, block = self.run.columns, self.run.block
-        rows = np.concatenate(self.early)
+        rows = self.rows[: self.pending].copy()
         self.scales = Scales.found(rows[:, c.observation], rows[:, c.cumulants], rows[:, c.discounts])
         self.extremes = self.seen(rows)
         self.renew()
-        self.learns, self.early = True, []
+        self.learns = True
         whole = len(rows) // block * block
         for k in range(0, whole, block):
             self.replay = self.run.store(self.replay, self.scaled(rows[k : k + block]))
         self.pending = len(rows) - whole
         self.rows[: self.pending] = rows[whole:]
+        self.prepare()
 
     def scaled(self, rows: np.ndarray) -> np.ndarray:
-        """Rows with observations and cumulants in the networks' units."""
-        c, out = self.run.columns, rows.copy()
+        """Rows with observations and cumulants in the networks' units, and with weights for bootstrapped heads."""
+        c, out, heads = self.run.columns, rows.copy(), self.run.heads
         for part in (c.observation, c.following):
             out[:, part] = self.scales.scaled(out[:, part])
         out[:, c.cumulants] /= self.scales.unit
+        if heads:
+            out[:, c.shares] = 2.0 * self.bootstrap.integers(0, 2, (len(rows), heads))
         return out
 
     def absorb(self) -> None:
@@ -187,8 +197,7 @@ class SteppedNetworks(AtVectors):
 
     def within(self) -> Range | None:
         """The possible answers, from all transitions so far; None before the first."""
-        waiting = self.rows[: self.pending] if self.learns else np.concatenate(self.early) if self.early else self.rows[:0]
-        seen = self.seen(waiting)
+        seen = self.seen(self.rows[: self.pending])
         return Range.allowed(*seen) if np.isfinite(seen).all() else None
 
     # --- measuring ---------------------------------------------------------------------------------------------------
@@ -215,10 +224,10 @@ class SteppedNetworks(AtVectors):
         """The transitions in the replay buffer, in the networks' units."""
         return np.array(self.replay.rows[: min(int(self.replay.written), len(self.replay.rows))])
 
-    def kept(self) -> np.ndarray:
+    def seen_so_far(self) -> np.ndarray:
         """The transitions in the replay buffer and those not yet stored, with unscaled observations."""
         if not self.learns:
-            return np.concatenate(self.early)
+            return self.rows[: self.pending].copy()
         rows = self.stored()
         part = self.run.columns.observation
         rows[:, part] = self.scales.unscaled(rows[:, part])
@@ -228,7 +237,7 @@ class SteppedNetworks(AtVectors):
         run, gvfs = self.run, len(self.run.names)
         if not (tables or run.has_errors or run.where == START):
             return [Measurement(expected=expected_error(EMPTY, gvfs))]
-        kept = self.kept()
+        kept = self.seen_so_far()
         seen = kept[:, run.columns.observation]
         points = self.shown_points(seen)
         values, variances, behaviour, errors = self.answers(points)
@@ -253,42 +262,36 @@ class SteppedNetworks(AtVectors):
 
     def start_answers(self, network: QNetwork | TwinQNetworks) -> np.ndarray:
         """The value at the start, the root mean square of the heads' spreads over starts, and NaN for the truth, [gvf, 3]."""
-        points = np.array(self.begun)
+        points = self.starts
         batch = self.spec.together([self.spec.whole(point) for point in self.spec.origin.absolute(points)])
         values, errors = network.values(points, self.run.targets(batch))
         spread = np.sqrt((errors**2).mean(axis=1)) if errors.size else np.full(len(values), np.nan)
         return np.stack([values.mean(axis=1), spread, np.full(len(values), np.nan)], axis=1)
 
-    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        raise NotImplementedError(UNBOUNDED)
-
-    def joint(self, groups: Groups) -> Joint:
-        raise NotImplementedError(UNBOUNDED)
-
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
-    def draws_from(self, *own: np.random.Generator) -> None:
-        """Set the random generators; own: the agent's."""
-        self.generators = {f"generator:{k}": each for k, each in enumerate((*own, self.reader.noise))}
+    @property
+    def waiting(self) -> np.ndarray:
+        """The rows for the next call."""
+        return self.rows[: self.pending if self.learns else 0]
 
-    def learned(self) -> dict[str, np.ndarray]:
-        """Everything that learns, as named arrays."""
-        run, scales = self.run, self.scales
-        arrays = prefixed("learning", flatten(self.learning)) | prefixed("replay", flatten(self.replay))
-        arrays["counts"] = np.array([self.made, self.source.episode, self.source.episode, self.learns, self.pending], np.int64)
-        arrays |= {"centre": scales.centre, "spread": scales.spread, "unit": scales.unit}
-        arrays |= {"rows": self.rows[: self.pending], "extremes": self.extremes, "begun": np.array(self.begun)}
-        arrays["early"] = np.concatenate(self.early) if self.early else np.zeros((0, run.width), np.float32)
-        return arrays
+    @waiting.setter
+    def waiting(self, rows: np.ndarray) -> None:
+        self.rows[: len(rows)] = rows
 
-    def learn_again(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `learned` returned."""
-        self.learning = unflatten(self.learning, unprefixed("learning", arrays))
-        self.replay = unflatten(self.replay, unprefixed("replay", arrays))
-        self.lanes.t[0], _, self.source.episode, learns, self.pending = (int(n) for n in arrays["counts"])
-        self.learns = bool(learns)
-        self.scales = Scales(arrays["centre"].copy(), arrays["spread"].copy(), arrays["unit"].copy())
-        self.rows[: self.pending], self.extremes = arrays["rows"], arrays["extremes"].copy()
-        self.begun.extend(arrays.get("begun", ()))
-        self.early = [arrays["early"].copy()] if len(arrays["early"]) else []
-        self.renew()
+    @property
+    def early(self) -> np.ndarray:
+        """The rows from before learning starts."""
+        return self.rows[: 0 if self.learns else self.pending]
+
+    @early.setter
+    def early(self, rows: np.ndarray) -> None:
+        self.rows[: len(rows)], self.pending = rows, len(rows) or self.pending
+
+    @property
+    def begun(self) -> np.ndarray:
+        return self.starts
+
+    @begun.setter
+    def begun(self, starts: np.ndarray) -> None:
+        self.starts = starts

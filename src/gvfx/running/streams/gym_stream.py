@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from gvfx.inputs import LARGE
 from gvfx.questions.gvf import GVF, Audit
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Reader, Targets
-from gvfx.running.checkpoint import generator_state, prefixed, set_generator, unprefixed
 from gvfx.running.drive import Agent, Backend, Stream
 from gvfx.running.earlier import Earlier, earlier
 from gvfx.running.plan import Method, Options
@@ -44,16 +43,17 @@ class GymRun(Backend, ABC):
     knows_truth = False
     largest: float = LARGE  # the size of a cumulant above which it is refused
     answers_from = 0  # the step of the first answers
-    share = 0.0  # of the steps, for whole episodes of the target policies
+    share: float  # of the steps, for whole episodes of the target policies
     frozen = True  # whether these are scored against answers that were frozen before them
     cut_at = CUT  # the weight of what follows, below which they are cut
     further = True  # whether a plain environment is reset further times, to see where episodes begin
     alone = False  # whether a log is all that there is to learn from
     points: np.ndarray | None = None  # [point, o], absolute: where answers are shown, chosen by the first seed
+    note_targets: Callable[[list[Any]], None]  # evaluates the target policies at the points, once
 
-    def __init__(self, spec: Any, questions: Sequence[GVF], method: Method, options: Options) -> None:
+    def __init__(self, spec: Any, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0) -> None:
         super().__init__(questions, method, options)
-        self.spec, self.left_out, self.environment = spec, spec.left_out, spec.name
+        self.spec, self.left_out, self.environment, self.share = spec, spec.left_out, spec.name, share
         if isinstance(options.audit, Audit):
             self.audit, self.audit_ranges = options.audit.share or 0.0, options.audit.on(questions)
         if options.log is not None:
@@ -70,10 +70,6 @@ class GymRun(Backend, ABC):
         """Set the points at which answers are shown."""
         self.note_targets([self.spec.whole(point) for point in points])
         self.points = points
-
-    def note_targets(self, observations: list[Any]) -> None:
-        """Evaluate the target policies at the points, once."""
-        raise NotImplementedError
 
 
 class PoliciesAt:
@@ -108,7 +104,6 @@ class Actor(Agent):
     def __init__(self, run: Any, seed: int, source: SingleStepper | VectorStepper) -> None:
         self.run, self.seed, self.source = run, seed, source
         self.reader = source.reader
-        self.generators: dict[str, np.random.Generator] = {"noise": self.reader.noise}
 
     @property
     def spec(self) -> Any:
@@ -174,11 +169,9 @@ class AtVectors(Actor):
     def notes(self) -> np.ndarray:
         """The distinct target policies at the present observations, as frozen answers read them, [lane, ...]."""
 
+    @abstractmethod
     def choose_as(self, lane: int, policy: int, rng: np.random.Generator) -> Any:
-        """Write an action drawn from a target policy."""
-        action = drawn_action(self.notes[lane, :, policy], rng)
-        self.at.action[lane] = action
-        return action
+        """Write an action drawn from a target policy, which is returned."""
 
     def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
         action = self.choose_as(lane, policy, rng)
@@ -205,8 +198,18 @@ class AtVectors(Actor):
         return self.spec.origin.relative(self.run.points)
 
 
+def choose_numbered(actor: AtVectors, lane: int, policy: int, rng: np.random.Generator) -> int:
+    """As `AtVectors.choose_as`, of numbered actions."""
+    action = drawn_action(actor.notes[lane, :, policy], rng)
+    actor.at.action[lane] = action
+    return action
+
+
 class GymStream(Stream):
     """One seed: its actor acts, the environment steps and the actor learns, over and over."""
+
+    kept: ClassVar = {"agent": "", "stepper.spec": "", "whole": "whole:", "points": "points"}
+    resumed = NEW_EPISODE
 
     def __init__(self, run: GymRun, seed: int) -> None:
         self.run, self.seed, self.seeds = run, seed, (seed,)
@@ -253,9 +256,6 @@ class GymStream(Stream):
     def episodes(self) -> list[int]:
         return [self.stepper.episode]
 
-    def resumed(self) -> str:
-        return NEW_EPISODE
-
     def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         if self.checked is None or self.run.learner.bounds_errors:
             return self.agent.bound(until, looks)
@@ -269,23 +269,16 @@ class GymStream(Stream):
     def outcome(self, k: int) -> dict[str, Any]:
         return self.agent.outcome(k) | ({} if self.checked is None else self.checked.outcome(self))
 
-    # --- checkpoints -------------------------------------------------------------------------------------------------
+    @property
+    def points(self) -> np.ndarray | None:
+        return self.run.points
 
-    def state(self) -> dict[str, np.ndarray]:
-        agent, run = self.agent, self.run
-        arrays = agent.state()
-        arrays |= {name: generator_state(generator) for name, generator in agent.generators.items()}
-        arrays |= self.stepper.spec.arrays()
-        arrays |= prefixed("whole", self.whole.state()) if self.whole else {}
-        return arrays if run.points is None else arrays | {"points": run.points}
+    @points.setter
+    def points(self, points: np.ndarray) -> None:
+        if self.run.points is None:
+            self.run.show_at(points)
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.agent.restore(arrays)
-        for name, generator in self.agent.generators.items():
-            set_generator(generator, arrays[name])
-        self.stepper.spec.restore(arrays)
-        if self.whole:
-            self.whole.restore(unprefixed("whole", arrays), self.agent.t)
-        if self.run.points is None and "points" in arrays:
-            self.run.show_at(arrays["points"].copy())
+    def restored(self) -> None:
         self.t, self.agent.known_now = self.agent.t, None
+        if self.whole is not None:
+            self.whole.total = self.whole.total or self.t  # of which a checkpoint of an older version has nothing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +9,6 @@ import numpy as np
 from gymnasium import spaces
 
 from gvfx.errors import InputError
-from gvfx.evidence.decisions import Groups, Joint
-from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.questions.reader import Reader
 from gvfx.running.drive import Stream
 from gvfx.running.earlier import Earlier
@@ -92,18 +89,5 @@ class LogStream(Stream):
     def episodes(self) -> list[int]:
         return [self.agent.source.episode]
 
-    def bound(self, until: ErrorBelow, looks: int) -> tuple[float, bool]:
-        return self.agent.bound(until, looks)
-
-    def joint(self, groups: Groups) -> Joint:
-        return self.agent.joint(groups)
-
     def outcome(self, k: int) -> dict[str, Any]:
         return self.agent.outcome(k)
-
-    def state(self) -> dict[str, np.ndarray]:
-        return self.agent.state()
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.agent.restore(arrays)
-        self.t = len(self.log)

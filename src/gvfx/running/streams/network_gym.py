@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +27,13 @@ from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.learners.networks.learners import Deep
 from gvfx.questions.gvf import GVF
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
-from gvfx.running.checkpoint import fill, flatten, prefixed, tables, unflatten, unprefixed
+from gvfx.running.checkpoint import Stored
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import LIMIT, FrozenActions, QNetwork, Scales, recent
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
-from gvfx.running.streams.gym_stream import PoliciesAt
-from gvfx.running.streams.linear_runs import without_states
+from gvfx.running.streams.gym_stream import PoliciesAt, choose_numbered
+from gvfx.running.streams.linear import without_states
 from gvfx.worlds.spec import BoxSpec, skeleton_mdp
 
 # --- Choosing actions with networks in an environment stepped from Python -------------------------------------------
@@ -144,8 +144,10 @@ def _compiled(rule: BehaviourRule, sizes: Sizes, shape: Shape | None) -> tuple[C
     return decide, episode_end
 
 
-class Decider:
+class Decider(Stored):
     """Chooses actions by a behaviour, which has its own state in every lane."""
+
+    kept: ClassVar = {"states": "0", "rng": "1"}
 
     def __init__(self, run: NetworkGym, seed: int):
         self.behaviour, self.variance = run.behaviour, bool(run.behaviour.needs_variance)
@@ -156,14 +158,6 @@ class Decider:
         self.member, self.rng, self.mu = run.targets.member, seed_streams(seed), np.zeros(actions)
         self.given = np.zeros((2, *self.sizes[::-1]))  # pi and M at an observation
         self.net: Net | None = None
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What the future depends on, as named arrays."""
-        return dict(tables((self.states, self.rng)))
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from what `state` gave."""
-        fill((self.states, self.rng), arrays)
 
     def learned(self, learning: Any, scales: Scales) -> None:
         """Use the current networks from now on."""
@@ -193,8 +187,10 @@ class Decider:
         return np.array(out)
 
 
-class TracedDecider:
+class TracedDecider(Stored):
     """The same through JAX, with the intrinsic value."""
+
+    kept: ClassVar = {"acting": "acting:", "rng": "rng"}
 
     def __init__(self, run: NetworkGym, seed: int):
         behaviour, lanes = run.behaviour, run.spec.lanes
@@ -210,13 +206,6 @@ class TracedDecider:
             return acting, rule.probabilities(acting, t, pi, variance, value(seen)[..., 0])
 
         self.ask = jax.jit(jax.vmap(one, in_axes=(None, None, None, None, 0, 0, 0, 0)))
-
-    def state(self) -> dict[str, np.ndarray]:
-        return prefixed("acting", flatten(self.acting)) | {"rng": self.rng}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.acting = unflatten(self.acting, unprefixed("acting", arrays))
-        self.rng[...] = arrays["rng"]
 
     def learned(self, learning: Any, scales: Scales) -> None:
         self.learning, self.scales = learning, scales
@@ -295,9 +284,9 @@ class NetworkGym(GymNetworks):
     learner: Deep
     has_errors = True
 
-    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
-        super().__init__(spec, questions, method, options)
-        behaviour, learner = self.behaviour, self.learner
+    def __init__(self, spec: BoxSpec, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0) -> None:
+        super().__init__(spec, questions, method, options, share)
+        behaviour, learner, self.heads = self.behaviour, self.learner, self.learner.heads
         self.policies = PoliciesAt(questions, spec, np.float32)
         self.targets = self.policies.targets
         rule = behaviour.network_rule()
@@ -345,13 +334,18 @@ class SteppedNetwork(SteppedNetworks):
     """One seed."""
 
     run: NetworkGym
+    kept: ClassVar = {
+        **SteppedNetworks.kept,
+        "bootstrap": "generator:0",
+        "reader.noise": "generator:1",
+        "decider": "decider:",
+    }
 
     def __init__(self, run: NetworkGym, seed: int, source: SingleStepper | VectorStepper) -> None:
         actions = np.zeros(run.spec.lanes, np.int64)
         super().__init__(run, seed, source, TOGETHER * run.learner.block, run.updates.prioritised, actions)
         self.pi: np.ndarray | None = None  # [lane, action, policy] at `state`, if already known
         self.bootstrap = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(zlib.crc32(b"bootstrap"),)))
-        self.draws_from(self.bootstrap)
         self.replay_key, networks = named_keys(seed, ("replay", "networks"))
         self.learning: DeepLearning = jax.jit(run.updates.begin)(jax.random.split(networks, 4))
         kind = TracedDecider if run.behaviour.needs_intrinsic else Decider
@@ -360,6 +354,11 @@ class SteppedNetwork(SteppedNetworks):
 
     def renew(self) -> None:
         self.decider.learned(self.learning, self.scales)
+
+    def restored(self) -> None:
+        self.renew()
+
+    def prepare(self) -> None: ...
 
     def act(self, at: Lanes) -> None:
         if self.pi is None or np.count_nonzero(at.fresh):
@@ -374,8 +373,7 @@ class SteppedNetwork(SteppedNetworks):
     def learn(self, at: Lanes) -> None:
         self.pi = self.run.policies(self.source.seen_next)
         seen, signals = (at.state, at.action, at.following), (at.c, at.gamma, at.alive)
-        made = keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over)
-        self.stored_rows(self.rows[self.pending : self.pending + made])
+        self.collected(keep(self.rows, self.pending, *seen, *signals, self.pi, at.ended, at.counts, self.over))
 
     # --- episodes of target policies -----------------------------------------------------------------------------------
 
@@ -383,6 +381,9 @@ class SteppedNetwork(SteppedNetworks):
     def notes(self) -> np.ndarray:
         assert self.pi is not None
         return self.pi
+
+    def choose_as(self, lane: int, policy: int, rng: np.random.Generator) -> int:
+        return choose_numbered(self, lane, policy, rng)
 
     def freeze(self) -> FrozenActions:
         run, network, rows = self.run, self.network(), recent(self.stored())
@@ -394,13 +395,6 @@ class SteppedNetwork(SteppedNetworks):
         return FrozenActions(lambda observations: network.main(network.scales.scaled(observations)), surprises(errors))
 
     # --- learning ----------------------------------------------------------------------------------------------------
-
-    def scaled(self, rows: np.ndarray) -> np.ndarray:
-        """Scaled rows, with the weight of each row for the bootstrapped heads."""
-        out = super().scaled(rows)
-        if self.run.learner.heads:
-            out[:, self.run.columns.shares] = 2.0 * self.bootstrap.integers(0, 2, (len(rows), self.run.learner.heads))
-        return out
 
     def absorb_rows(self, rows: np.ndarray) -> None:
         blocks, done = rows.reshape(TOGETHER, -1, rows.shape[1]), self.made - self.pending
@@ -430,10 +424,3 @@ class SteppedNetwork(SteppedNetworks):
             m = np.asarray(self.learning.m(jnp.asarray(self.scales.scaled(points)))).astype(float) * self.scales.unit**2
             variances = np.einsum("nai,nai->in", pi, m)
         return values, variances, self.decider.probabilities(self.made, points, run.points_pi), errors
-
-    def state(self) -> dict[str, np.ndarray]:
-        return self.learned() | prefixed("decider", self.decider.state())
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.learn_again(arrays)
-        self.decider.restore(unprefixed("decider", arrays))

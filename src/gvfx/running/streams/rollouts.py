@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,12 +19,12 @@ from gvfx.questions.gaussian import ContinuousPolicy
 from gvfx.questions.gvf import GVF, expand, question_names
 from gvfx.questions.policies import Ask, StatefulPolicy, Steady, is_function
 from gvfx.questions.reader import Reader
+from gvfx.running.drive import Backend, Loop
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import ErrorBars, Predictor
 from gvfx.running.schema import Measurement, Part
-from gvfx.running.stepping import SingleStepper, VectorStepper
-from gvfx.running.streams.gym_stream import Actor, GymRun
-from gvfx.running.whole_episodes import Followed
+from gvfx.running.stepping import NEW_EPISODE, Lanes, SingleStepper
+from gvfx.running.whole_episodes import Followed, WholeEpisodes
 from gvfx.schedules import growing
 from gvfx.worlds.spec import environment_name, numbered_actions, spaces_of
 
@@ -41,23 +40,13 @@ class AnySpec:
     env: Any
     name: str
     lanes: ClassVar[int] = 1
-    single: ClassVar[bool] = True
     listed: ClassVar[tuple[Any, ...]] = ("any",)  # actions are the environment's own
-    left_out: ClassVar[tuple[str, ...]] = ()
-
-    def anew(self) -> AnySpec:
-        return self
 
     def seen(self, observation: Any) -> Any:
         return observation
 
     def to_env(self, action: Any) -> Any:
         return action
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None: ...
 
 
 class Policies:
@@ -121,16 +110,20 @@ def _one(observation: Any) -> Any:
     return observation[None] if isinstance(observation, np.ndarray) else [observation]
 
 
-class RolloutsGym(GymRun):
+class RolloutsGym(Backend):
     """What the seeds share."""
 
-    share, frozen, cut_at, further = 1.0, False, LEAST, False
+    one_environment = True
+    knows_truth = False
+    acts = "the target policies in whole episodes"
+    share, frozen, cut_at = 1.0, False, LEAST
 
     def __init__(self, env: Any, questions: Sequence[GVF], method: Method, options: Options) -> None:
         if hasattr(env, "num_envs"):
             raise InputError("world: rollouts step plain environments; give one that is not a vector.")
-        super().__init__(AnySpec(env, environment_name(env)), questions, method, options)
-        self.targets = Policies(questions, env)
+        super().__init__(questions, method, options)
+        self.spec = AnySpec(env, environment_name(env))
+        self.environment, self.targets = self.spec.name, Policies(questions, env)
         asked = expand(questions)
         self.names, self.weights = question_names(asked), np.array([q.weight for q in asked], float)
         ranges = self.learner.ranges or {}
@@ -139,28 +132,33 @@ class RolloutsGym(GymRun):
         self.ranges = [ranges.get(name) for name in self.names]
         Reader(questions)  # refuses signals that cannot be read here
 
-    def described(self) -> dict[str, Any]:
-        return super().described() | {"behaviour": "the target policies in whole episodes"}
-
-    def actor(self, seed: int, source: SingleStepper | VectorStepper) -> Returns:
-        return Returns(self, seed, source)
+    def begin(self, seed: int) -> RolloutStream:
+        return RolloutStream(self, seed)
 
     def predictor(self, parts: list[Part]) -> StartOnly:
         return StartOnly(tuple(f"as {name.removesuffix('.policy')}" for name in self.targets.distinct.values()))
 
 
-class Returns(Actor):
-    """One seed."""
+class RolloutStream(Loop):
+    """One seed: its returns."""
 
-    def __init__(self, run: RolloutsGym, seed: int, source: SingleStepper | VectorStepper) -> None:
-        super().__init__(run, seed, source)
-        source.watch, source.recording = None, False  # which reads observations
-        c, gamma = self.reader.begin(1)
-        self.arrays = SimpleNamespace(
-            state=np.empty(1, object), following=np.empty(1, object), action=np.empty(1, object), c=c, gamma=gamma,
-            alive=np.ones(1), ended=np.zeros(1, bool), fresh=np.zeros(1, bool), counts=np.ones(1, bool),
-            number=np.zeros(1, np.int64), t=np.zeros(1, np.int64),
-        )  # fmt: skip
+    resumed = NEW_EPISODE
+    kept: ClassVar = {
+        "gained": "returns",
+        "visits": "visits",
+        "at.t": "steps",
+        ("stepper.episode",): "episodes",
+        "reader.noise": "noise",
+        "whole": "whole:",
+    }
+
+    def __init__(self, run: RolloutsGym, seed: int) -> None:
+        self.run, self.seed, self.seeds = run, seed, (seed,)
+        self.reader = Reader(run.questions, seed=seed)
+        self.stepper = SingleStepper(run.spec, self.reader)
+        self.stepper.watch, self.stepper.recording = None, False  # which reads observations
+        self.at = Lanes(np.zeros(1, object), np.zeros(1, object), *self.reader.begin(1))
+        self.whole = WholeEpisodes(run, self.reader.discounts, seed)
         self.returns: list[np.ndarray] = []  # of every episode begun, [gvf]
         self.weight = np.ones(len(run.names))
         self.policy: Any = None  # the function that acts in this episode
@@ -168,24 +166,33 @@ class Returns(Actor):
         self.visits = np.zeros((1, len(run.targets.distinct)), np.int64)
         self.stops = frozenset(growing(FIRST, GROWTH, run.plan.steps))
 
-    @property
-    def at(self) -> Any:
-        return self.arrays
+    def start(self) -> None:
+        self.whole.prepare(self.stepper, self, False)
+        self.stepper.begin(self.at, self.seed, self.t)
 
-    def act(self, at: Any) -> None:
-        if at.fresh[0]:
-            at.number[0], at.fresh[0], self.policy = len(self.returns), False, None
-            self.returns.append(np.zeros(len(self.run.names)))
-            self.weight[:] = 1.0
+    def advance(self, to: int) -> None:
+        at = self.at
+        try:
+            while at.t[0] < to:
+                self.whole.begin(self)
+                if at.fresh[0]:
+                    at.number[0], at.fresh[0], self.policy = len(self.returns), False, None
+                    self.returns.append(np.zeros(len(self.run.names)))
+                    self.weight[:] = 1.0
+                self.whole.follow(self)
+                self.stepper.step(at, self.learn)
+        finally:
+            self.t = int(at.t[0])
 
-    def choose_as(self, lane: int, policy: int, rng: np.random.Generator) -> Any:
+    def choose_as(self, lane: int, policy: int, rng: np.random.Generator) -> None:
         """Write the action of a target policy."""
         if self.policy is None:
             self.policy = self.run.targets.begun(policy, rng)
         self.visits[0, policy] += 1
-        self.arrays.action[0] = self.policy(self.source.seen_now[0])
+        self.at.action[0] = self.policy(self.stepper.seen_now[0])
 
-    def learn(self, at: Any) -> None:
+    def learn(self, at: Lanes) -> None:
+        """Add what a transition paid to its episode's return."""
         self.returns[-1] += self.weight * at.c[0]
         self.weight *= at.gamma[0]
         at.t[0] += 1
@@ -198,37 +205,32 @@ class Returns(Actor):
                 stacklevel=2,
             )
 
-    def grow(self) -> Any: ...
+    def break_off(self) -> None:
+        """An episode that was cut needs nothing."""
 
-    def plan_on_log(self) -> None: ...
-
-    def take_log(self, log: Any) -> None: ...
-
-    def heed(self, at: Any, begins: bool, probability: float | None) -> None: ...
-
-    def break_off(self) -> None: ...
+    def episodes(self) -> list[int]:
+        return [self.stepper.episode]
 
     def check(self) -> None:
         self.run.targets.again()
         self.reader.again()
 
-    def at_starts(self, observations: list[Any]) -> list[Any]:
-        return []
+    @property
+    def gained(self) -> np.ndarray:
+        """The returns as one array, [episode, gvf]."""
+        return np.array(self.returns).reshape(-1, len(self.run.names))
 
-    def take(self, lane: int, policy: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        raise NotImplementedError
+    @gained.setter
+    def gained(self, returns: np.ndarray) -> None:
+        self.returns = list(returns)
 
-    def arrived(self, lane: int) -> Any:
-        raise NotImplementedError
-
-    def freeze(self) -> Any:
-        raise NotImplementedError
+    def restored(self) -> None:
+        self.t = int(self.at.t[0])
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def found(self) -> tuple[Estimate, np.ndarray]:
         """The mean returns, and bounds of them [gvf, 2] where they are exact, else NaN."""
-        assert self.whole is not None
         followed, member = Followed(*np.array(self.whole.done, np.int64).reshape(-1, 4).T), self.run.targets.member
         gain = np.array([self.returns[k] for k in followed.number.tolist()]).reshape(-1, len(member))
         gain = np.where(followed.policy[:, None] == member, gain, np.nan)
@@ -245,7 +247,6 @@ class Returns(Actor):
         return out._replace(variance=np.where(rates[:, None] | rates, np.maximum(out.variance, least), out.variance)), exact
 
     def pause(self, stop: int) -> None:
-        assert self.whole is not None
         self.whole.schedule.spend(self.found()[0], self.run.targets.member)
 
     def joint(self, groups: Groups) -> Joint:
@@ -263,10 +264,8 @@ class Returns(Actor):
         value, error = joint.values[:, None], joint.known.diagonal()[:, None]
         return until.from_errors(value, error, self.run.weights, float(np.min(joint.freedom)), looks)
 
-    def weigh(self, weights: np.ndarray) -> None: ...
-
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
-        start = self.start()
+        start = self.start_table()
         expected = np.where(np.isfinite(start[:, 1]), start[:, 1], np.nan) ** 2
         if not tables:
             return [Measurement(expected=expected)]
@@ -280,7 +279,7 @@ class Returns(Actor):
             )
         ]
 
-    def start(self) -> np.ndarray:
+    def start_table(self) -> np.ndarray:
         """The value at the start, its standard error, nothing, and those towards lower and higher values, [gvf, 5]: normal errors
         whose intervals of 95 % are as wide."""
         out, exact = self.found()
@@ -290,20 +289,10 @@ class Returns(Actor):
         return np.column_stack([out.value, np.maximum(low, high), np.full(len(half), np.nan), low, high])
 
     def outcome(self, k: int) -> dict[str, Any]:
-        joint, start = self.joint(()), self.start()
+        joint, start = self.joint(()), self.start_table()
         differences = joint.known * joint.quantiles(1 - UPPER) / quantile(1 - UPPER)
         np.fill_diagonal(differences, start[:, 1])
         return {"start": start, "differences": differences}
-
-    # --- checkpoints -------------------------------------------------------------------------------------------------
-
-    def state(self) -> dict[str, np.ndarray]:
-        returns = np.array(self.returns).reshape(-1, len(self.run.names))
-        return {"returns": returns, "visits": self.visits, "steps": self.arrays.t, "episodes": np.array([self.source.episode])}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.returns, self.visits[:], self.arrays.t[:] = list(arrays["returns"].copy()), arrays["visits"], arrays["steps"]
-        self.source.episode = int(arrays["episodes"][0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gvfx.learners.base import Learner
 from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.where import EVERYWHERE, START
 from gvfx.rng import BEHAVIOUR, CUMULANTS, DRIFT, ENVIRONMENT, alias_draw, alias_tables, choose, normal, seed_streams, uniform
-from gvfx.running.checkpoint import fill, tables
+from gvfx.running.checkpoint import tables
 from gvfx.running.drive import Agent, Backend, Loop
 from gvfx.running.plan import Method, Options
 from gvfx.running.schema import EMPTY, Measurement
@@ -502,6 +502,8 @@ class TableCompiled(Backend):
 class CompiledTable(TableAgent, Loop):
     """One seed: the state of the compiled loop."""
 
+    kept: ClassVar = {"tree": ""}
+
     def __init__(self, run: TableCompiled, seed: int) -> None:
         self.run, self.seeds = run, (seed,)
         self.stops, self.plans = run.replans | run.refreshes | run.improvement.times, run.replans
@@ -560,15 +562,12 @@ class CompiledTable(TableAgent, Loop):
             )
         ]
 
-    def _tree(self) -> Any:
+    @property
+    def tree(self) -> Any:
         """Everything that changes during a run."""
         return (self.acting, self.learning, self.at, self.monitor.ring, self.asked.pi)
 
-    def state(self) -> dict[str, np.ndarray]:
-        return dict(tables(self._tree()))
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        fill(self._tree(), arrays)
+    def restored(self) -> None:
         self.t, self.known_now = int(self.at.at[STEPS]), None
 
     def outcome(self, k: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import typeof
@@ -35,7 +35,7 @@ from gvfx.questions.policies import OwnPolicy, Steady, is_function
 from gvfx.questions.reader import Reader, Targets, policies_only
 from gvfx.questions.where import EVERYWHERE, START, as_where, is_start
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
-from gvfx.running.checkpoint import fill, tables
+from gvfx.running.checkpoint import tables
 from gvfx.running.earlier import Earlier, later, learn_from_log, plan_first
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, drawn_action, frozen_table, labels_of
@@ -170,8 +170,10 @@ class TableGym(GymRun):
 
     spec: Any  # a DiscreteSpec or a CountedSpec
 
-    def __init__(self, spec: DiscreteSpec, questions: Sequence[GVF], method: Method, options: Options) -> None:
-        super().__init__(spec, questions, method, options)
+    def __init__(
+        self, spec: DiscreteSpec, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0
+    ) -> None:
+        super().__init__(spec, questions, method, options, share)
         behaviour, learner, plan, skeleton = self.behaviour, self.learner, self.plan, spec.skeleton
         self.met_first = [] if spec.fixed else self._numbered_where()
         self.asked_at = np.array([key_of(spec.space, observation) for observation in self.met_first])
@@ -272,6 +274,13 @@ class SteppedTables(TableAgent, Actor):
 
     run: TableGym
     room = 0
+    retargeted: int | None = None  # the numbered states whose policies the behaviour knows
+    kept: ClassVar = {
+        "arrays": "",
+        ("source.episode", "source.episode"): "episodes",
+        "retargeted": "numbering:told",
+        "reader.noise": "noise",
+    }
 
     def __init__(self, run: TableGym, seed: int, source: SingleStepper | VectorStepper) -> None:
         Actor.__init__(self, run, seed, source)
@@ -285,7 +294,7 @@ class SteppedTables(TableAgent, Actor):
             asked = expand(run.questions)
             self.given = [i for i, q in enumerate(asked) if not isinstance(q.policy, OwnPolicy)]
             self.policies_of = Targets([asked[i] for i in self.given], run.sizes.actions) if self.given else None
-            self.retargeted = 0  # states whose policies the behaviour knows
+            self.retargeted = 0
             self.spec.numbering.met = self.new_state
             for observation in run.met_first:
                 self.spec.seen(observation)
@@ -383,7 +392,7 @@ class SteppedTables(TableAgent, Actor):
                 raise self.source.failed(what) if agent.t[0] else InputError(what) from error
         if self.spec.skeleton.states - number <= 4 * self.spec.lanes + 4:
             self.room = 0
-        if number >= (1 + RETARGET) * self.retargeted:
+        if number >= (1 + RETARGET) * (self.retargeted or 0):
             self.retarget()
 
     def retarget(self) -> None:
@@ -556,20 +565,11 @@ class SteppedTables(TableAgent, Actor):
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, np.ndarray]:
-        own = {"episodes": np.full(2, self.source.episode)}
-        own |= {} if self.spec.fixed else {"numbering:told": np.array(self.retargeted)}
-        return dict(tables(self.arrays)) | own
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        if not self.spec.fixed:
-            if len(arrays["visits"]) != self.spec.skeleton.states:
-                self.arrays = self.resized(len(arrays["visits"]))
-            self.retargeted = int(arrays["numbering:told"])
+    def fit_to(self, arrays: Mapping[str, np.ndarray]) -> None:
+        if len(arrays["visits"]) != self.spec.skeleton.states and not self.spec.fixed:
+            self.arrays = self.resized(len(arrays["visits"]))
         while len(self.arrays.outcomes.pair) < len(arrays["outcomes.pair"]):
             self.arrays = self.arrays._replace(outcomes=grown(self.arrays.outcomes))
-        fill(self.arrays, arrays)
-        self.source.episode, self.room = int(arrays["episodes"][1]), 0
 
 
 def _raised(error: Exception, observation: Any) -> str:
