@@ -245,7 +245,8 @@ def returned_by(
         if batched is None:
             batched = _takes_batches(function, observations, row)
         if batched:
-            return np.array(function(own(observations)))  # copied, like what it is given: functions may reuse and change arrays
+            given = observations.copy() if isinstance(observations, np.ndarray) else own(observations)
+            return np.array(function(given))  # copied, like what it is given: functions may reuse and change arrays
         whole = getattr(observations, "dtype", np.dtype(object)).kind in "iu" and np.ndim(observations) == 1
         return [np.array(function(int(o) if whole else own(o))) for o in observations]
     except GvfxError:

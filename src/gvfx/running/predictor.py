@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -137,12 +135,6 @@ def layers(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray], frequenc
 def recent(rows: np.ndarray) -> np.ndarray:
     """At most `MOST` transitions, evenly spaced among those that are kept."""
     return rows[:: max(1, -(-len(rows) // MOST))]
-
-
-def drawn_action(pi: np.ndarray, rng: np.random.Generator) -> int:
-    """An action drawn from probabilities [action]."""
-    total = list(accumulate(pi.tolist()))
-    return bisect_right(total, rng.random() * total[-1])
 
 
 def drawn_actions(middles: np.ndarray, spread: np.ndarray, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

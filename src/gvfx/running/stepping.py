@@ -291,7 +291,7 @@ class SingleStepper(_Stepper):
 
     def note(self, agent: Any, s: Any, end: str, info: Any) -> None:
         """Watch a transition to what a learner sees as s."""
-        if end and (key := other_final(info, None, self.seen_next[0])):
+        if end and (info.__class__ is not dict or info) and (key := other_final(info, None, self.seen_next[0])):
             what = f"info[{key!r}] is not the observation that came with the end, so that the environment resets itself in step"
             raise self.failed(f"{what}; return the last observation, and begin the next episode in reset.")
         self.watched(agent, 0, s, self.age, end)

@@ -227,7 +227,8 @@ class BoxSpec(_Spec):
 
     def seen(self, observation: Any) -> np.ndarray:
         """The observation as learners see it, relative to the first one if that is far from 0, float32 [size]."""
-        return _finite(self.origin.seen(self.flat(observation)))
+        vector, origin = self.flat(observation), self.origin
+        return _finite(origin.seen(vector) if origin.open or origin.at is not None else vector.astype(np.float32))
 
     def flat(self, observation: Any) -> np.ndarray:
         """The observation as one absolute vector, in its own type [size]; raises BadObservation if it is not in the space."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +28,7 @@ from gvfx.questions.reader import Reader, Targets
 from gvfx.running.drive import Agent, Backend, Stream
 from gvfx.running.earlier import Earlier, earlier
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import Frozen, drawn_action
+from gvfx.running.predictor import Frozen
 from gvfx.running.stepping import NEW_EPISODE, SingleStepper, VectorStepper, stepper
 from gvfx.running.whole_episodes import WholeEpisodes
 
@@ -196,6 +198,12 @@ class AtVectors(Actor):
                 warnings.warn(printable(f"world: {what}"), stacklevel=2)
             self.run.show_at(points)
         return self.spec.origin.relative(self.run.points)
+
+
+def drawn_action(pi: np.ndarray, rng: np.random.Generator) -> int:
+    """An action drawn from probabilities [action]."""
+    total = list(accumulate(pi.tolist()))
+    return bisect_right(total, rng.random() * total[-1])
 
 
 def choose_numbered(actor: AtVectors, lane: int, policy: int, rng: np.random.Generator) -> int:

@@ -401,7 +401,7 @@ class SteppedLinear(LinearAgent, AtVectors):
         self.origin = spec.origin
         pi = np.zeros((spec.lanes, spec.actions, len(run.targets.distinct))) if constant is None else constant
         self.open(run, seed, pi, member, constant is not None, *self.reader.begin(spec.lanes))
-        self.choose, self.keep = (bound(function, self.arrays) for function in run.compiled[:2])
+        self.choose, self.keep, self.end = (bound(run.compiled[k], self.arrays) for k in (0, 1, 3))
         moving = constant is None
         self.act, self.learn = (self.act_by_observation, self.learn_by_observation) if moving else (self.choose, self.keep)
         self._expected: tuple[int, np.ndarray] | None = None
@@ -464,7 +464,7 @@ class SteppedLinear(LinearAgent, AtVectors):
         return choose_numbered(self, lane, policy, rng)
 
     def break_off(self) -> None:
-        self.run.compiled[3](self.arrays)
+        self.end(self.arrays)
 
     def freeze(self) -> Frozen:
         raise NotImplementedError  # scores are by cross-fitting

@@ -38,10 +38,10 @@ from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import tables
 from gvfx.running.earlier import Earlier, later, learn_from_log, plan_first
 from gvfx.running.plan import Method, Options
-from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, drawn_action, frozen_table, labels_of
+from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, frozen_table, labels_of
 from gvfx.running.schema import EMPTY, Measurement, Part, expected_error, expected_over
 from gvfx.running.stepping import SingleStepper, VectorStepper
-from gvfx.running.streams.gym_stream import NEVER, Actor, GymRun
+from gvfx.running.streams.gym_stream import NEVER, Actor, GymRun, drawn_action
 from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableAgent, dynamics, make_table
 from gvfx.theory.exact import DENSE_BELOW, predicted_values
 from gvfx.worlds.mdp import MDP
