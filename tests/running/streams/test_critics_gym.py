@@ -177,7 +177,7 @@ def test_truncation_bootstraps_and_termination_does_not():
     stream = run.begin(0)
     stream.start()
     stream.advance(20)
-    rows = stream.agent.kept()
+    rows = stream.agent.seen_so_far()
     assert (rows[:, run.columns.following][:, 0] == 1).sum() == 5 and stream.stepper.episode == 5
     assert (rows[:, run.columns.discounts] == [0.5, 1.0]).all()  # what lies beyond the cut counts
 
@@ -190,7 +190,7 @@ def test_vector_environments_however_they_reset(mode):
     stream = run.begin(0)
     stream.start()
     stream.advance(90)
-    rows, c = stream.agent.kept(), run.columns
+    rows, c = stream.agent.seen_so_far(), run.columns
     np.testing.assert_allclose(rows[:, c.following] - rows[:, c.observation], 0.25)  # no reset was taken for a transition
     np.testing.assert_allclose(rows[:, c.cumulants][:, :1], 4 * rows[:, c.following])
     np.testing.assert_allclose(rows[:, c.cumulants][:, 1], rows[:, c.action].sum(axis=1), atol=1e-5)
@@ -219,9 +219,9 @@ def test_the_update_is_algorithm_2_with_each_transitions_own_discounts():
     q, m = (jax.tree.map(np.array, nets) for nets in (before.q, before.m))
     chance = np.random.default_rng()
     chance.bit_generator.state = stream.agent.updates.bit_generator.state
-    rows = np.concatenate([stream.agent.kept(), np.zeros((1, run.width), np.float32)])
+    rows = np.concatenate([stream.agent.seen_so_far(), np.zeros((1, run.width), np.float32)])
     stream.advance(48)
-    rows[-1] = stream.agent.kept()[-1]
+    rows[-1] = stream.agent.seen_so_far()[-1]
     x, x2, a = rows[:, c.observation], rows[:, c.following] * scales.spread + scales.centre, rows[:, c.action]
     x2[40:] = 0.8 * x[40:] + 0.5 * (1 + 4 * a[40:])
     np.testing.assert_allclose(x2, 0.8 * x + 0.5 * (1 + 4 * a), atol=1e-4)  # actions within [-1, 1]

@@ -67,7 +67,7 @@ def chances(x, a):
 def test_traces_are_ratios_of_probabilities(behaviour, audit):
     stream = begun(behaviour=behaviour, learner=replace(LEARNER, capacity=1200), audit=audit)
     stream.advance(1200)
-    rows, c = stream.agent.kept().astype(float), stream.run.columns
+    rows, c = stream.agent.seen_so_far().astype(float), stream.run.columns
     x, a, which = rows[:, c.observation], rows[:, c.action], rows[:, -1].astype(int)
     pi = chances(x, a)
     mu = np.where(which < 2, pi[np.arange(len(pi)), which % 2], 0.5)  # uniform within [-1, 1]
@@ -178,7 +178,7 @@ def test_very_short_runs_and_mixtures_of_actors():
     assert np.isfinite(result.values).all()
     own = begun(behaviour=gvfx.MixtureActor(updates=1))
     own.advance(60)
-    assert own.agent.kept()[:, -1].max() == 2 and np.isfinite(own.agent.network().biases[-1]).all()
+    assert own.agent.seen_so_far()[:, -1].max() == 2 and np.isfinite(own.agent.network().biases[-1]).all()
 
 
 @pytest.mark.parametrize(("field", "value"), [("lookahead", 1), ("layer_norm", True)])

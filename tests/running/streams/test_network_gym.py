@@ -112,7 +112,7 @@ def test_the_loop_equals_a_plain_one(heads, calibrate):
         np.testing.assert_allclose(found.square, sizes.square, rtol=1e-2)
         np.testing.assert_allclose(found.factor, sizes.factors(), rtol=1e-2)
         assert found.steps[0] == sizes.n == 128
-    kept = stream.agent.kept()
+    kept = stream.agent.seen_so_far()
     newest = [rows[k][4] for k in (*range(128, 160), *range(96, 128))]  # the newest run over the oldest
     assert np.array_equal(kept[:64, run.columns.action][:, 0], newest)
     for ours, theirs in ((stream.agent.learning.q, q), (stream.agent.learning.m, m)):
@@ -169,7 +169,7 @@ def test_vector_environments_however_they_reset(mode):
     stream = run.begin(0)
     stream.start()
     stream.advance(90)
-    rows = stream.agent.kept()
+    rows = stream.agent.seen_so_far()
     observation, following, c, gamma = (
         rows[:, getattr(run.columns, n)][:, 0] for n in ("observation", "following", "cumulants", "discounts")
     )
@@ -188,7 +188,7 @@ def test_more_lanes_than_are_learnt_from_at_once():
     stream = run.begin(0)
     stream.start()
     stream.advance(800)
-    rows = stream.agent.kept()
+    rows = stream.agent.seen_so_far()
     assert stream.agent.pending < stream.agent.together < 80 and len(rows) == stream.t
     c = rows[:, run.columns.cumulants]
     c[: len(rows) - stream.agent.pending] *= stream.agent.scales.unit  # of those that were stored
@@ -308,7 +308,7 @@ def test_the_range_holds_the_transitions_that_were_not_learned_from_too():
     assert stream.agent.within() is None
     for t in (60, 171, 300):  # before learning starts, and with rows that wait
         stream.advance(t)
-        rows = stream.agent.kept()
+        rows = stream.agent.seen_so_far()
         c = rows[:, run.columns.cumulants].copy()
         c[: len(rows) - stream.agent.pending] *= stream.agent.scales.unit if stream.agent.learns else 1
         least, most = c.min(axis=0), c.max(axis=0)
