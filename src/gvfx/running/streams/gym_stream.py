@@ -1,6 +1,6 @@
 """The mover for any Gymnasium environment: it steps the environment, in which an actor acts and learns.
 
-There is an actor for every kind of learning: tables (`table_gym`), linear features (`linear_gym`), networks (`network_gym`) and
+There is an actor for every kind of learning: tables (`table_gym`), linear features (`linear`), networks (`network_gym`) and
 twin critics (`critics_gym`).
 """
 
