@@ -109,7 +109,7 @@ def test_a_run_continues_from_what_it_kept():
     whole.done, whole.total = [(0, 0, 0, 7), (1, 0, 1, 9), (0, 1, 2, 5)], 25
     whole.schedule.episodes[:] = 3, 1
     again = WholeEpisodes(backend, discounts, 3)
-    again.restore(whole.state(), 25)
+    again.restore(whole.state())
     assert again.done == whole.done and again.followed().steps.tolist() == [7, 9, 5]
     assert again.schedule.steps.tolist() == [12, 9] and again.total == 25
     again.next_reset()

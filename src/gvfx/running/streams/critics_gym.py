@@ -43,7 +43,9 @@ class CriticsGym(GymNetworks):
     learner: TwinCritics
     has_errors = False
 
-    def __init__(self, spec: BoxActionSpec, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0) -> None:
+    def __init__(
+        self, spec: BoxActionSpec, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0
+    ) -> None:
         behaviour, learner = method
         if learner.lookahead:
             raise InputError("lookahead: only Walker and Cheetah have a learned model of their dynamics; leave it at 0.")

@@ -529,7 +529,7 @@ class SteppedLinear(LinearAgent, AtVectors):
         notes["not_resolved"] = run.notes.get("not_resolved", {}) | notes["not_resolved"]  # with those of other seeds
         if self.evidence is not None and self.evidence.refused:
             notes["observation"] = REFUSED
-        own = {"function": replace(self.answers(True, True)[0], origin=self.origin.at)}
+        own: dict[str, Any] = {"function": replace(self.answers(True, True)[0], origin=self.origin.at)}
         own |= self.found(np.full(len(run.names), np.nan))
         if run.audit:
             own |= audited(self.evidence, run.audit_ranges, self.reader.discounts)
