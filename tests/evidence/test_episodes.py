@@ -60,7 +60,8 @@ def scored(states: list[int], actions: list[int], q: np.ndarray, terminates: boo
     errors = [discount[t, 0] * v[t + 1, states[t + 1]] - q[t, states[t], a] for t, a in enumerate(actions)]
     start, none = np.array([[v[0, states[0]]]]), np.zeros(1, np.int64)
     seen = np.array(states[:-1], float)[:, None]
-    return scores(paid + np.array(errors)[:, None], paid, discount, seen, none, start, none, none, none, none)
+    along = paid + np.array(errors)[:, None], paid, discount, seen
+    return scores(*along, none, start, v[-1:, [states[-1]]], none, none, none, none)
 
 
 @pytest.mark.parametrize("answers", ["none", "wrong", "exact"])
@@ -100,7 +101,7 @@ def drawn(gain: np.ndarray, start: np.ndarray | None = None) -> Scores:
     begun = np.zeros_like(own) if start is None else np.repeat(start, policies, axis=0)
     ones, none = np.where(np.isnan(own), np.nan, 1.0), np.zeros(len(policy), np.int64)
     lagged = np.zeros((*own.shape, 1))
-    return Scores(pair, none, none + 3, none > 0, begun, own, 3 * ones, own**2, ones, none + 2, lagged, own, 0 * ones)
+    return Scores(pair, none, none + 3, none > 0, begun, own, 3 * ones, own**2, ones, none + 2, lagged, own, 0 * ones, begun)
 
 
 def test_differences_have_the_variance_of_the_pairs():
@@ -160,7 +161,7 @@ def test_other_episodes_give_the_starts_by_hand():
     found = estimate(alone(start, gain, [0, 0, 1, 0, 1]), further=further)
     others = np.array([2 * 2 + 3, 2 * 4 + 6]) / 3
     assert found.value[0] == pytest.approx((start[:3].sum() + others.sum()) / 5 + gain[:3].mean())
-    z = 0.6 * start[:3] + gain[:3]
+    z = 0.6 * start[:3] + gain[:3] + 0.4 * np.array([3.0, 3.0, 4.5])
     apart = ((others - others.mean()) ** 2).sum() / 4 * 5 / 4
     assert found.variance[0, 0] == pytest.approx(z.var(ddof=1) / 3 + 0.4**2 * apart)
     assert found.episodes[0] == 3
@@ -281,7 +282,7 @@ def along(hidden: float, episodes: int = 60, steps: int = 20) -> Scores:
     flat, first = errors.reshape(-1, 1), np.arange(episodes) * steps
     none, discount = np.zeros(episodes, np.int64), np.full((episodes * steps, 1), 0.9)
     pair = np.arange(episodes)
-    return scores(flat, flat, discount, seen.reshape(-1, 2), first, np.zeros((episodes, 1)), none, none[:1], pair, none)
+    return scores(flat, flat, discount, seen.reshape(-1, 2), first, *np.zeros((2, episodes, 1)), none, none[:1], pair, none)
 
 
 def test_errors_that_depend_on_the_observation_before_are_found():
@@ -297,7 +298,7 @@ def test_errors_that_agree_show_what_the_answers_miss():
     errors = (off[:, None] + np.zeros((60, 20))).reshape(-1, 1)
     none, discount, first = np.zeros(60, np.int64), np.full((1200, 1), 0.9), np.arange(60) * 20
     seen, start = np.zeros((1200, 1)), np.zeros((60, 1))
-    found = missed(scores(errors, errors, discount, seen, first, start, none, none[:1], first, none))
+    found = missed(scores(errors, errors, discount, seen, first, start, start, none, none[:1], first, none))
     assert found[0] > 5.0
 
 

@@ -172,7 +172,7 @@ def test_episodes_with_the_same_number_begin_alike():
     one = stream()
     one.start()
     one.advance(3000)
-    of, _ = one.whole.scored.all(one)
+    of = one.whole.scored.all(one)
     right, left = (of.pair[~np.isnan(of.gain[:, i])] for i in (0, 1))
     assert len(np.intersect1d(right, left)) > 5
     assert one.whole._seed(3) == one.whole._seed(3) and one.whole.scored.starts

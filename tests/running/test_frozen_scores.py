@@ -9,30 +9,27 @@ import pytest
 from helpers.audits import TRUTH, Ring, asked
 
 import gvfx
-from gvfx.evidence.episodes import Scores
-from gvfx.running.frozen_scores import ALIKE, FrozenScores
+from gvfx.evidence.episodes import ALIKE, Scores
+from gvfx.running.frozen_scores import FrozenScores
 
 ALONE = SimpleNamespace(whole=None)  # a stream without episodes under way
 SMALL = gvfx.Deep(hidden=(16,), capacity=2000, learning_starts=100, waves=3)
 
 
-def block_of(score: np.ndarray, returns: np.ndarray, block: int) -> list[tuple[Scores, np.ndarray]]:
+def block_of(score: np.ndarray, returns: np.ndarray, block: int) -> list[Scores]:
     """Episodes of one question in a block, with their scores and their returns."""
     out = []
     for k, (y, g) in enumerate(zip(score, returns, strict=True)):
         one, at = np.ones(1, np.int64), np.array([[y]])
-        pair = one * (100 * block + k)
-        along = 0 * at, at, at, 9 * at**2, at, one, at[:, :, None], at, 0 * at
-        out.append((Scores(pair, one * block, one, one > 1, *along), np.array([[g]])))
+        along = 0 * at, at, at, 9 * at**2, at, one, at[:, :, None], np.array([[g]]), 0 * at, 0 * at
+        out.append(Scores(one * (100 * block + k), one * block, one, one > 1, *along))
     return out
 
 
 def told(*blocks: tuple[np.ndarray, np.ndarray]) -> FrozenScores:
     made = FrozenScores(np.zeros(1, np.int64), 0, 10, 100)
     for b, (score, returns) in enumerate(blocks):
-        for of, total in block_of(score, returns, b):
-            made.done.append(of)
-            made.returns.append(total)
+        made.done += block_of(score, returns, b)
         made.surprise.append((np.ones(1), np.ones(1)))
         made.further.append(np.zeros((0, 1)))
     return made

@@ -10,6 +10,10 @@ The sum telescopes, so that $E[Y] = V(d_0)$ for *any* $\hat Q$ (doubly robust): 
 better the answers, the less it varies.  What follows a cut is left to the answer, with a weight below `CUT`.  Answers come from
 cross-fitting: episodes are in folds, and those of a fold are scored against a fit to the others.
 
+**Returns.**  Bad answers can make scores vary more than returns do, which have the same mean.  Each fold, or block in time,
+counts whichever varied less in the others, or in those before.  Where returns count, the standard error is at least `ALIKE` times
+that of the scores: episodes that all went alike do not show what else may happen.
+
 **Starts.**  With m further resets beside the n episodes, $\hat V$ at all n + m starts takes the place of $\hat V$ at the n:
 
 $$\hat v = \frac{1}{n} \sum_{j \le n} \Big[\frac{n}{n+m} \hat V(s_0^j) + G_j\Big] + \frac{1}{n+m} \sum_{j \le m} \hat V(s_0^j),
@@ -46,9 +50,13 @@ import scipy.stats
 
 CUT = 0.01  # the weight of what follows, below which an episode is cut
 FOLDS = 4
+ALIKE = 0.25  # of the standard error of scores: the least of returns
 FEW = 20.0  # expected number of rare events below which the spread of scores is not trusted alone
 UPPER = 0.975  # of the half-widths that weights are made of
 SUPPORT = 0.5  # of the episodes' half-width: the least that the model's counts as
+
+
+Surprise = tuple[np.ndarray, np.ndarray]  # the mean square of temporal-difference errors and the size of an event, `surprises`
 
 
 class Scores(NamedTuple):
@@ -67,13 +75,19 @@ class Scores(NamedTuple):
     lagged: np.ndarray  # [episode, gvf, o] sum of delta_t (o_t - o_{t-1})
     paid: np.ndarray  # [episode, gvf] sum of w_t c_t
     left: np.ndarray  # [episode, gvf] w after the last step: how much counts what follows it
+    after: np.ndarray  # [episode, gvf] V of what follows it
+
+    @property
+    def returns(self) -> np.ndarray:
+        """The discounted returns [episode, gvf], with the answer where an episode was cut."""
+        return self.paid + self.left * self.after
 
     @classmethod
     def of_returns(cls, returns: np.ndarray, pair: np.ndarray, steps: np.ndarray) -> Scores:
         """Episodes whose scores are their returns [episode, gvf]."""
         none, zeros = np.zeros(len(returns), np.int64), np.zeros_like(returns)
         along = (zeros, returns, zeros, zeros, zeros, none, zeros[:, :, None])
-        return cls(pair, none, steps, none > 0, *along, returns, zeros)
+        return cls(pair, none, steps, none > 0, *along, returns, zeros, zeros)
 
 
 def scores(
@@ -83,6 +97,7 @@ def scores(
     observation: np.ndarray,
     first: np.ndarray,
     start: np.ndarray,
+    after: np.ndarray,
     policy: np.ndarray,
     member: np.ndarray,
     pair: np.ndarray,
@@ -92,7 +107,8 @@ def scores(
 
     errors:   temporal-difference errors of answers that were not fitted to them, [n, gvf].
     cumulant, discount: [n, gvf], the discount 0 on termination; observation [n, o].
-    first:    the index of each episode's first transition, [episode]; start: V(s_0), [episode, gvf].
+    first:    the index of each episode's first transition, [episode].
+    start, after: V(s_0), and V of what follows the last step, [episode, gvf].
     policy:   of each episode; member [gvf]: of each question.
     """
     many, (gvfs, size) = len(first), (errors.shape[1], observation.shape[1])
@@ -104,17 +120,17 @@ def scores(
         w, left[j] = w[:-1], w[-1]
         terms, half, paid[j] = w * delta, (b - a + 1) // 2, (w * cumulant[a:b]).sum(axis=0)
         gain[j], length[j] = terms.sum(axis=0), (w**2).sum(axis=0)  # Eq. E1
-        after, squares = terms[::-1].cumsum(axis=0)[::-1], (terms**2)[::-1].cumsum(axis=0)[::-1]
+        onward, squares = terms[::-1].cumsum(axis=0)[::-1], (terms**2)[::-1].cumsum(axis=0)[::-1]
         met[j] = squares[0]
         here = np.maximum(w[:half], np.finfo(float).tiny)
-        agreeing[j] = ((after[:half] ** 2 - squares[:half]) / here**2).sum(axis=0)
+        agreeing[j] = ((onward[:half] ** 2 - squares[:half]) / here**2).sum(axis=0)
         lagged[j] = delta[1:].T @ (observation[a + 1 : b] - observation[a : b - 1])
     others = policy[:, None] != member
     for each in (gain, length, met, agreeing, paid, left):
         each[others] = np.nan
     steps = last - first
     cut, first_half = np.nan_to_num(left).max(axis=1, initial=0.0) > CUT, (steps + 1) // 2
-    return Scores(pair, fold, steps, cut, start, gain, length, met, agreeing, first_half, lagged, paid, left)
+    return Scores(pair, fold, steps, cut, start, gain, length, met, agreeing, first_half, lagged, paid, left, after)
 
 
 def surprises(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -155,7 +171,33 @@ class Estimate(NamedTuple):
         return -scipy.special.stdtrit(self.freedom, tail) * np.sqrt(self.variance)
 
 
-def estimate(of: Scores, surprise: tuple[np.ndarray, np.ndarray] | None = None, further: np.ndarray | None = None) -> Estimate:
+def steadier(of: Scores, folds: int, before: bool = False) -> np.ndarray:
+    """Whether scores varied less than returns in the other folds of episodes, or in those before, bool [fold, gvf]."""
+    counted = [of.fold < k if before else of.fold != k for k in range(folds)]
+    return np.array([np.less(*(_variances(each[own]) for each in (of.start + of.gain, of.returns))) for own in counted])
+
+
+def _variances(of: np.ndarray) -> np.ndarray:
+    """Variances [gvf] over episodes [episode, gvf] that are not NaN; NaN for fewer than two."""
+    many = (~np.isnan(of)).sum(axis=0)
+    off = of - np.nansum(of, axis=0) / np.maximum(many, 1)
+    return np.where(many > 1, np.nansum(off**2, axis=0) / np.maximum(many - 1, 1), np.nan)
+
+
+def mixed(of: Scores, robust: np.ndarray, surprise: Surprise | None = None, further: np.ndarray | None = None) -> Estimate:
+    """As `estimate`, from scores where they are `steadier` [fold, gvf] and from returns elsewhere."""
+    chosen = robust[of.fold]
+    counted = of._replace(start=of.start * chosen, gain=np.where(chosen, of.gain, of.returns))
+    found = estimate(counted, surprise, None if further is None else further * robust[:, None])
+    many = np.maximum(found.episodes, 1)
+    by_returns = (~chosen & ~np.isnan(of.gain)).sum(axis=0) / many
+    least = by_returns * ALIKE**2 * np.nan_to_num(_variances(of.start + of.gain)) / many
+    more = np.maximum(0.0, least - found.variance.diagonal())
+    both = np.where(np.eye(len(more), dtype=bool), more, more[:, None] + more)
+    return found._replace(variance=found.variance + both)
+
+
+def estimate(of: Scores, surprise: Surprise | None = None, further: np.ndarray | None = None) -> Estimate:
     """The values at the start by episodes alone.
 
     surprise: as `surprises` of all data by the answers of every fold, [fold, gvf] each.  further: V(s_0) at further resets by
@@ -164,11 +206,15 @@ def estimate(of: Scores, surprise: tuple[np.ndarray, np.ndarray] | None = None, 
     own = ~np.isnan(of.gain)
     n = own.sum(axis=0)
     many = np.maximum(n, 1)
-    there = np.zeros((0, len(n)), bool) if further is None else ~np.isnan(further).any(axis=0)
+    further = np.zeros((1, 0, len(n))) if further is None else further
+    there = ~np.isnan(further).any(axis=0)
     m = there.sum(axis=0) * (there.sum(axis=0) > 1)
-    share = n / np.maximum(n + m, 1)
+    share, times = n / np.maximum(n + m, 1), np.maximum(m, 1)
+    at = np.where(there, further, 0.0)  # [fold, m, gvf]
+    rest = (1 - share) * at.sum(axis=1) / times  # [fold, gvf]
     z = np.full((int(of.pair.max(initial=-1)) + 1, len(n)), np.nan)
-    score = share * of.start + of.gain
+    fold = of.fold if len(rest) > 1 else 0 * of.fold
+    score = share * of.start + of.gain + rest[fold]  # Eq. E2
     for i in range(len(n)):
         z[of.pair[own[:, i]], i] = score[own[:, i], i]
     here = ~np.isnan(z)
@@ -178,12 +224,10 @@ def estimate(of: Scores, surprise: tuple[np.ndarray, np.ndarray] | None = None, 
     covariance = off.T @ off / np.maximum(np.minimum(both, np.minimum(n[:, None], n)) - 1, 1) * both / (many[:, None] * many)
     covariance[both < 2] = 0.0
     apart = np.zeros_like(covariance)
-    if further is not None and m.any():
-        folds = np.stack([np.bincount(of.fold[own[:, i]], minlength=len(further)) for i in range(len(n))], axis=1) / many
-        at, times = np.einsum("fmi,fi->mi", np.where(there, further, 0.0), folds), np.maximum(m, 1)
-        mean = at.sum(axis=0) / times
-        value = value + (1 - share) * mean  # Eq. E2
-        away = np.where(there, at - mean, 0.0)
+    if m.any():
+        folds = np.stack([np.bincount(fold[own[:, i]], minlength=len(rest)) for i in range(len(n))], axis=1) / many
+        mean = np.einsum("fmi,fi->mi", at, folds)
+        away = np.where(there, mean - mean.sum(axis=0) / times, 0.0)
         apart = (1 - share)[:, None] * (1 - share) * (away.T @ away) / (times[:, None] * times) * len(there) / (len(there) - 1)
     if surprise is not None:
         met, fold = np.nansum(of.squares, axis=0), of.fold if len(surprise[0]) > 1 else 0 * of.fold

@@ -1,11 +1,8 @@
 """Scores of whole episodes against answers that were frozen before they began, for agents that learn as they go.
 
-Answers are frozen again each time the data have grown by half: the episodes of a block are scored against the same answers.
-Bad answers can make scores vary more than returns do.  For each question a block therefore counts either its doubly robust scores
-or its returns (with the answer at the end where an episode was cut), whichever varied less in all blocks before; the first block
-counts its returns.  All of them have the same mean, so that they are one sample.  Where returns count, the standard error is at
-least `ALIKE` times that of the scores: episodes that all went alike do not show what else may happen.  Episodes before the
-first answers teach, and are not scored; one that is under way counts as cut.
+Answers are frozen again each time the data have grown by half: the episodes of a block are scored against the same answers.  The
+first block counts its returns, others whichever varied less before.  Episodes before the first answers teach, and are not scored;
+one that is under way counts as cut.
 """
 
 from __future__ import annotations
@@ -17,12 +14,11 @@ import numpy as np
 
 from gvfx.evidence.betting import LEVELS, range_bounds
 from gvfx.evidence.decisions import Joint, joint_of_audits
-from gvfx.evidence.episodes import Estimate, Scores, estimate, scores
+from gvfx.evidence.episodes import Estimate, Scores, mixed, scores, steadier
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.running.predictor import Frozen
 from gvfx.schedules import growing
 
-ALIKE = 0.25  # of the standard error of scores: the least of returns
 GROWTH = 1.5  # of the data between two times at which answers are frozen
 
 
@@ -60,7 +56,6 @@ class FrozenScores:
         self.surprise: list[tuple[np.ndarray, np.ndarray]] = []  # [block] of [gvf] each, as `Frozen.surprise`
         self.further: list[np.ndarray] = []  # [block] of V at further resets, [m, gvf]
         self.done: list[Scores] = []  # one episode each
-        self.returns: list[np.ndarray] = []  # of these episodes, [1, gvf]
 
     def renew(self, agent: Any) -> bool:
         """Freeze the answers if that is due; episodes that begin from now on are scored against them."""
@@ -93,48 +88,33 @@ class FrozenScores:
         one, seen = np.zeros(1, np.int64), np.zeros((len(taken), 1))
         own = one + policy, self.member, one + pair, one + path.block
         errors = cumulant + discount * values[1:] - taken
-        self.done.append(scores(errors, cumulant, discount, seen, one, values[:1], *own))
-        self.returns.append(self.done[-1].paid + self.done[-1].left * values[-1])
+        self.done.append(scores(errors, cumulant, discount, seen, one, values[:1], values[-1:], *own))
 
-    def all(self, stream: Any) -> tuple[Scores, np.ndarray] | None:
-        """The scores of all episodes, with those under way, and their returns, [episode, gvf]; None without any."""
+    def all(self, stream: Any) -> Scores | None:
+        """The scores of all episodes, with those under way; None without any."""
         many, whole = len(self.done), stream.whole
         for lane, episode in whole.under_way.items() if whole is not None else ():
             if episode.path.actions:
                 episode.path.moved(stream.agent.at, lane)
                 self.over(episode.path, stream.agent.arrived(lane), episode.policy, episode.pair)
-        done, returns = self.done[:], self.returns[:]
-        del self.done[many:], self.returns[many:]
-        return (Scores(*map(np.concatenate, zip(*done, strict=True))), np.concatenate(returns)) if done else None
+        done = self.done[:]
+        del self.done[many:]
+        return Scores(*map(np.concatenate, zip(*done, strict=True))) if done else None
 
     def found(self, stream: Any) -> Estimate:
         """The values at the start."""
-        gvfs, blocks = len(self.member), len(self.surprise)
-        given = self.all(stream)
-        if given is None:
-            return Estimate.none(gvfs)
-        of, returns = given
-        robust = np.zeros((blocks, gvfs), bool)
-        for b in range(1, blocks):
-            robust[b] = np.less(*(_variances(each[of.fold < b]) for each in (of.start + of.gain, returns)))
-        chosen, m = robust[of.fold], min(map(len, self.further))
-        further = np.stack(self.further) * robust[:, None] if m > 1 else None
-        counted = of._replace(start=of.start * chosen, gain=np.where(chosen, of.gain, returns))
+        of, blocks = self.all(stream), len(self.surprise)
+        if of is None:
+            return Estimate.none(len(self.member))
         second, size = np.stack(self.surprise, axis=1)
-        found = estimate(counted, (second, size), further)
-        many = np.maximum(found.episodes, 1)
-        by_returns = ((~chosen) & ~np.isnan(returns)).sum(axis=0) / many
-        least = by_returns * ALIKE**2 * np.nan_to_num(_variances(of.start + of.gain)) / many
-        more = np.maximum(0.0, least - found.variance.diagonal())
-        both = np.where(np.eye(gvfs, dtype=bool), more, more[:, None] + more)
-        return found._replace(variance=found.variance + both)
+        further = np.stack(self.further) if min(map(len, self.further)) > 1 else None
+        return mixed(of, steadier(of, blocks, before=True), (second, size), further)
 
     # --- what a stream asks of audits ----------------------------------------------------------------------------------
 
     def bounds(self, stream: Any, level: float) -> np.ndarray:
         """Intervals that hold with any number of episodes, [gvf, 2]; NaN for questions without a range."""
-        ranges, given = stream.run.audit_ranges, self.all(stream)
-        return range_bounds(None if given is None else given[0], ranges, stream.stepper.reader.discounts, level)
+        return range_bounds(self.all(stream), stream.run.audit_ranges, stream.stepper.reader.discounts, level)
 
     def bound(self, stream: Any, until: ErrorBelow, looks: int) -> tuple[float, bool]:
         """As `ErrorBelow.bound`, from the values at the start."""
@@ -164,7 +144,6 @@ class FrozenScores:
         if self.done:
             columns = zip(*self.done, strict=True)
             arrays |= dict(zip(Scores._fields, map(np.concatenate, columns), strict=True))
-            arrays["returns"] = np.concatenate(self.returns)
         return arrays | {f"further.{k}": values for k, values in enumerate(self.further)}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -175,13 +154,5 @@ class FrozenScores:
         self.surprise = [tuple(block.copy()) for block in arrays["surprise"]]
         self.further = [arrays[f"further.{k}"].copy() for k in range(len(self.surprise))]
         many = len(arrays["pair"]) if "pair" in arrays else 0
-        self.returns = [arrays["returns"][k : k + 1].copy() for k in range(many)]
         self.done = [Scores(*(arrays[name][k : k + 1].copy() for name in Scores._fields)) for k in range(many)]
         self.due.append(0)  # freeze the answers at once
-
-
-def _variances(of: np.ndarray) -> np.ndarray:
-    """Variances [gvf] over episodes [episode, gvf] that are not NaN; NaN for fewer than two."""
-    many = (~np.isnan(of)).sum(axis=0)
-    off = of - np.nansum(of, axis=0) / np.maximum(many, 1)
-    return np.where(many > 1, np.nansum(off**2, axis=0) / np.maximum(many - 1, 1), np.nan)

@@ -318,18 +318,19 @@ def audited_log(
     _check_ends(questions, own, log.terminated, signals.gamma, first)
     fold = folds(own)
     start, errors = np.zeros(own.shape), np.zeros(signals.c.shape)
-    further = np.full((fold.max() + 1, *own.shape), np.nan)
+    after, further = np.zeros(own.shape), np.full((fold.max() + 1, *own.shape), np.nan)
     for k in range(len(further) if len(fold) > 1 else 0):
         inside = fold[episode] == k
         q = without(inside)
         v, taken = _both(q, policies, log.observation[inside], log.action[inside])[:2]
         arrived = _both(q, policies, log.next_observation[inside], log.action[inside])[0]
         further[k] = _both(q, policies, log.observation[first], log.action[first])[0]
-        start[fold == k], errors[inside] = v[signals.begins[inside]], signals.c[inside] + signals.gamma[inside] * arrived - taken
+        errors[inside] = signals.c[inside] + signals.gamma[inside] * arrived - taken
+        start[fold == k], after[fold == k] = v[signals.begins[inside]], arrived[np.append(signals.begins[inside][1:], True)]
     asked = [q.policy for q in expand(questions)]
     member, policy = np.array([asked.index(p) for p in asked]), np.where(own.any(axis=1), own.argmax(axis=1), -1)
     along = errors, signals.c, signals.gamma, np.zeros((len(errors), 1))
-    of = scores(*along, first, start, policy, member, np.arange(len(first)), fold)
+    of = scores(*along, first, start, after, policy, member, np.arange(len(first)), fold)
     surprise = _surprises(log, signals, policies, whole)
     found = estimate(of, surprise, np.where(own, np.nan, further) if len(fold) > 1 else None)
     found.variance[(signals.c == 0).all(axis=0)] = np.inf  # a signal that was never met

@@ -18,9 +18,10 @@ from gvfx.evidence.episodes import (
     blended,
     depends_on_before,
     errors_agree,
-    estimate,
     missed,
+    mixed,
     scores,
+    steadier,
 )
 from gvfx.evidence.transitions import Transitions
 from gvfx.learners.half_samples import FREEDOM, Answers, CrossFit
@@ -84,7 +85,8 @@ def scored(data: Transitions, followed: Followed, cross: CrossFit, policies: Cal
     at = cross.values(starts, policies(starts), fold).T
     policy, pair = followed.policy[kept], followed.pair[kept]
     along = cross.errors[rows], data.cumulant[rows], data.discount[rows], data.observation[rows]
-    return scores(*along, first, at, policy, data.member, pair, fold)
+    last = np.append(first[1:], len(rows)) - 1
+    return scores(*along, first, at, cross.following[rows[last]], policy, data.member, pair, fold)
 
 
 def start_evidence(
@@ -104,7 +106,7 @@ def start_evidence(
     if len(further):
         pi = policies(further)
         elsewhere = np.stack([fit.values(further, pi).T for fit in cross.fits])
-    by_episodes = estimate(of, None, elsewhere)
+    by_episodes = mixed(of, steadier(of, len(cross.fits)), None, elsewhere)
     still = np.ptp(data.cumulant, axis=0) == 0
     unmet = still & ((data.cumulant[0] == 0) | ~data.terminated.any())  # what would change the answer was never met
     by_episodes = by_episodes._replace(variance=np.where(unmet[:, None] | unmet, np.inf, by_episodes.variance))
