@@ -207,7 +207,7 @@ def estimate(of: Scores, surprise: Surprise | None = None, further: np.ndarray |
     n = own.sum(axis=0)
     many = np.maximum(n, 1)
     further = np.zeros((1, 0, len(n))) if further is None else further
-    there = ~np.isnan(further).any(axis=0)
+    there = np.asarray(~np.isnan(further).any(axis=0))
     m = there.sum(axis=0) * (there.sum(axis=0) > 1)
     share, times = n / np.maximum(n + m, 1), np.maximum(m, 1)
     at = np.where(there, further, 0.0)  # [fold, m, gvf]
