@@ -23,17 +23,22 @@ import gvfx
 from benchmarks.common import fqe
 from benchmarks.common.box_worlds import CARTPOLE
 from benchmarks.continuous import box_cases
-from benchmarks.study import FOLDER, Found, Part, Row, Study, table
+from benchmarks.study import FOLDER, Found, Part, Row, Study, at_end, table
 from gvfx.report.page import STEPS
 from gvfx_paper.report.figures import figure, save, styled
 from gvfx_paper.report.style import SAFE, steps_label
 
-DISCOUNT, CUT = 0.95, 1e-3  # rollouts end when what follows counts less than CUT
+DISCOUNT, CUT = 0.95, 1e-3  # episodes of the truth end when what follows counts less than CUT
 RANDOM = 0.3  # share of random actions in the log
 LONGEST = int(np.ceil(np.log(CUT) / np.log(DISCOUNT)))  # steps of a rollout
 UPDATES = {"FQE, defaults": (2_000, 10_000), "FQE, sensible": (1_000, 3_000)}  # at which it is asked
 INSTALL = "d3rlpy is not installed, so that its rows are missing: `make bench-d3rlpy` installs it into .venv-d3rlpy."
 OWN, IN_TURN, ON_LOG = "gvfx, its own steps", "gvfx, policies in turn", "gvfx, on the log"
+WAYS: dict[str, tuple[Any, Any]] = {  # behaviour and learner
+    "rollouts": (None, gvfx.Rollouts()),
+    OWN: (None, None),
+    IN_TURN: (gvfx.RoundRobin(), None),
+}
 HUES = {  # by the beginning of a method's name
     "rollouts": SAFE[2],
     OWN: SAFE[3],
@@ -101,39 +106,18 @@ def log_of(case: Case, steps: int, seed: int) -> list[dict[str, np.ndarray]]:
     return out
 
 
-def rollouts(case: Case, steps: int, seed: int) -> dict[str, float]:
-    """The mean return of complete rollouts of each policy, which share the steps equally."""
-    env, rng = gym.make(case.environment), np.random.default_rng(seed)
-    out = {}
-    for name, draw in case.draw.items():
-        returns: list[float] = []
-        left = steps // len(case.draw)
-        while left:
-            observation, sum_so_far, over, t = env.reset(seed=int(rng.integers(2**31)))[0], 0.0, False, 0
-            while left and not over and t < LONGEST:
-                observation, reward, over, _, _ = env.step(draw(observation[None], rng)[0])
-                sum_so_far, t, left = sum_so_far + DISCOUNT**t * float(reward), t + 1, left - 1
-            if over or t == LONGEST or not returns:
-                returns.append(sum_so_far)
-        out[name] = float(np.mean(returns))
-    env.close()
-    return out
-
-
 def measured(case: Case, method: str, steps: int, seed: int) -> dict[str, Any]:
     """Answers by policy and the seconds that they took; of FQE after several numbers of updates."""
     begun = time.process_time()
     if method in UPDATES:
         return _fqe(case, method, steps, seed)
-    if method == "rollouts":
-        answers = rollouts(case, steps, seed)
-    elif method == ON_LOG:
-        answers = {n: v.value for n, v in gvfx.evaluate_log(log_of(case, steps, seed), case.questions()).value().items()}
+    if method == ON_LOG:
+        result = gvfx.evaluate_log(log_of(case, steps, seed), case.questions())
     else:
-        env, behaviour = gym.make(case.environment), gvfx.RoundRobin() if method == IN_TURN else None
-        options: Any = {"evaluate_every": steps, "seed": seed, "where": "start", "progress": False}
-        r = gvfx.evaluate(env, case.questions(), behaviour, steps=steps, **options)
-        answers = {n: v.value for n, v in r.value().items()}
+        behaviour, learner = WAYS[method]
+        options: Any = at_end(steps, seed=seed, where=None if learner else "start")
+        result = gvfx.evaluate(gym.make(case.environment), case.questions(), behaviour, learner, **options)
+    answers = {name: v.value for name, v in result.value().items()}
     return {"": {"answers": answers, "seconds": time.process_time() - begun}}
 
 
@@ -154,7 +138,7 @@ def _fqe(case: Case, setting: str, steps: int, seed: int) -> dict[str, Any]:
 
 def methods(case: Case) -> list[str]:
     """What is measured in a case; logs with Box actions cannot be answered by gvfx."""
-    return ["rollouts", OWN, IN_TURN, *[ON_LOG] * (case.name != "Pendulum"), *(UPDATES if fqe.installed() else ())]
+    return [*WAYS, *[ON_LOG] * (case.name != "Pendulum"), *(UPDATES if fqe.installed() else ())]
 
 
 def truth(case: Case, episodes: int, seed: int = 11) -> dict[str, dict[str, float]]:
@@ -247,7 +231,7 @@ def alternatives(listed: Sequence[Case], quick: bool, sizes: Sequence[int], seed
             each = ", ".join(f"{name} {value:.2f} ± {errors[name]:.2g}" for name, value in values.items())
             yield judged(case, lines(found, case), f"true values: {each}")
 
-    return Study(chosen, measure, bars, shows, seeds=seeds, stays=True)
+    return Study(chosen, measure, bars, seeds=seeds, shows=shows, stays=True)
 
 
 def summed_up(method: str, part: str, runs: Mapping[int, Sequence[Any]], known: Mapping[str, float]) -> Line:
@@ -260,9 +244,9 @@ def summed_up(method: str, part: str, runs: Mapping[int, Sequence[Any]], known: 
 
 def _table(title: str, lines: Sequence[Line], sizes: Sequence[int]) -> Table:
     def cells(line: Line) -> Iterator[str]:
-        found = dict(zip(line.steps, zip(line.errors, line.spreads, line.seconds, strict=True), strict=True))
+        found = {n: (f"{e:.3g} ± {d:.1g}", f"{t:.1f}") for n, e, d, t in zip(*line[1:], strict=True)}
         for size in sizes:
-            yield from (f"{found[size][0]:.3g} ± {found[size][1]:.1g}", f"{found[size][2]:.1f}") if size in found else "--"
+            yield from found.get(size, ("-", "-"))
 
     heads = (f"{n:,} steps{w}" for n in sizes for w in ("", ", seconds"))
     return table(title, ("method", *heads), ((line.name, *cells(line)) for line in lines))

@@ -14,15 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.optimize
-from rich.table import Table
 
 import gvfx
+from benchmarks import study
 from benchmarks.common.worlds import careful_policies, frozen_lake, garnet
-from benchmarks.study import Asked, Found, Part, Row, Study, at_end, at_most, quietly, seeds_from, share_within, sized, table
+from benchmarks.study import Asked, Found, Part, Row, Study, each, from_to, numbers
 from gvfx.evidence.decisions import Decided, quantile
 from gvfx.running.comparing import difference_errors
 
@@ -102,7 +103,7 @@ def threshold(case: Case) -> float:
 
 def _run(asked: Asked, behaviour: gvfx.Behaviour, seeds: range, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values at the start [seed, gvf], standard errors of their differences [seed, gvf, gvf] and true values [gvf]."""
-    result = gvfx.evaluate(*asked, behaviour, **at_end(steps, where="start", seeds=seeds))
+    result = gvfx.evaluate(*asked, behaviour, **study.at_end(steps, where="start", seeds=seeds))
     assert result.details.starts is not None
     errors = difference_errors(result.details)
     alone = result.details.starts[:, :, 1:2] if errors is None else errors  # [seed, 1, 1] of one question
@@ -112,28 +113,24 @@ def _run(asked: Asked, behaviour: gvfx.Behaviour, seeds: range, steps: int) -> t
 def differences(worlds: dict[str, Case], count: int, times: Sequence[int]) -> Study:
     """Intervals of all differences of a case: how many hold, their median width over separate ones, and their number."""
 
-    def measure(case: Case, way: tuple[gvfx.Behaviour, int]) -> list[float]:
-        value, errors, truth = _run((case.world, case.questions), way[0], seeds_from(FIRST_SEED, count), way[1])
+    def measure(case: Case, way: tuple[gvfx.Behaviour, int]) -> dict[str, float]:
+        value, errors, truth = _run((case.world, case.questions), way[0], study.seeds_from(FIRST_SEED, count), way[1])
         k, m = np.triu_indices(len(case.questions), 1)
         away = (value[:, k] - value[:, m]) - (truth[k] - truth[m])
         own, apart = errors[:, k, m], np.hypot(errors[:, k, k], errors[:, m, m])
         sure = np.isfinite(own)
-        return [float((np.abs(away) < 1.96 * own)[sure].mean()), float(np.median(own[sure] / apart[sure])), int(sure.sum())]
-
-    def shows(found: Found) -> Iterator[Table]:
-        lines = ((n, *w.split(": "), f"{c:.1%}", f"{x:.3g}") for n, of in found.items() for w, (c, x, _) in of.items())
-        heads = ("world", "behaviour", "steps", "coverage", "width over separate intervals")
-        yield table(f"differences, {count} seeds", heads, lines)
+        held, width = float((np.abs(away) < 1.96 * own)[sure].mean()), float(np.median(own[sure] / apart[sure]))
+        return {"covered %": held, "width over separate intervals": width, "_count": int(sure.sum())}
 
     def bars(found: Found) -> Iterator[Row]:
-        covered, width, counts = np.array([each for of in found.values() for each in of.values()]).T
-        note = f"{counts.sum():,.0f} intervals; from {covered.min():.1%} to {covered.max():.1%}"
-        yield share_within("differences: coverage", float(covered @ counts / counts.sum()), *COVERED, note)
-        note = f"median; from {width.min():.3g} to {width.max():.3g}"
-        yield at_most("differences: width over separate intervals of the same run", float(np.median(width)), 0.8, "x", note)
+        held, width, count = (numbers(each(found), of) for of in ("covered %", "width over separate intervals", "_count"))
+        note = f"{count.sum():,.0f} intervals; {from_to(held)}"
+        yield study.share_within("differences: coverage", float(held @ count / count.sum()), *COVERED, note)
+        case = "differences: width over separate intervals of the same run"
+        yield study.at_most(case, float(np.median(width)), 0.8, "x", f"median; {from_to(width)}")
 
-    behaviours = (gvfx.Uniform(), gvfx.OptimalDesign())
-    return Study(worlds, measure, bars, shows, {f"{type(b).__name__}: {t:,}": (b, t) for b in behaviours for t in times})
+    ways = {f"{b.__name__}: {t:,} steps": (b(), t) for b in (gvfx.Uniform, gvfx.OptimalDesign) for t in times}
+    return Study(worlds, measure, bars, f"differences, {count} seeds", ("world", "behaviour", "steps"), ways)
 
 
 def separate(worlds: dict[str, Case], count: int, steps: int) -> Study:
@@ -142,30 +139,25 @@ def separate(worlds: dict[str, Case], count: int, steps: int) -> Study:
     The ratio of the median widths of intervals, and that of the root mean squared errors; medians over pairs of policies.
     """
 
-    def measure(case: Case) -> list[float]:
-        seeds, alone, widths, errors = seeds_from(FIRST_SEED, count), [], [], []
-        for i, q in enumerate(case.questions, 1):  # separate runs have seeds of their own
-            alone.append(_run((case.world, [q]), gvfx.OptimalDesign(), seeds_from(seeds.start + 1000 * i, count), steps // 2))
-        for i in range(len(alone)):
-            for j in range(i):
-                pair = case.world, [case.questions[j], case.questions[i]]
-                value, own, truth = _run(pair, gvfx.OptimalDesign(), seeds, steps)
-                apart, both = truth[0] - truth[1], np.hypot(alone[i][1][:, 0, 0], alone[j][1][:, 0, 0])
-                widths.append(np.median(own[:, 0, 1]) / np.median(both))
-                together = value[:, 0] - value[:, 1] - apart
-                rival = alone[j][0][:, 0] - alone[i][0][:, 0] - apart
-                errors.append(np.sqrt((together**2).mean() / (rival**2).mean()))
-        return [float(np.median(widths)), float(np.median(errors))]
-
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"one run over two separate runs of half its {steps:,} steps, {count} seeds"
-        yield table(title, ("world", "width", "error"), ((n, *(f"{x:.3g}" for x in each)) for n, each in found.items()))
+    def measure(case: Case) -> dict[str, float]:
+        widths, errors, design = [], [], gvfx.OptimalDesign()
+        alone = [  # separate runs have seeds of their own
+            _run((case.world, [q]), design, study.seeds_from(FIRST_SEED + 1000 * i, count), steps // 2)
+            for i, q in enumerate(case.questions, 1)
+        ]
+        for i, j in zip(*np.tril_indices(len(alone), -1), strict=True):
+            pair = case.world, [case.questions[j], case.questions[i]]
+            value, own, truth = _run(pair, design, study.seeds_from(FIRST_SEED, count), steps)
+            widths.append(np.median(own[:, 0, 1]) / np.median(np.hypot(alone[i][1][:, 0, 0], alone[j][1][:, 0, 0])))
+            together, rival = (a - b - (truth[0] - truth[1]) for a, b in (value.T, (alone[j][0][:, 0], alone[i][0][:, 0])))
+            errors.append(np.sqrt((together**2).mean() / (rival**2).mean()))
+        return {"width": float(np.median(widths)), "error": float(np.median(errors))}
 
     def bars(found: Found) -> Iterator[Row]:
-        worst = max(each[0] for each in found.values())
-        yield at_most("differences: width over two separate runs of half the steps", worst, 0.8, "x", "the worst world")
+        worst = float(numbers(found, "width").max())
+        yield study.at_most("differences: width over two separate runs of half the steps", worst, 0.8, "x", "the worst world")
 
-    return Study(worlds, measure, bars, shows)
+    return Study(worlds, measure, bars, f"one run over two separate runs of half its {steps:,} steps, {count} seeds", ("world",))
 
 
 # --- decisions -------------------------------------------------------------------------------------------------------
@@ -176,47 +168,41 @@ def decisions(case: Case, rule: Decided, seeds: range, right: str, most: int = M
 
     right: what the sentence about the signal must contain.
     """
-    with quietly():  # runs that are not decided are counted
-        result = gvfx.evaluate(case.world, case.questions, **at_end(most, seeds=seeds, until=rule))
+    with study.quietly():  # runs that are not decided are counted
+        result = gvfx.evaluate(case.world, case.questions, **study.at_end(most, seeds=seeds, until=rule))
     assert result.stopped is not None and result.reached is not None
     told: list[list[str]] = result.details.experiment["decided"]  # type: ignore[assignment]
     wrong = sum(bool(ok) and right not in each[0] for ok, each in zip(result.reached, told, strict=True))
-    return {"wrong": wrong, "open": int((~result.reached).sum()), "steps": result.stopped}
+    return {"wrong": wrong, "open": int((~result.reached).sum()), "median steps": float(np.median(result.stopped))}
+
+
+def wrong_ones(case: str, found: Found, count: int) -> Row:
+    """The share of wrong decisions, of `count` runs in every case."""
+    wrong, total = int(numbers(found, "wrong").sum()), count * len(found)
+    return study.at_most(case, 100 * wrong / total, 5, "%", f"{wrong} of {total}")
 
 
 def best(worlds: dict[str, Case], count: int, most: int = MOST) -> Study:
     """Decisions for the best policy, and rollouts in the form (of returns and looks) with the fewest steps."""
 
     def measure(case: Case) -> dict[str, Any]:
-        seeds = seeds_from(FIRST_SEED, count)
+        seeds = study.seeds_from(FIRST_SEED, count)
         own = decisions(case, gvfx.decided(confidence=CONFIDENCE), seeds, f": {case.best} is the best", most)
-        first, found = int(case.truth.argmax()), []
-        for returns in RETURNS:
-            for growth in GROWTHS:
-                ended = [race(case, seed, CONFIDENCE, most, returns, growth) for seed in seeds]
-                wrong = sum(each.best not in (None, first) for each in ended)
-                found.append((float(np.median([each.steps for each in ended])), wrong, f"{returns}, looks x {growth:g}"))
-        return {"own": own, "rollouts": list(min(found))}
-
-    def ratio(f: Any) -> float:
-        return float(np.median(f["own"]["steps"])) / f["rollouts"][0]
-
-    def shows(found: Found) -> Iterator[Table]:
-        heads = ("world", "wrong", "open", "median steps", "of rollouts", "ratio", "rollouts: wrong", "rollouts: form")
-        lines = []
-        for name, each in found.items():
-            own, (rival, mistakes, form) = each["own"], each["rollouts"]
-            counts = (str(own["wrong"]), str(own["open"]), f"{np.median(own['steps']):,.0f}", f"{rival:,.0f}")
-            lines.append((name, *counts, f"{ratio(each):.3g}", str(mistakes), form))
-        yield table(f"the best policy, decided at 95 %, {count} seeds", heads, lines)
+        first, forms = int(case.truth.argmax()), []
+        for returns, growth in product(RETURNS, GROWTHS):
+            ended = [race(case, seed, CONFIDENCE, most, returns, growth) for seed in seeds]
+            wrong = sum(one.best not in (None, first) for one in ended)
+            forms.append((float(np.median([one.steps for one in ended])), wrong, f"{returns}, looks x {growth:g}"))
+        rival, mistakes, form = min(forms)
+        ratio = own["median steps"] / rival
+        return own | {"of rollouts": rival, "ratio": ratio, "rollouts: wrong": mistakes, "rollouts: form": form}
 
     def bars(found: Found) -> Iterator[Row]:
-        wrong, total = sum(each["own"]["wrong"] for each in found.values()), count * len(found)
-        yield at_most("decided(): wrong", 100 * wrong / total, 5, "%", f"{wrong} of {total}")
-        worst = max(ratio(each) for each in found.values())
-        yield at_most("decided(): steps over rollouts", worst, 0.5, "x", "medians, of the worst world")
+        yield wrong_ones("decided(): wrong", found, count)
+        worst = float(numbers(found, "ratio").max())
+        yield study.at_most("decided(): steps over rollouts", worst, 0.5, "x", "medians, of the worst world")
 
-    return Study(worlds, measure, bars, shows)
+    return Study(worlds, measure, bars, f"the best policy, decided at 95 %, {count} seeds", ("world",))
 
 
 TIE, SIDE = "a tie, with a margin", "a threshold"
@@ -226,7 +212,7 @@ def others(worlds: dict[str, Case], count: int, most: int = MOST) -> Study:
     """Decisions about two policies with equal values, with a margin; and about the side of a threshold of every policy."""
 
     def measure(of: tuple[str, Case]) -> dict[str, Any]:
-        (kind, case), seeds = of, seeds_from(FIRST_SEED, count)
+        (kind, case), seeds = of, study.seeds_from(FIRST_SEED, count)
         if kind == TIE:
             pair, margin = tied(case)
             rule = gvfx.decided(margin=margin, confidence=CONFIDENCE)
@@ -234,19 +220,12 @@ def others(worlds: dict[str, Case], count: int, most: int = MOST) -> Study:
         rule = gvfx.decided(threshold=threshold(case), confidence=CONFIDENCE)
         return decisions(case, rule, seeds, f": {case.best} is above {threshold(case):g}, ", most)
 
-    def shows(found: Found) -> Iterator[Table]:
-        lines = []
-        for name, f in found.items():
-            kind, world = name.split(": ")
-            lines.append((world, kind, str(f["wrong"]), str(f["open"]), f"{np.median(f['steps']):,.0f}"))
-        yield table(f"ties and thresholds, {count} seeds", ("world", "question", "wrong", "open", "median steps"), lines)
-
     def bars(found: Found) -> Iterator[Row]:
         for kind in (TIE, SIDE):
-            wrong, total = sum(f["wrong"] for n, f in found.items() if n.startswith(kind)), count * len(worlds)
-            yield at_most(f"decided(), {kind}: wrong", 100 * wrong / total, 5, "%", f"{wrong} of {total}")
+            yield wrong_ones(f"decided(), {kind}: wrong", {n: of for n, of in found.items() if n.endswith(kind)}, count)
 
-    return Study({f"{kind}: {name}": (kind, case) for kind in (TIE, SIDE) for name, case in worlds.items()}, measure, bars, shows)
+    cases = {f"{name}: {kind}": (kind, case) for kind in (TIE, SIDE) for name, case in worlds.items()}
+    return Study(cases, measure, bars, f"ties and thresholds, {count} seeds", ("world", "question"))
 
 
 # --- rollouts --------------------------------------------------------------------------------------------------------
@@ -328,8 +307,8 @@ def race(case: Case, seed: int, confidence: float, most: int, returns: Returns =
 
 
 PARTS: dict[str, Part] = {
-    "differences": sized(partial(differences, cases()), (100, TIMES), (20, TIMES)),
-    "separate": sized(partial(separate, cases(), steps=TIMES[0]), [15], [3]),
-    "best": sized(partial(best, cases()), [67], [5]),
-    "others": sized(partial(others, cases()), [25], [3]),
+    "differences": study.sized(partial(differences, cases()), (100, TIMES), (20, TIMES)),
+    "separate": study.sized(partial(separate, cases(), steps=TIMES[0]), [15], [3]),
+    "best": study.sized(partial(best, cases()), [67], [5]),
+    "others": study.sized(partial(others, cases()), [25], [3]),
 }

@@ -9,18 +9,17 @@ updates of Q every 16 transitions (`one_step`), at observations of the target po
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from rich.table import Table
 
 import gvfx
 from benchmarks.common.box_worlds import CARTPOLE, FRESH, TUNED, BoxTruth, BoxWorld, truth, truth_at
-from benchmarks.study import Found, Part, Row, Study, at_end, at_most, every, seeds_from, sized, sized_rows, table, with_error
+from benchmarks.study import Found, Part, Row, Study, at_end, at_most, every, seeds_from, sized, sized_rows, with_error
 from gvfx.running.backends import box_action_learner, choose_method, network_behaviour, network_learner
 from gvfx.running.result import standard_error
 from gvfx_paper.settings.continuous import questions as grid_questions
@@ -42,11 +41,22 @@ def observations(worlds: Sequence[BoxWorld], seeds: int, fewer: int, steps: int,
     def known(name: str) -> BoxTruth:
         return truth(next(w for w in worlds if w.name == name), episodes=episodes)
 
-    def measure(world: BoxWorld, method: str) -> dict[str, list[float]]:
+    def measure(world: BoxWorld) -> dict[str, Any]:
+        ours, networks = (by_method(world, networks) for networks in (False, True))
+        return {
+            "numbers": world.numbers,
+            **{"linear features": np.array(ours["errors"]), "networks": np.array(networks["errors"])},
+            "ratio": np.mean(ours["errors"]) / np.mean(networks["errors"]),
+            "intervals that hold %": np.mean(ours["held"]),
+            "not resolved": int(sum(ours["lost"])),
+            "µs a step": np.median(ours["cost"]),
+        }
+
+    def by_method(world: BoxWorld, networks: bool) -> dict[str, list[float]]:
         out: dict[str, list[float]] = {"errors": [], "held": [], "cost": [], "lost": []}
         asked, at = world.questions(), known(world.name)
-        chosen = (None, None) if method == "linear features" else choose_method("networks", asked, None, None, steps)
-        for seed in seeds_from(FIRST_SEED, seeds if chosen[1] is None else fewer):
+        chosen = choose_method("networks", asked, None, None, steps) if networks else (None, None)
+        for seed in seeds_from(FIRST_SEED, fewer if networks else seeds):
             begun = time.perf_counter()
             result = gvfx.evaluate(world.make(), asked, *chosen, **at_end(steps, seed=seed))
             out["cost"].append((time.perf_counter() - begun) / steps * 1e6)
@@ -57,34 +67,19 @@ def observations(worlds: Sequence[BoxWorld], seeds: int, fewer: int, steps: int,
             out["lost"].append(len(result.details.experiment.get("not_resolved", {})))  # type: ignore[arg-type]
         return out
 
-    def ratio(of: Mapping[str, Any]) -> float:
-        return float(of["linear features"]["errors"].mean() / of["networks"]["errors"].mean())
-
-    def shows(found: Found) -> Iterator[Table]:
-        heads = ("world", "numbers", "linear features", "networks", "ratio", "intervals that hold", "not resolved", "µs a step")
-        lines = []
-        for world in worlds:
-            of = found[world.name]
-            ours = of["linear features"]
-            errors = (with_error(each["errors"]) for each in of.values())
-            rest = (f"{ours['held'].mean():.0%}", str(ours["lost"].sum()), f"{np.median(ours['cost']):.0f}")
-            lines.append((world.name, str(world.numbers), *errors, f"{ratio(of):.2g}", *rest))
-        yield table(None, heads, lines)
-
     def bars(found: Found) -> Iterator[Row]:
         for name, of in found.items():
-            ours = of["linear features"]
             if name in ERROR_BARS:
                 note = f"{seeds} seeds, {steps:,} steps"
-                yield at_most(f"{name}: error", ours["errors"].mean(), ERROR_BARS[name], "", note)
-            held, note = ours["held"].mean(), f"{ours['lost'].sum()} answers were called not resolved"
+                yield at_most(f"{name}: error", of["linear features"].mean(), ERROR_BARS[name], "", note)
+            held, note = of["intervals that hold %"], f"{of['not resolved']} answers were called not resolved"
             yield Row(f"{name}: intervals that hold", f"{held:.0%}", ">= 90%", bool(held >= COVERAGE_BAR), note)
-        fresh = [ratio(found[w.name]) for w in worlds if w in FRESH]
-        yield at_most("worlds not tuned on, worst ratio to networks", max(fresh), 1.0, "x", "")
-        yield at_most("worlds not tuned on, median ratio to networks", float(np.median(fresh)), 0.5, "x", "")
+        fresh = [found[w.name]["ratio"] for w in worlds if w in FRESH]
+        yield at_most("worlds not tuned on, worst ratio to networks", max(fresh), 1.0, "x")
+        yield at_most("worlds not tuned on, median ratio to networks", float(np.median(fresh)), 0.5, "x")
 
-    ways = ("linear features", "networks")
-    return Study({w.name: w for w in worlds}, measure, bars, shows, {way: way for way in ways})
+    title = "squared errors over the variance of the true values, with the default method and with that for networks"
+    return Study({w.name: w for w in worlds}, measure, bars, title, ("world",))
 
 
 def grid(seeds: int, steps: int) -> list[Row]:
@@ -276,38 +271,26 @@ def box_actions(seeds: Sequence[int], steps: int, points: int, episodes: int | N
         options: Any = {"reset_to": case.put, "max_episodes": most, "horizon": HORIZON}
         return gvfx.truth_of(case.make(), case.questions(), where, **options)
 
-    def measure(case: BoxCase, method: str) -> dict[str, Any]:
-        at = known(case)
-        begun = time.process_time()
-        learner = one_step(steps) if method == "before" else box_action_learner(case.questions(), steps)
-        errors = box_errors(case, at, learner, seeds, steps).mean(axis=1)
-        noise = float(((at.standard_errors**2).mean(axis=1) / at.values.var(axis=1)).mean())
-        return {"errors": errors, "seconds": (time.process_time() - begun) / len(seeds), "noise": noise}
-
-    def ratios(found: Found) -> dict[str, float]:
-        return {name: float(of["now"]["errors"].mean() / of["before"]["errors"].mean()) for name, of in found.items()}
-
-    def spread(errors: np.ndarray) -> str:
-        return f" ± {standard_error(errors):.1g}" if len(seeds) > 1 else ""
-
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"squared errors over the variance of the true values, {steps:,} steps, {len(seeds)} seeds"
-        heads = ("environment", "before", "now", "now over before", "truth", "CPU seconds per run: before", "now")
-        lines = []
-        for name, of in found.items():
-            shown = (f"{e['errors'].mean():.2g}{spread(e['errors'])}" for e in of.values())
-            times = (f"{e['seconds']:.1f}" for e in of.values())
-            lines.append((name, *shown, f"{ratios(found)[name]:.2f}", f"± {of['now']['noise']:.1g}", *times))
-        yield table(title, heads, lines)
+    def measure(case: BoxCase) -> dict[str, Any]:
+        at, errors, spent = known(case), [], []
+        for learner in (one_step(steps), box_action_learner(case.questions(), steps)):
+            begun = time.process_time()
+            errors.append(box_errors(case, at, learner, seeds, steps).mean(axis=1))
+            spent.append((time.process_time() - begun) / len(seeds))
+        before, now = errors
+        noise = ((at.standard_errors**2).mean(axis=1) / at.values.var(axis=1)).mean()
+        shown = {"before": before, "now": now, "now over before": now.mean() / before.mean(), "truth": f"± {noise:.1g}"}
+        return shown | dict(zip(("CPU seconds per run: before", "now, seconds"), spent, strict=True))
 
     def bars(found: Found) -> Iterator[Row]:
-        of = ratios(found)
-        worst, each = max(of, key=lambda name: of[name]), ", ".join(f"{name} {ratio:.2f}" for name, ratio in of.items())
+        of = {name: each["now over before"] for name, each in found.items()}
+        worst, note = max(of, key=lambda name: of[name]), ", ".join(f"{name} {ratio:.2f}" for name, ratio in of.items())
         middle = float(np.median(list(of.values())))
-        yield at_most("error over that of before, median of the environments", middle, MEDIAN, "x", each)
+        yield at_most("error over that of before, median of the environments", middle, MEDIAN, "x", note)
         yield at_most("the same, worst environment", of[worst], WORST, "x", worst)
 
-    return Study(box_cases(), measure, bars, shows, {name: name for name in ("before", "now")})
+    title = f"squared errors over the variance of the true values, {steps:,} steps, {len(seeds)} seeds"
+    return Study(box_cases(), measure, bars, title, ("environment",))
 
 
 PARTS: dict[str, Part] = {

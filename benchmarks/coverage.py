@@ -12,28 +12,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import gymnasium
 import numpy as np
-import scipy.special
-from rich.table import Table
 
 import gvfx
 from benchmarks import study
 from benchmarks.common.worlds import CAREFUL, CLASSES, careful_policies, frozen_lake, garnet, made, paper_setting, random_world
-from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_end, at_most, every, seeds_from, share_within, table
+from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_end, at_most, each, numbers, seeds_from, share_within
 from gvfx.evidence.decisions import joint_of, quantiles
 from gvfx.evidence.posterior import posterior
 from gvfx.evidence.uncertainty import NORMAL, interval_errors, standard_errors, start_values
-from gvfx.questions.reader import Gaussians, Reader, Targets
 from gvfx.questions.where import WhereLike
 from gvfx.running.backends import network_learner
 from gvfx.theory.design import constant, importance_of, optimal
 from gvfx.theory.importance import per_visit
 from gvfx.worlds.conversion import SteppedMDP
-from gvfx.worlds.spec import BoxActionSpec, DiscreteSpec, spec_of
 
 DISCOUNT = 0.95
 COVERED = (0.93, 0.97)
@@ -43,54 +39,26 @@ COVERED = (0.93, 0.97)
 CUT = 1e-3  # of a discount's product, where a discounted episode is ended
 
 
-class Walker:
-    """Follows the target policies of questions with one constant discount in a plain environment."""
+class Stopping(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Ends after each step with probability 1 - DISCOUNT: sums of signals then have the mean of discounted ones."""
 
-    def __init__(self, env: Any, questions: list[gvfx.GVF], seed: int) -> None:
-        spec = spec_of(env)
-        table = spec if isinstance(spec, DiscreteSpec) else None
-        self.env, self.rng = env, np.random.default_rng([seed, 0x706C])
-        self.reader = Reader(questions, table, seed)
-        self.targets: Targets | Gaussians
-        if isinstance(spec, BoxActionSpec):
-            self.targets = Gaussians(questions, spec)
-        else:
-            self.targets = Targets(questions, int(env.action_space.n), table.skeleton.states if table else None)
-        self.env.reset(seed=seed)
-
-    def action(self, policy: int, observation: Any) -> Any:
-        if isinstance(self.targets, Gaussians):
-            return self.targets.sample(policy, observation, self.rng)
-        pi = self.targets.each(np.array([observation]))[policy][0]
-        return int(np.searchsorted(np.cumsum(pi), self.rng.random() * pi.sum(), side="right"))
-
-    def returns(self, policy: int, gamma: float, stopping: bool) -> tuple[np.ndarray, int]:
-        """The return of one rollout [gvf], and its steps."""
-        (observation, _), total, weight, steps = self.env.reset(), np.zeros(len(self.reader.names)), 1.0, 0
-        while True:
-            action = self.action(policy, observation)
-            following, reward, terminated, truncated, info = self.env.step(action)
-            c, _ = self.reader.transition(observation, action, float(reward), following, bool(terminated), info)
-            total, steps, weight = total + weight * c, steps + 1, weight * (1.0 if stopping else gamma)
-            if terminated or truncated or (self.rng.random() >= gamma if stopping else weight < CUT):
-                return total, steps
-            observation = following
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated or bool(self.np_random.random() >= DISCOUNT), truncated, info
 
 
 def plain_half_widths(env: Any, questions: list[gvfx.GVF], rollouts: int, stopping: bool, steps: int) -> np.ndarray:
     """Half the width of 95 % intervals [gvf] if `steps` are spent on rollouts, split evenly over policies.
 
-    Spreads and lengths are those of `rollouts` rollouts of each policy.  A rollout stops after each step with probability
-    1 - gamma and sums its cumulants, or else discounts them, to its end or until what follows counts less than `CUT`.
+    Spreads and lengths are those of `rollouts` rollouts of each policy, which stop at random (`Stopping`), or else discount
+    and go on to the end of the episode or until what follows counts less than `CUT`.
     """
-    (gamma,) = {float(q.discount) for q in questions}  # type: ignore[arg-type]
-    walker, spread, length = Walker(env, questions, 1), np.zeros(len(questions)), np.zeros(len(questions))
-    policies = len(walker.targets.distinct)
-    for policy in range(policies):
-        mine = walker.targets.member == policy
-        found = [walker.returns(policy, gamma, stopping) for _ in range(rollouts)]
-        spread[mine] = np.std([total for total, _ in found], axis=0, ddof=1)[mine]
-        length[mine] = np.mean([taken for _, taken in found])
+    asked = [replace(q, discount=1.0) for q in questions] if stopping else questions
+    lengths = [gvfx.GVF(q.policy, 1.0, 1.0, name=f"{q.name}: steps") for q in questions]
+    longest = 10_000 if stopping else int(np.ceil(np.log(CUT) / np.log(DISCOUNT)))
+    env = Stopping(env) if stopping else env
+    found = gvfx.truth_of(env, [*asked, *lengths], max_episodes=rollouts, horizon=longest, seed=1)
+    spread, length = found.standard_errors[: len(asked), 0] * np.sqrt(rollouts), found.values[len(asked) :, 0]
     n = np.maximum(2.0, steps / len({id(q.policy) for q in questions}) / length)
     return np.asarray(quantiles(0.025, n - 1) * spread / np.sqrt(n))
 
@@ -157,7 +125,7 @@ def _cartpole() -> list[gvfx.GVF]:
         return probabilities
 
     policies = {name: lean(gain) for name, gain in (("loose", 0.5), ("soft", 1.5), ("firm", 5.0))}
-    return every(policies, {"time upright": gvfx.Reward(), "distance": lambda o, a, o2: abs(float(o2[0]))}, DISCOUNT)
+    return study.every(policies, {"time upright": gvfx.Reward(), "distance": lambda o, a, o2: abs(float(o2[0]))}, DISCOUNT)
 
 
 def _pendulum() -> list[gvfx.GVF]:
@@ -165,7 +133,7 @@ def _pendulum() -> list[gvfx.GVF]:
         return lambda o: np.clip(-gain * o[:, 1:2] - 0.3 * gain * o[:, 2:3], -2, 2)
 
     policies = {name: gvfx.gaussian_policy(middle(gain), 0.5) for name, gain in (("loose", 2.0), ("damped", 6.0))}
-    return every(policies, {"cost": gvfx.Reward(), "height": lambda o, a, o2: float(o2[0])}, DISCOUNT)
+    return study.every(policies, {"cost": gvfx.Reward(), "height": lambda o, a, o2: float(o2[0])}, DISCOUNT)
 
 
 def _lottery() -> gvfx.MDP:
@@ -199,53 +167,47 @@ def audits(cases: dict[str, Case], quick: bool) -> Study:
     def measure(case: Case) -> dict[str, Any]:
         truth, error = case.truth(TRUTH // small)
         found = [case.run(seed, AUDITED).details.audits for seed in seeds_from(AUDIT_SEEDS, case.quick if quick else case.seeds)]
-        value, spread, freedom, rollouts = np.moveaxis(np.array([each[0] for each in found if each is not None])[..., :4], 2, 0)
+        value, spread, freedom, rollouts = np.moveaxis(np.array([one[0] for one in found if one is not None])[..., :4], 2, 0)
         t = quantiles(0.025, freedom)
+        inside = np.abs(value - truth) <= t * np.hypot(spread, error)
         stopped, discounted = (
-            plain_half_widths(case.make(), case.questions, n // small, stopping, case.steps)
+            t * spread / np.maximum(plain_half_widths(case.make(), case.questions, n // small, stopping, case.steps), 1e-12)
             for n, stopping in ((ROLLOUTS, True), (EPISODES, False))
-        )
+        )  # over 0 where all episodes have the same return
         return {
-            "inside": np.abs(value - truth) <= t * np.hypot(spread, error),
-            "over": t * spread / stopped,
-            "over_discounted": t * spread / np.maximum(discounted, 1e-12),  # 0 where all episodes have the same return
+            "steps": case.steps,
+            "cells": inside.size,
+            "hold %": float(inside.mean()),
+            "half-width over Monte Carlo": float(np.median(stopped)),
+            "over discounted Monte Carlo": float(np.median(discounted)),
             "rollouts": float(rollouts.mean()),
-            "truth_error": float((error / np.median(t * spread, axis=0)).max()),
-            "extra": cost(case, 2 if quick else TIMED),
+            "extra time %": cost(case, 2 if quick else TIMED),
+            "_over": stopped,
+            "_truth_error": float((error / np.median(t * spread, axis=0)).max()),
         }
 
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"audited values at the start, {AUDITED:.0%} of the steps, 95 % intervals; seeds from {AUDIT_SEEDS}"
-        columns = ("cells", "hold", "half-width over Monte Carlo", "over discounted Monte Carlo", "rollouts", "extra time")
-        lines = []
-        for name, f in found.items():
-            widths = (f"{np.median(f[of]):.2f}" for of in ("over", "over_discounted"))
-            counts = (f"{cases[name].steps:,}", f"{f['inside'].size:,}", f"{f['inside'].mean():.1%}")
-            lines.append((name, *counts, *widths, f"{f['rollouts']:.0f}", f"{f['extra']:+.1%}"))
-        yield table(title, ("case", "steps", *columns), lines)
-
     def bars(found: Found) -> Iterator[Row]:
-        rare = found["rare event, tables"]["inside"]
-        usual = np.concatenate([f["inside"].ravel() for name, f in found.items() if not name.startswith("rare")])
-        worst = max(f["truth_error"] for f in found.values())
-        note = f"{usual.size:,} cells; the truth's standard error is at most {worst:.2g} half-widths"
-        yield share_within("coverage of 95 % intervals", float(usual.mean()), *COVERED, note)
-        yield share_within("coverage with rare events", float(rare.mean()), COVERED[0], 1, f"{rare.size:,} cells")
-        medians = {name: float(np.median(f["over"])) for name, f in found.items()}
-        each = ", ".join(f"{name} {middle:.2f}" for name, middle in medians.items())
-        middle = float(np.median(list(medians.values())))
-        yield at_most("half-width over Monte Carlo, median of the cases' medians", middle, 0.5, "x", each)
-        cells = float(np.median(np.concatenate([f["over"].ravel() for f in found.values()])))
-        yield at_most("the same, median of all cells", cells, 0.5, "x", "two thirds of the cells are tables")
-        other = float(np.median([np.median(f["over_discounted"]) for f in found.values()]))
+        rare = found["rare event, tables"]
+        usual = [of for name, of in found.items() if not name.startswith("rare")]
+        cells, worst = sum(of["cells"] for of in usual), numbers(found, "_truth_error").max()
+        note = f"{cells:,} cells; the truth's standard error is at most {worst:.2g} half-widths"
+        yield share_within("coverage of 95 % intervals", sum(of["hold %"] * of["cells"] for of in usual) / cells, *COVERED, note)
+        yield share_within("coverage with rare events", rare["hold %"], COVERED[0], 1, f"{rare['cells']:,} cells")
+        over = numbers(found, "half-width over Monte Carlo")
+        note = ", ".join(f"{name} {middle:.2f}" for name, middle in zip(found, over, strict=True))
+        yield at_most("half-width over Monte Carlo, median of the cases' medians", float(np.median(over)), 0.5, "x", note)
+        middle = float(np.median(np.concatenate([of["_over"].ravel() for of in found.values()])))
+        yield at_most("the same, median of all cells", middle, 0.5, "x", "two thirds of the cells are tables")
+        other = float(np.median(numbers(found, "over discounted Monte Carlo")))
         yield Row("the same over discounted Monte Carlo, median of the cases", f"{other:.3g}x", "", None, "no bar")
-        extra = {name: 100 * f["extra"] for name, f in found.items()}
+        extra = {name: 100 * of["extra time %"] for name, of in found.items()}
         default = max(x for name, x in extra.items() if "networks" in name or "Box" in name)
         yield at_most("extra processor time, networks and Box actions", default, 10, "%", "audited by default; the larger")
         dearest = max(extra, key=lambda name: extra[name])
         yield at_most("extra processor time, worst case", extra[dearest], 10, "%", dearest)
 
-    return Study(cases, measure, bars, shows)
+    title = f"audited values at the start, {AUDITED:.0%} of the steps, 95 % intervals; seeds from {AUDIT_SEEDS}"
+    return Study(cases, measure, bars, title)
 
 
 # --- audits of logs --------------------------------------------------------------------------------------------------
@@ -344,30 +306,26 @@ def log_intervals(case: LogCase, episodes: int, seeds: range) -> np.ndarray:
 def logs(many: int) -> Study:
     """Intervals from `many` logs of each size in each world."""
 
-    def measure(case: LogCase, episodes: int) -> np.ndarray:
-        return log_intervals(case, episodes, seeds_from(LOG_SEEDS, many))
-
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"95 % intervals of the value at the start from logs, {ON_POLICY:.0%} of whose episodes follow the policy"
-        columns = ("world", "episodes", "coverage", "of returns", "half-width", "of returns", "ratio", "the answer's own")
-        lines = []
-        for name, sizes in found.items():
-            for episodes, (covered, plain, half, returns, own) in sizes.items():
-                sure = np.isfinite(own)
-                middle = f"{np.median(own[sure]):.3g} " if sure.any() else ""
-                widths = (f"{np.median(x):.3g}" for x in (half, returns, half / returns))
-                shares = (f"{x.mean():.1%}" for x in (covered, plain))
-                lines.append((name, episodes, *shares, *widths, f"{middle}({sure.mean():.0%} finite)"))
-        yield table(f"{title}: {many} logs each", columns, lines)
+    def measure(case: LogCase, episodes: int) -> dict[str, Any]:
+        held, plain, half, returns, own = log_intervals(case, episodes, seeds_from(LOG_SEEDS, many))
+        sure = np.isfinite(own)
+        return {
+            **{"coverage %": held.mean(), "of returns %": plain.mean(), "half-width": np.median(half)},
+            **{"half-width of returns": np.median(returns), "ratio": np.median(half / returns)},
+            "the answer's own": np.median(own[sure]) if sure.any() else np.nan,
+            "finite %": sure.mean(),
+        }
 
     def bars(found: Found) -> Iterator[Row]:
-        for name, sizes in found.items():
-            covered = float(np.mean([m[0].mean() for m in sizes.values()]))
-            yield share_within(f"{name}: coverage", covered, COVERED[0], 1, f"{many * len(sizes)} logs")
-            ratio = max(float(np.median(m[2] / m[3])) for m in sizes.values())
-            yield at_most(f"{name}: half-width over that of returns", ratio, WIDTH, "x", "largest median")
+        for name, of in found.items():
+            covered = float(numbers(of, "coverage %").mean())
+            yield share_within(f"{name}: coverage", covered, COVERED[0], 1, f"{many * len(of)} logs")
+            widest = float(numbers(of, "ratio").max())
+            yield at_most(f"{name}: half-width over that of returns", widest, WIDTH, "x", "largest median")
 
-    return Study(log_cases(), measure, bars, shows, {str(n): n for n in LOG_EPISODES})
+    title = f"95 % intervals of the value at the start from logs, {ON_POLICY:.0%} of whose episodes follow the policy"
+    ways = {str(n): n for n in LOG_EPISODES}
+    return Study(log_cases(), measure, bars, f"{title}: {many} logs each", ("world", "episodes"), ways)
 
 
 # --- designs for the start -------------------------------------------------------------------------------------------
@@ -383,18 +341,6 @@ WAYS: dict[str, tuple[Callable[[], gvfx.Behaviour], WhereLike]] = {
 }
 
 
-class Ratios(NamedTuple):
-    """Errors over those of the design for all states, and of both over the certified bound."""
-
-    mean: float  # of the squared errors
-    median: float
-    by_visits: float
-    limit: float
-    bound: float
-    own: float  # by visits, over what is possible
-    all_states: float
-
-
 def lakes() -> dict[str, tuple[Asked, WhereLike]]:
     """Two worlds with one start state."""
     policies = {"random": [0.25] * 4, "eager": [0.1, 0.4, 0.4, 0.1]}
@@ -407,68 +353,58 @@ def where(steps: int, seeds: int) -> Study:
     places: dict[str, WhereLike] = {"start": "start", f"cell {CELL}": [CELL]}
     cases = {f"{name}, {word}": (asked, at) for name, asked in settings.items() for word, at in places.items()} | lakes()
 
-    def measure(case: tuple[Asked, WhereLike]) -> list[float]:
+    def measure(case: tuple[Asked, WhereLike]) -> dict[str, float]:
+        """Errors over those of the design for all states, and of both over the certified bound."""
         asked, at = case
         best, need, d = optimal(*asked, where=at), importance_of(*asked, where=at), gvfx.design.evaluation(asked[0], at)
         rival = constant(*asked, optimal(*asked).behaviour, where=at)
-        measured, visited = [], []
+        squares, visited = [], []
         for place in (at, None):
             r = gvfx.evaluate(*asked, **at_end(steps, where=place, seeds=seeds_from(WHERE_SEEDS, seeds)))
             away = (r.values - r.details.truth) @ d  # both kinds of error are the same in one state
-            measured.append(away**2 @ (r.details.weights / r.details.weights.sum()))
+            squares.append(away**2 @ (r.details.weights / r.details.weights.sum()))
             visited.append(np.array([per_visit(need, np.maximum(n, 1)).sum() for n in r.visits]))
-        (own, other), (ours, theirs) = measured, visited
-        over = (float(np.median(x)) * steps / best.bound for x in visited)
-        middle = np.median(own) / np.median(other), np.median(ours / theirs)
-        return [float(x) for x in (own.mean() / other.mean(), *middle, best.constant / rival, best.bound / rival, *over)]
-
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"error of what was asked for, over that of the design for all states: {steps:,} steps, {seeds} seeds"
-        columns = ("mean of squares", "median of squares", "by visits", "limit", "no behaviour below", "over the bound")
-        yield table(title, ("case", *columns, "all states"), ((n, *(f"{x:.3g}" for x in r)) for n, r in found.items()))
+        over = [np.median(x) * steps / best.bound for x in visited]
+        return {
+            "mean of squares": squares[0].mean() / squares[1].mean(),
+            "median of squares": np.median(squares[0]) / np.median(squares[1]),
+            **{"by visits": np.median(visited[0] / visited[1]), "limit": best.constant / rival},
+            **{"no behaviour below": best.bound / rival, "over the bound": over[0], "all states": over[1]},
+        }
 
     def bars(found: Found) -> Iterator[Row]:
-        all_cases = {name: Ratios(*each) for name, each in found.items()}
-        for word in ("start", f"cell {CELL}"):
-            own = [r for name, r in all_cases.items() if name.endswith(word)]
-            middle, possible = float(np.median([r.by_visits for r in own])), float(np.median([1 / r.all_states for r in own]))
-            note = f"by visits; no behaviour has less than {possible:.3g}x in the median"
-            yield at_most(f"{word}, median of {len(own)} cases: error over that of all states", middle, HALF, "x", note)
-        worst = max(r.own for r in all_cases.values())
+        for word in places:
+            middle, possible = np.median(numbers(found, "by visits", word)), np.median(1 / numbers(found, "all states", word))
+            case = f"{word}, median of {len(numbers(found, 'limit', word))} cases: error over that of all states"
+            yield at_most(case, middle, HALF, "x", f"by visits; no behaviour has less than {possible:.3g}x in the median")
+        worst = float(numbers(found, "over the bound").max())
         yield at_most("largest error over what is possible", worst, 1.5, "x", "by visits, over the certified bound")
 
-    return Study(cases, measure, bars, shows)
+    title = f"error of what was asked for, over that of the design for all states: {steps:,} steps, {seeds} seeds"
+    return Study(cases, measure, bars, title)
 
 
 def held(runs: int) -> Study:
     """Intervals of start values over runs and questions: the share of the finite that hold the truth, and of the finite."""
-    normal = float(scipy.special.ndtri(0.975))
 
-    def measure(case: tuple[Asked, int], way: tuple[Callable[[], gvfx.Behaviour], WhereLike]) -> tuple[float, float]:
+    def measure(case: tuple[Asked, int], way: tuple[Callable[[], gvfx.Behaviour], WhereLike]) -> dict[str, float]:
         (asked, steps), (make, at) = case, way
         r = answered(asked, make(), steps, seeds_from(WHERE_SEEDS, runs), where=at)
         assert r.details.starts is not None
         value, error, truth, below, above = np.moveaxis(r.details.starts, 2, 0)
         finite = np.isfinite(error)
-        inside = ((truth >= value - normal * below) & (truth <= value + normal * above))[finite]
-        return float(inside.mean()) if inside.size else float("nan"), float(finite.mean())
-
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"95 % intervals of the value at the start that hold it, among the finite (share of finite ones): {runs} runs"
-        lines = (
-            (*name.split(": "), *(f"{100 * i:.0f}% ({100 * f:.0f}%)" if f else "- (0%)" for i, f in shares.values()))
-            for name, shares in found.items()
-        )
-        yield table(title, ("world", "steps", *WAYS), lines)
+        inside = ((truth >= value - NORMAL * below) & (truth <= value + NORMAL * above))[finite]
+        return {"hold %": float(inside.mean()) if inside.size else float("nan"), "finite %": float(finite.mean())}
 
     def bars(found: Found) -> Iterator[Row]:
-        shares = [inside for of in found.values() for inside, finite in of.values() if finite]
-        least, most = min(shares), max(shares)
+        shares = numbers(each(found), "hold %")
+        least, most = float(np.nanmin(shares)), float(np.nanmax(shares))
         case, kept = "coverage at the start, lowest and highest", bool(least >= COVERED[0] and most <= COVERED[1])
         yield Row(case, f"{100 * least:.0f}%, {100 * most:.0f}%", "93% to 97%", kept, "FrozenLake, table above")
 
     cases = {f"{name}: {steps:,}": (asked, steps) for name, (asked, _) in lakes().items() for steps in HELD_TIMES}
-    return Study(cases, measure, bars, shows, WAYS)
+    title = f"95 % intervals of the value at the start that hold it, among the finite: {runs} runs"
+    return Study(cases, measure, bars, title, ("world", "steps", "behaviour"), WAYS)
 
 
 # --- intervals at every state ------------------------------------------------------------------------------------------
@@ -506,51 +442,46 @@ CASES = {  # makers of a number, and numbers of steps
 def states(runs: int) -> Study:
     """Every case in `runs` worlds, with one seed each."""
 
-    def measure(case: tuple[Callable[[int], Asked], int]) -> list[list[float]]:
-        """Per run: by draws and by the delta method the share of finite intervals that hold, then the share of finite ones, the
-        width and the squared error of the draws' mean over those of today, start values and differences that hold."""
-        make, steps = case
-        rows = []
-        for k in range(runs):
-            asked = make(100 + k)
-            (model,) = answered(asked, gvfx.OptimalDesign(), steps, [STATES_SEEDS + k]).details.models
-            live, truth = asked[0].live, gvfx.exact.values(*asked)
-            away = model.values - truth
-            sides, delta = interval_errors(model)["sides"], standard_errors(model)
-            rounding = 1e-9 * np.abs(truth) + 1e-12
-            held = (away <= NORMAL * sides[..., 0] + rounding) & (-away <= NORMAL * sides[..., 1] + rounding)
-            old = np.abs(away) <= NORMAL * delta + rounding
-            known = np.isfinite(delta) & live
-            moved = posterior(model).values.mean(axis=0) - truth
-            width = sides.mean(axis=-1)[known & (delta > 0)].sum() / delta[known & (delta > 0)].sum()
-            value, _, _, below, above = start_values(model).T
-            off = value - truth @ asked[0].start
-            start = (off <= NORMAL * below + 1e-9) & (-off <= NORMAL * above + 1e-9)
-            joint = joint_of(model, [range(len(truth))]).known
-            apart = np.abs(off[0] - off[1]) <= NORMAL * joint[0, 1] + 1e-9 if np.isfinite(joint[0, 1]) else np.nan
-            shares = [x[known].mean() if known.any() else np.nan for x in (held, old)]
-            errors = (moved[:, live] ** 2).mean(), (away[:, live] ** 2).mean()
-            rows.append([*shares, known[:, live].mean(), width, *errors, start[np.isfinite(below)].mean(), apart])
-        return rows
+    def one(asked: Asked, steps: int, seed: int) -> list[float]:
+        """By draws and by the delta method the share of finite intervals that hold, then the share of finite ones, the width
+        and the squared error of the draws' mean over those of today, start values and differences that hold."""
+        (model,) = answered(asked, gvfx.OptimalDesign(), steps, [seed]).details.models
+        live, truth = asked[0].live, gvfx.exact.values(*asked)
+        away = model.values - truth
+        sides, delta = interval_errors(model)["sides"], standard_errors(model)
+        rounding = 1e-9 * np.abs(truth) + 1e-12
+        held = (away <= NORMAL * sides[..., 0] + rounding) & (-away <= NORMAL * sides[..., 1] + rounding)
+        old = np.abs(away) <= NORMAL * delta + rounding
+        known = np.isfinite(delta) & live
+        moved = posterior(model).values.mean(axis=0) - truth
+        width = sides.mean(axis=-1)[known & (delta > 0)].sum() / delta[known & (delta > 0)].sum()
+        value, _, _, below, above = start_values(model).T
+        off = value - truth @ asked[0].start
+        start = (off <= NORMAL * below + 1e-9) & (-off <= NORMAL * above + 1e-9)
+        joint = joint_of(model, [range(len(truth))]).known
+        apart = np.abs(off[0] - off[1]) <= NORMAL * joint[0, 1] + 1e-9 if np.isfinite(joint[0, 1]) else np.nan
+        shares = [x[known].mean() if known.any() else np.nan for x in (held, old)]
+        errors = (moved[:, live] ** 2).mean(), (away[:, live] ** 2).mean()
+        return [*shares, known[:, live].mean(), width, *errors, start[np.isfinite(below)].mean(), apart]
 
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"95 % intervals of OptimalDesign's answers at all states: {runs} worlds or seeds, the share that holds"
-        columns = ("world", "held", "delta method", "finite", "width over delta", "error of the mean", "start", "differences")
-        lines = []
-        for name, rows in found.items():
-            held, old, finite, width, mean, plain, start, apart = np.array(rows, float).T
-            shares = (f"{np.nanmean(x):.1%}" for x in (held, old, finite))
-            ratio = np.sqrt(mean.mean() / plain.mean())
-            ends = (f"{np.nanmean(x):.0%}" if np.isfinite(x).any() else "-" for x in (start, apart))
-            lines.append((name, *shares, f"{np.nanmean(width):.2f}", f"{ratio:.2f}", *ends))
-        yield table(title, columns, lines)
+    def measure(case: tuple[Callable[[int], Asked], int]) -> dict[str, float]:
+        make, steps = case
+        rows = np.array([one(make(100 + k), steps, STATES_SEEDS + k) for k in range(runs)], float)
+        held, old, finite, width, mean, plain, start, apart = (
+            float(np.nanmean(x)) if np.isfinite(x).any() else np.nan for x in rows.T
+        )
+        return {
+            **{"held %": held, "delta method %": old, "finite %": finite, "width over delta": width},
+            **{"error of the mean": np.sqrt(mean / plain), "start %": start, "differences %": apart},
+        }
 
     def bars(found: Found) -> Iterator[Row]:
-        for name, rows in found.items():
-            yield share_within(f"{name}: states", float(np.nanmean(np.array(rows, float)[:, 0])), 0.91, 1, f"{runs} runs")
+        for name, of in found.items():
+            yield share_within(f"{name}: states", of["held %"], 0.91, 1, f"{runs} runs")
 
     cases = {f"{name}, {steps:,}": (make, steps) for name, (make, times) in CASES.items() for steps in times}
-    return Study(cases, measure, bars, shows)
+    title = f"95 % intervals of OptimalDesign's answers at all states: {runs} worlds or seeds, the share that holds"
+    return Study(cases, measure, bars, title, ("world",))
 
 
 PARTS: dict[str, Part] = {

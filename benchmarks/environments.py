@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 from rich.markup import escape
-from rich.table import Table
 
 import gvfx
-from benchmarks.study import Found, Part, Row, Study, every, sized, table
+from benchmarks.study import Found, Part, Row, Study, every, sized
 from gvfx.worlds.spec import has_box_actions, spaces_of
 
 STEPS, QUICK = 2_000, 200
@@ -125,24 +124,24 @@ def environments(title: str, package: str, most: int | None, steps: int) -> Stud
         importlib.import_module(package)
     except ImportError:
         missing = f"{title} is not installed: pip install {package.replace('_', '-')}"
-        return Study({}, tried, lambda found: (), lambda found: [missing])
+        return Study({}, tried, shows=lambda found: [missing])
 
-    def shows(found: Found) -> Iterator[Table]:
-        lines = []
-        for each in found.values():
-            one = Tried(*each)
-            answered = one.answered or ("refused" if one.works is None else "ERROR")
-            counts = (str(one.questions), str(one.sure)) if one.works else ("", "")
-            lines.append((one.name, answered, *counts, f"{one.seconds:.1f}", escape(one.said)))
-        yield table(title, ("environment", "answered from", "questions", "with intervals", "CPU seconds", "said"), lines)
+    def measure(name: str) -> dict[str, Any]:
+        one = tried(name, steps)
+        answered = one.answered or ("refused" if one.works is None else "ERROR")
+        counts = (
+            {"questions": one.questions, "with intervals": one.sure} if one.works else {"questions": "", "with intervals": ""}
+        )
+        said = {"CPU seconds": f"{one.seconds:.1f}", "said": escape(one.said)}
+        return {"answered from": answered, **counts, **said, "_works": str(one.works)}
 
     def bars(found: Found) -> Iterator[Row]:
-        works = [Tried(*each).works for each in found.values()]
-        good, wrong = works.count(True), works.count(False)
-        note = f"{len(works) - good - wrong} refused or not installed, with a sentence"
-        yield Row(f"{title}: answered", f"{good} of {len(works)}", "no errors", not wrong, note)
+        works = [of["_works"] for of in found.values()]
+        good, refused = works.count("True"), works.count("None")
+        note = f"{refused} refused or not installed, with a sentence"
+        yield Row(f"{title}: answered", f"{good} of {len(works)}", "no errors", good + refused == len(works), note)
 
-    return Study({name: name for name in installed(package)[:most]}, lambda name: tried(name, steps), bars, shows)
+    return Study({name: name for name in installed(package)[:most]}, measure, bars, title, ("environment",))
 
 
 PARTS: dict[str, Part] = {

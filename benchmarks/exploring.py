@@ -19,7 +19,20 @@ from rich.table import Table
 import gvfx
 from benchmarks.common.published_worlds import ROS_ERRORS, instance, small_grid
 from benchmarks.common.worlds import CLASSES, random_world
-from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_most, seeds_from, sized, table, with_error
+from benchmarks.study import (
+    Asked,
+    Found,
+    Part,
+    Row,
+    Study,
+    answered,
+    at_most,
+    mean_and_median,
+    seeds_from,
+    sized,
+    table,
+    with_error,
+)
 from gvfx.evidence.counts import Empirical
 from gvfx.running.result import standard_error
 from gvfx.theory.design import optimal
@@ -113,12 +126,7 @@ def hard_worlds(classes: Classes, behaviours: Makes, numbers: Sequence[int], see
         yield at_most("worse beyond noise", 100 * failed / len(cases), WORSE_BAR, " %", note)
 
     measure = over_optimum(lambda case: classes[case[0]](case[1]), times, seeds_from(HARD_SEEDS, seeds))
-    return Study({f"{n} {k}": (n, k) for n in classes for k in numbers}, measure, bars, shows, behaviours)
-
-
-def mean_and_median(x: np.ndarray) -> str:
-    """Of runs."""
-    return f"{x.mean():.3g} ({np.median(x):.3g})"
+    return Study({f"{n} {k}": (n, k) for n in classes for k in numbers}, measure, bars, methods=behaviours, shows=shows)
 
 
 def worse_than(now: Mapping[str, np.ndarray]) -> str:
@@ -143,23 +151,22 @@ RANDOM_BARS = {100_000: (1.7, 3.5), 500_000: (1.5, 2.0)}  # mean over worlds, ea
 def random_worlds(worlds: int, times: Sequence[int], seeds: int) -> Study:
     """Worlds that OptimalDesign was not made for."""
 
-    def ratios(found: Found, k: int) -> dict[str, np.ndarray]:
-        return {name: np.array([of[name][:, k].mean() for of in found.values()]) for name in (*COMMON, OPTIMUM)}
+    def ratios(found: Found, name: str) -> np.ndarray:
+        return np.array([of[name].mean(axis=0) for of in found.values()])  # [world, time]
 
     def shows(found: Found) -> Iterator[Table]:
-        for k, time in enumerate(times):
-            title = f"MSE times steps over the optimum after {time:,} steps, {worlds} worlds, {seeds} seeds"
-            lines = ((n, *(f"{x:.3g}" for x in (r.mean(), np.median(r), r.max()))) for n, r in ratios(found, k).items())
-            yield table(title, ("behaviour", "mean", "median", "worst"), lines)
+        heads = (f"{t:,} steps, {what}" for t in times for what in ("mean", "median", "worst"))
+        title = f"MSE times steps over the optimum, {worlds} worlds, {seeds} seeds"
+        lines = ((n, *(f(r) for r in ratios(found, n).T for f in (np.mean, np.median, np.max))) for n in (*COMMON, OPTIMUM))
+        yield table(title, ("behaviour", *heads), lines)
 
     def bars(found: Found) -> Iterator[Row]:
-        for k, time in enumerate(times):
-            ours, (mean, worst) = ratios(found, k)[OURS], RANDOM_BARS[time]
-            yield at_most(f"OptimalDesign at {time:,}, mean", float(ours.mean()), mean, "x", "over the optimum")
-            yield at_most(f"OptimalDesign at {time:,}, worst world", float(ours.max()), worst, "x", "over the optimum")
+        for time, ours in zip(times, ratios(found, OURS).T, strict=True):
+            for what, bar, value in zip(("mean", "worst world"), RANDOM_BARS[time], (ours.mean(), ours.max()), strict=True):
+                yield at_most(f"OptimalDesign at {time:,}, {what}", float(value), bar, "x", "over the optimum")
 
     measure = over_optimum(random_world, times, range(seeds))
-    return Study({f"world {n}": n for n in range(worlds)}, measure, bars, shows, {**COMMON, OPTIMUM: None})
+    return Study({f"world {n}": n for n in range(worlds)}, measure, bars, methods={**COMMON, OPTIMUM: None}, shows=shows)
 
 
 # --- strangers' environments -----------------------------------------------------------------------------------------
@@ -286,6 +293,11 @@ class Published(NamedTuple):
     sf_nr: float  # at 1 M steps, as the next
     gvf_explorer: float
 
+    def beside(self, behaviour: str) -> tuple[float | str, float | str]:
+        """What was published for the method that a behaviour stands beside, at MRNAS_TIMES."""
+        last = {"SuccessorRepresentation": self.sf_nr, "GVFExplorer": self.gvf_explorer}
+        return self.mr_nas if behaviour == OURS else ("", last.get(behaviour, ""))
+
 
 PUBLISHED: dict[tuple[str, int], Published] = {
     ("RiverSwim", 15): Published((0.031, 0.0068), 0.046, 0.356),
@@ -319,41 +331,29 @@ def mrnas(settings: Mapping[tuple[str, int], Published], seeds: int, times: Sequ
     pair before it has seen anything: so the learner's share in a difference is seen apart from the behaviour's.
     """
 
-    def measure(setting: tuple[str, int], behaviour: str) -> dict[str, list[Any]]:
-        out: dict[str, list[Any]] = {"errors": [], "pseudo": []}  # [seed, time], [seed]
+    def measure(setting: tuple[str, int], behaviour: str) -> dict[str, Any]:
+        errors, pseudo = [], []
         for seed in seeds_from(MRNAS_SEEDS, seeds):
             world, questions = instance(*setting, seed)
             truth = gvfx.exact.values(world, questions)
             r = answered((world, questions), MRNAS[behaviour](), times[-1], [seed], snapshots=times)
-            out["errors"].append([float(np.abs(each.values[0] - truth).max()) for each in r.details.snapshots])
+            errors.append([float(np.abs(one.values[0] - truth).max()) for one in r.details.snapshots])
             if behaviour in PSEUDO:
-                out["pseudo"].append(float(np.abs(pseudo_counted(r.details.models[0], questions) - truth).max()))
-        return out
-
-    def shows(found: Found) -> Iterator[Table]:
-        for k, time in enumerate(times):
-            last = time == MRNAS_TIMES[-1]
-            lines = []
-            for (name, of), published in zip(found.items(), settings.values(), strict=True):
-                theirs = [published.mr_nas[k], *([published.sf_nr, published.gvf_explorer] if last else [])]
-                lines.append([name, *(f"{x:.3g}" for x in [*(of[b]["errors"][:, k].mean() for b in MRNAS), *theirs])])
-            heads = ["MR-NaS", "SF-NR", "their GVFExplorer"][: 3 if last else 1]
-            title = f"Largest error after {time:,} steps, mean of {seeds} seeds; then as published"
-            yield table(title, ("setting", *MRNAS, *heads), lines)
-        title = f"The estimator's share after {times[-1]:,} steps: the same runs, answered by two estimators"
-        heads = [f"{behaviour}, {estimator}" for behaviour in PSEUDO for estimator in ("ours", "pseudo-counts")]
-        lines = []
-        for name, of in found.items():
-            means = [x for b in PSEUDO for x in (of[b]["errors"][:, -1].mean(), of[b]["pseudo"].mean())]
-            lines.append([name, *(f"{x:.3g}" for x in means)])
-        yield table(title, ("setting", *heads), lines)
+                pseudo.append(float(np.abs(pseudo_counted(r.details.models[0], questions) - truth).max()))
+        own = dict(zip((f"{t:,} steps" for t in times), np.array(errors).T, strict=True))
+        theirs = dict(zip((f"{t:,}, published" for t in times), settings[setting].beside(behaviour), strict=False))
+        return own | theirs | {"answered with pseudo-counts": np.array(pseudo) if pseudo else ""}
 
     def bars(found: Found) -> Iterator[Row]:
         for (name, of), published in zip(found.items(), settings.values(), strict=True):
             for k, time in enumerate(times):
-                yield below_published(f"{name} at {time:,}", of[OURS]["errors"][:, k], published.mr_nas[k])
+                yield below_published(f"{name} at {time:,}", of[OURS][f"{time:,} steps"], published.mr_nas[k])
 
-    return Study({" ".join(map(str, s)): s for s in settings}, measure, bars, shows, {name: name for name in MRNAS})
+    title = (
+        f"Largest error, mean of {seeds} seeds, beside what was published, and with another estimator after {times[-1]:,} steps"
+    )
+    cases = {f"{name} {size}": (name, size) for name, size in settings}
+    return Study(cases, measure, bars, title, ("setting", "behaviour"), dict(zip(MRNAS, MRNAS)))
 
 
 def below_published(case: str, errors: np.ndarray, theirs: float) -> Row:
@@ -429,28 +429,22 @@ def _truth() -> float:
 
 def ros(seeds: int, times: Sequence[int]) -> Study:
     """The squared error of the start value over its square; Monte Carlo shows that the world is the published one."""
-    heads = [f"{steps:,} steps" for steps in times]
 
-    def shows(found: Found) -> Iterator[Table]:
-        by_method = {name: [of[name] for of in found.values()] for name in ROS}
-        title = f"Relative squared error of the start value, mean of {seeds} seeds, and as published"
-        published = {name: (beside, *(f"{x:.2g}" for x in THEIRS[beside][: len(times)])) for name, (beside, _) in ROS.items()}
-        rows = ([name, *map(shown, own), *published[name]] for name, own in by_method.items())
-        yield table(title, ("ours", *heads, "published", *(f"{h}, published" for h in heads)), rows)
-        title = "How our runs differ: median, and the share of runs that are exact"
-        cells = {n: [c for e in own for c in (tiny(np.median(e)), f"{(e < EXACT).mean():.0%}")] for n, own in by_method.items()}
-        spread = [f"{h}, {what}" for h in heads for what in ("median", "exact")]
-        yield table(title, ("ours", *spread), ([name, *row] for name, row in cells.items()))
+    def measure(method: str, steps: int) -> dict[str, Any]:
+        beside, errors_of = ROS[method]
+        errors = errors_of(steps, seeds_from(ROS_SEEDS, seeds))
+        exact, published = float((errors < EXACT).mean()), f"{THEIRS[beside][ROS_STEPS.index(steps)]:.2g}"
+        own = {"mean": shown(errors), "median": tiny(np.median(errors)), "exact %": exact}
+        return own | {"beside": beside, "published": published, "_mean": errors.mean()}
 
     def bars(found: Found) -> Iterator[Row]:
-        for (steps, of), bar in zip(found.items(), THEIRS[ROS[DEFAULT][0]], strict=False):
-            note = f"median {tiny(np.median(of[DEFAULT]))}; the bar is the published mean of ROS with FQE"
-            yield at_most(f"{DEFAULT} after {steps}", float(of[DEFAULT].mean()), bar, "", note)
+        for (steps, of), bar in zip(found[DEFAULT].items(), THEIRS[ROS[DEFAULT][0]], strict=False):
+            note = f"median {of['median']}; the bar is the published mean of ROS with FQE"
+            yield at_most(f"{DEFAULT} after {steps}", of["_mean"], bar, "", note)
 
-    def measure(steps: int, method: tuple[str, Callable[[int, Sequence[int]], np.ndarray]]) -> np.ndarray:
-        return method[1](steps, seeds_from(ROS_SEEDS, seeds))
-
-    return Study(dict(zip(heads, times, strict=True)), measure, bars, shows, ROS)
+    title = f"Relative squared error of the start value, {seeds} seeds, and as published; a run is exact but for rounding"
+    ways = {f"{steps:,} steps": steps for steps in times}
+    return Study(dict(zip(ROS, ROS, strict=True)), measure, bars, title, ("ours", "steps"), ways)
 
 
 def shown(errors: np.ndarray) -> str:

@@ -13,27 +13,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from rich.table import Table
 
 import gvfx
+from benchmarks import study
 from benchmarks.common.design_worlds import DESIGNS
 from benchmarks.common.worlds import paper_setting
-from benchmarks.exploring import EXPLORER, OPTIMUM, OURS, mean_and_median, over_optimum
-from benchmarks.study import (
-    Asked,
-    Found,
-    Part,
-    Row,
-    Study,
-    answered,
-    apart,
-    at_most,
-    every,
-    of_rows,
-    peak_megabytes,
-    sized,
-    table,
-)
+from benchmarks.exploring import EXPLORER, OPTIMUM, OURS, over_optimum
+from benchmarks.study import Asked, Found, Part, Row, Study, answered, apart, at_most, mean_and_median, of_rows, peak_megabytes
 from gvfx.behaviours.optimal import PlannedState
 from gvfx.evidence.counts import Empirical
 from gvfx.theory.design import Model, best_design, importance_of
@@ -73,31 +59,28 @@ def asked_of(name: str) -> Asked:
     eager = np.full(world.actions, 0.5 / (world.actions - 1))
     eager[1] = 0.5
     policies = {"random": np.full(world.actions, 1 / world.actions), "eager": eager}
-    return world, every(policies, {"reward": gvfx.Reward(), "steps": 1.0}, 0.9)
+    return world, study.every(policies, {"reward": gvfx.Reward(), "steps": 1.0}, 0.9)
 
 
 def others(seeds: int) -> Study:
     """Gymnasium's worlds: MSE times steps over the optimum, or the MSE where there is no chance and the optimum is 0."""
+    score = over_optimum(asked_of, (STEPS,), range(FIRST_SEED, FIRST_SEED + seeds))
 
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"MSE times steps over the optimum after {STEPS:,} steps, mean (median) of {seeds} seeds, certainty equivalence"
-        lines = []
-        for name, of in found.items():
-            cells = (mean_and_median(r[:, 0]).replace(" (", " (MSE) (" if name in CERTAIN else "x (") for r in of.values())
-            lines.append((name, str(int(asked_of(name)[0].live.sum())), *cells))
-        yield table(title, ("world", "live states", *METHODS), lines)
+    def measure(name: str) -> dict[str, Any]:
+        found = {method: score(name, make)[:, 0] for method, make in METHODS.items()}
+        return {"live states": int(asked_of(name)[0].live.sum()), "unit": "MSE" if name in CERTAIN else "x"} | found
 
     def bars(found: Found) -> Iterator[Row]:
         for name, of in found.items():
-            (mean, uniform), bar = (float(of[b].mean()) for b in (OURS, "Uniform")), OTHERS[name][2]
+            mean, uniform, bar = float(of[OURS].mean()), float(of["Uniform"].mean()), OTHERS[name][2]
             if name not in CERTAIN:
                 yield at_most(f"{name}: OptimalDesign over the optimum", mean, bar, "x", f"Uniform {uniform:.3g}x")
             else:
                 note = f"no chance in it: what was tried once is known; Uniform {uniform:.3g}"
                 yield at_most(f"{name}: OptimalDesign's MSE", mean, bar, "", note)
 
-    measure = over_optimum(asked_of, (STEPS,), range(FIRST_SEED, FIRST_SEED + seeds))
-    return Study({name: name for name in OTHERS}, measure, bars, shows, METHODS)
+    title = f"MSE times steps over the optimum after {STEPS:,} steps, mean (median) of {seeds} seeds, certainty equivalence"
+    return Study({name: name for name in OTHERS}, measure, bars, title, ("world",), spread=mean_and_median)
 
 
 # --- designs ---------------------------------------------------------------------------------------------------------
@@ -191,7 +174,7 @@ def plans(quick: bool) -> Study:
 
 
 PARTS: dict[str, Part] = {
-    "others": sized(others, [25], [4]),
+    "others": study.sized(others, [25], [4]),
     "designs": lambda quick: of_rows({"gaps": gaps, "long horizon": long_horizon}),
     "plans": plans,
 }

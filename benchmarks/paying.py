@@ -131,13 +131,12 @@ def paying(chosen: Mapping[str, BoxWorld], sizes: Sequence[int], seeds: int) -> 
         return {(world.name, steps): line(found[case], found[case]["truth"], steps) for case, (world, steps) in cases.items()}
 
     def shows(found: Found) -> Iterator[Table]:
-        heads = ("world", "steps", "error, gvfx : rollouts", "error", "half-width, gvfx : rollouts", "intervals that hold")
-        rows = []
-        for (name, steps), of in lines(found).items():
-            held = f"{of.held:.0%} (rollouts {of.rollouts_held:.0%})"
-            rest = (f"{of.flagged:.0%}", f"{of.cost:.2f}")
-            rows.append((name, f"{steps:,}", f"{of.ratio:.2f}", f"{of.error:.3f}", f"{of.widths:.2f}", held, *rest))
-        yield table(f"start values, {seeds} seeds", (*heads, "observation refused", "ms a step"), rows)
+        heads = ("error, gvfx : rollouts", "error", "half-width, gvfx : rollouts", "intervals that hold", "rollouts' that hold")
+        rows = (
+            (name, steps, of.ratio, of.error, of.widths, *(f"{x:.0%}" for x in (of.held, of.rollouts_held, of.flagged)), of.cost)
+            for (name, steps), of in lines(found).items()
+        )
+        yield table(f"start values, {seeds} seeds", ("world", "steps", *heads, "observation refused", "ms a step"), rows)
 
     def bars(found: Found) -> Iterator[Row]:
         every = lines(found)
@@ -156,7 +155,7 @@ def paying(chosen: Mapping[str, BoxWorld], sizes: Sequence[int], seeds: int) -> 
             yield share_within("partly observed, refused at 5,000 steps", float(np.mean(hidden)), 0.9, 1.0, note)
             yield at_most("observed, refused at 5,000 steps", float(np.mean(seen)), 0.05, "", note)
 
-    return Study(cases, measure, bars, shows, METHODS, seeds_from(FIRST_SEED, seeds), stays=True)
+    return Study(cases, measure, bars, methods=METHODS, seeds=seeds_from(FIRST_SEED, seeds), shows=shows, stays=True)
 
 
 def part(chosen: Mapping[str, BoxWorld]) -> Part:

@@ -108,31 +108,29 @@ def behaviour(quick: bool) -> Study:
     """Runs with all rules and without each."""
     seeds, times = (2, TIMES[:1]) if quick else (SEEDS, TIMES)
 
+    def scores(worlds: Sequence[Any], rule: str) -> np.ndarray:
+        return np.moveaxis(np.array([of[rule] for of in worlds]), 2, 0)  # [time, world, seed]
+
+    def ratios(worlds: Sequence[Any], rule: str) -> list[tuple[float, float]]:
+        """The typical ratio and that of means at each time, with their standard errors."""
+        pairs = zip(scores(worlds, rule), scores(worlds, EVERYTHING), strict=True)
+        return [ratio(other, own) for other, own in pairs for ratio in (typical_ratio, mean_ratio)]
+
     def shows(found: Found) -> Iterator[Table]:
         for name, worlds in by_list(found).items():
             title = f"{name} worlds ({len(worlds)}, {seeds} seeds): scores without a rule over those with all"
             heads = [f"{kind}, {t:,}" for t in times for kind in ("typical", "mean")]
-            lines = ([rule, *(with_noise(*r) for at in ratios(worlds, rule) for r in at)] for rule in BEHAVIOUR)
+            lines = ([rule, *(with_noise(*r) for r in ratios(worlds, rule))] for rule in BEHAVIOUR)
             yield table(title, ("without", *heads), lines)
-        rows = ([name, *map(score, own(worlds, EVERYTHING))] for name, worlds in by_list(found).items())
+        rows = ([name, *map(score, scores(worlds, EVERYTHING))] for name, worlds in by_list(found).items())
         title = "MSE times steps over the optimum with all rules: typical (mean)"
         yield table(title, ("worlds", *(f"{t:,} steps" for t in times)), rows)
-
-    def own(worlds: Sequence[Any], rule: str) -> list[np.ndarray]:
-        """Scores [world, seed] at each time."""
-        return list(np.moveaxis(np.array([of[rule] for of in worlds]), 2, 0))
-
-    def ratios(worlds: Sequence[Any], rule: str) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-        """The typical ratio and that of means, at each time."""
-        pairs = zip(own(worlds, rule), own(worlds, EVERYTHING), strict=True)
-        return [(typical_ratio(other, all_rules), mean_ratio(other, all_rules)) for other, all_rules in pairs]
 
     def bars(found: Found) -> Iterator[Row]:
         *_, worlds = by_list(found).values()
         for rule in BEHAVIOUR:
-            each = [r for at in ratios(worlds, rule) for r in at]
-            ratio, error = max(each, key=lambda r: (r[0] - 1) / max(r[1], 1e-9))
-            worst, noise = min(each, key=lambda r: (r[0] - 1) / max(r[1], 1e-9))
+            by_clarity = sorted(ratios(worlds, rule), key=lambda r: (r[0] - 1) / max(r[1], 1e-9))
+            (worst, noise), (ratio, error) = by_clarity[0], by_clarity[-1]
             note = f"the clearest of six columns, fresh worlds; the least clear is {with_noise(worst, noise)}"
             passed = bool(ratio - 1 > BEYOND * error)
             yield Row(f"{rule}: earns something", with_noise(ratio, error), f"> 1 by {BEYOND:g} errors", passed, note)
@@ -140,7 +138,7 @@ def behaviour(quick: bool) -> Study:
     ways = {name: partial(Without, switched_off=name) for name in (EVERYTHING, *BEHAVIOUR)}
     ways[SEARCHING] = partial(Without, search=0.0)
     measure = over_optimum(asked_of, times, seeds_from(FIRST_SEED, seeds))
-    return Study(cases_of(quick), measure, bars, shows, ways, stays=True)
+    return Study(cases_of(quick), measure, bars, methods=ways, shows=shows, stays=True)
 
 
 SMALLEST = 1e-3  # scores below it count as equal
@@ -222,7 +220,7 @@ def intervals(quick: bool) -> Study:
             cells += [f"{share:.1%} ± {noise:.1%}", f"{finite.sum() / sizes:.0%}", f"{np.median(wider):.3g}"]
         return cells
 
-    return Study(cases_of(quick), measure, lambda found: (), shows, stays=True)
+    return Study(cases_of(quick), measure, shows=shows, stays=True)
 
 
 def _interval(model: Empirical, truth: np.ndarray) -> np.ndarray:
@@ -266,7 +264,7 @@ def decided(quick: bool) -> Study:
         shares = own.sum(axis=2), own[..., 1]  # of [world, seed, 2]
         return [rule, *(f"{x.mean():.1%} ± {standard_error(x.mean(axis=0)):.1%}" for x in shares)]
 
-    return Study(cases_of(quick), measure, lambda found: (), shows, stays=True)
+    return Study(cases_of(quick), measure, shows=shows, stays=True)
 
 
 PARTS: dict[str, Part] = {"behaviour": behaviour, "intervals": intervals, "decisions": decided}

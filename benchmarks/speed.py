@@ -21,13 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import gvfx
-from benchmarks.common.loops import best_seconds
+from benchmarks.common.loops import Run, best_seconds
 from benchmarks.study import Part, Row, at_least, at_most, check_memory_known, peak_megabytes, sized_rows
 from gvfx.learners.networks import deep_updates as memory
-from gvfx.running.backends import open_backend
-from gvfx.running.plan import Method, Options, Plan
-from gvfx.running.streams.table_gym import TableGym
-from gvfx.worlds.spec import discrete_spec
 from gvfx_paper.loops.network_scanned import Engine, ScanState
 from gvfx_paper.settings.continuous import EPSILON
 from gvfx_paper.settings.continuous import questions as questions_of_the_grid
@@ -40,7 +36,6 @@ Call = Callable[[int], Any]
 # --- online ----------------------------------------------------------------------------------------------------------
 
 BAR, BAR_NETWORKS = 12.0, 150.0  # microseconds that the agent may add to a step
-PLAN = Plan.checked(100_000, None, ())
 
 
 def questions(actions: int, count: int) -> list[gvfx.GVF]:
@@ -50,26 +45,20 @@ def questions(actions: int, count: int) -> list[gvfx.GVF]:
     return [*mine, gvfx.GVF(gvfx.uniform_policy(), lambda s, a, s2: s == s2, lambda s, a, s2: 0.9, name="function")]
 
 
+class Veiled(gym.Wrapper[Any, Any, Any, Any]):
+    """The same environment without its table, which would be compiled."""
+
+
 def tables(env: Any, count: int) -> Call:
     """The online loop in the middle of a run."""
-    spec = discrete_spec(env)
-    run = TableGym(
-        spec, questions(spec.skeleton.actions, count), Method(gvfx.OptimalDesign(), gvfx.CertaintyEquivalence()), Options(PLAN)
-    )
-    return _going_on(run.begin(0))
+    return Run(env, questions(int(env.action_space.n), count))
 
 
 def networks(env: Any, count: int) -> Call:
     """The same on networks, in the middle of learning (an update of Q every 4 steps, of M every 16)."""
-    run = open_backend(env, questions(int(env.action_space.n), count)[:-1], None, gvfx.Deep(), options=Options(PLAN))
-    call = _going_on(run.begin(0))
-    call(run.learner.learning_starts)
-    return call
-
-
-def _going_on(stream: Any) -> Call:
-    stream.start()
-    return lambda steps: stream.advance(stream.t + steps)
+    run = Run(env, questions(int(env.action_space.n), count)[:-1], None, gvfx.Deep())
+    run(run.stream.run.learner.learning_starts)
+    return run
 
 
 def bare(env: Any) -> Call:
@@ -90,7 +79,7 @@ def overhead(
     name: str, count: int, steps: int, repetitions: int, kind: Callable[[Any, int], Call] = tables, bar: float = BAR
 ) -> Row:
     """What the agent adds to a step of an environment, in microseconds."""
-    calls = kind(gym.make(name), count), bare(gym.make(name))
+    calls = kind(Veiled(gym.make(name)), count), bare(Veiled(gym.make(name)))
     for call in calls:
         call(200)
     with_agent, alone = 1e6 * best_seconds(repetitions, *((call, steps) for call in calls))[:, 1]

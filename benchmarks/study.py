@@ -54,17 +54,17 @@ class Row:
     note: str = ""
 
 
-def at_least(case: str, value: float, bar: float, note: str) -> Row:
+def at_least(case: str, value: float, bar: float, note: str = "") -> Row:
     """A ratio that should reach a bar."""
     return Row(case, f"{value:.3g}x", f">= {bar:g}x", bool(value >= bar), note)
 
 
-def at_most(case: str, value: float, bar: float, unit: str, note: str) -> Row:
+def at_most(case: str, value: float, bar: float, unit: str = "", note: str = "") -> Row:
     """A cost that should stay below a bar."""
     return Row(case, f"{value:.3g}{unit}", f"<= {bar:g}{unit}", bool(value <= bar), note)
 
 
-def share_within(case: str, share: float, low: float, high: float, note: str) -> Row:
+def share_within(case: str, share: float, low: float, high: float, note: str = "") -> Row:
     """A share that should lie between two bounds, as that of intervals that hold the truth."""
     bar = f">= {low:.0%}" if high >= 1 else f"{low:.0%} to {high:.0%}"
     return Row(case, f"{share:.1%}", bar, bool(low <= share <= high), note)
@@ -73,6 +73,16 @@ def share_within(case: str, share: float, low: float, high: float, note: str) ->
 def with_error(x: Any) -> str:
     """The mean over seeds and its standard error."""
     return f"{np.mean(x):.3g} ± {standard_error(np.asarray(x)):.1g}"
+
+
+def mean_and_median(x: Any) -> str:
+    """Of runs."""
+    return f"{np.mean(x):.3g} ({np.median(x):.3g})"
+
+
+def from_to(x: Any) -> str:
+    """A note: the least and the greatest."""
+    return f"from {np.min(x):.3g} to {np.max(x):.3g}"
 
 
 def seeds_from(first: int, count: int) -> range:
@@ -106,6 +116,7 @@ def every(policies: Mapping[str, Any], signals: Mapping[str, Any], discount: flo
 # --- a study ---------------------------------------------------------------------------------------------------------
 
 Found = dict[str, Any]  # by case, and by method if there are some; a list over seeds if the study has seeds
+Shown = Table | str
 
 
 def _nothing(found: Found) -> Iterable[Any]:
@@ -117,15 +128,20 @@ class Study:
     """Cases times methods (times seeds, if they are measured one by one), what is shown of them, and their bars.
 
     measure: numbers, texts, arrays, or lists and dicts of them, of a case, a method and a seed, whichever the study has.
-    shows: tables, or sentences.  stays: measurements are kept after the end, for the next time.
+    title: of a table with a row per case and method, whose names are split at ": " for the columns `names`, and a column for
+    every measure but those whose names begin with "_"; arrays are shown by `spread`, shares (`covered %`) in percent.
+    shows: other tables, or sentences.  stays: measurements are kept after the end, for the next time.
     """
 
     cases: Mapping[str, Any]
     measure: Callable[..., Any]
-    bars: Callable[[Found], Iterable[Row]]
-    shows: Callable[[Found], Iterable[Table | str]] = _nothing
+    bars: Callable[[Found], Iterable[Row]] = _nothing
+    title: str = ""
+    names: Sequence[str] = ("case",)
     methods: Mapping[str, Any] = field(default_factory=dict)
     seeds: Sequence[int] = ()
+    spread: Callable[[Any], str] = with_error
+    shows: Callable[[Found], Iterable[Shown]] = _nothing
     stays: bool = False
 
     def found(self, keep: Callable[[str, Callable[[], Any]], Any] = lambda name, measure: measure()) -> Found:
@@ -143,6 +159,30 @@ class Study:
             for case, of in self.cases.items()
         }
 
+    def tables(self, found: Found) -> Iterator[Shown]:
+        """What is shown of what was found."""
+        if self.title and found:
+            rows = each(found) if self.methods else found
+            heads = [name for name in next(iter(rows.values())) if not name.startswith("_")]
+            cells = ([*name.split(": "), *(self._cell(head, of[head]) for head in heads)] for name, of in rows.items())
+            yield table(self.title, (*self.names, *(head.removesuffix(" %") for head in heads)), cells)
+        yield from self.shows(found)
+
+    def _cell(self, head: str, x: Any) -> Any:
+        if head.endswith(" %"):
+            return "-" if np.isnan(x) else f"{x:.1%}"
+        return self.spread(x) if isinstance(x, np.ndarray) else x
+
+
+def each(found: Found) -> Found:
+    """What was found of every case and method, by both names."""
+    return {f"{case}: {way}": of for case, ways in found.items() for way, of in ways.items()}
+
+
+def numbers(found: Found, name: str, where: str = "") -> np.ndarray:
+    """A measure of all cases, or of those whose names have a part."""
+    return np.array([of[name] for case, of in found.items() if where in case])
+
 
 Part = Callable[[bool], Study]  # of `quick`
 
@@ -151,7 +191,7 @@ def of_rows(cases: Mapping[str, Callable[[], Sequence[Row]]]) -> Study:
     """A study whose cases measure rows with their bars at once, as those of speed do."""
 
     def bars(found: Found) -> Iterable[Row]:
-        return (Row(**row) for each in found.values() for row in each)
+        return (Row(**row) for rows in found.values() for row in rows)
 
     return Study(cases, lambda case: [asdict(row) for row in case()], bars)
 
@@ -215,30 +255,27 @@ def run(console: Console, name: str, parts: Mapping[str, Part], quick: bool = Fa
                 return kept.get(f"{part}: {what}", measure)
 
             found = study.found(keep)
-        for shown in study.shows(found):
+        for shown in study.tables(found):
             console.print(shown, highlight=False)
         rows += study.bars(found)
     if kept.before:
         console.print(f"{kept.before} measurements were made before; delete {kept.path} to make them again.", highlight=False)
     if not stays:
         kept.path.unlink(missing_ok=True)
-    console.print(table(None, ("case", "measured", "bar", "", "note"), map(_shown, rows)))
-    return rows
-
-
-def _shown(row: Row) -> tuple[str, ...]:
     marks = {True: "[green]pass[/green]", False: "[red]FAIL[/red]", None: "[yellow]none[/yellow]"}
-    return row.case, row.measured, row.bar, marks[row.passed], row.note
+    cells = ((row.case, row.measured, row.bar, marks[row.passed], row.note) for row in rows)
+    console.print(table(None, ("case", "measured", "bar", "", "note"), cells))
+    return rows
 
 
 # --- tables, and the machine -----------------------------------------------------------------------------------------
 
 
-def table(title: str | None, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table for a terminal."""
+def table(title: str | None, heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
+    """A table for a terminal; numbers have three digits, whole ones all."""
     out = Table(*heads, title=title, title_justify="left")
     for row in rows:
-        out.add_row(*row)
+        out.add_row(*(x if isinstance(x, str) else f"{x:,}" if isinstance(x, int) else f"{x:.3g}" for x in row))
     return out
 
 

@@ -67,7 +67,7 @@ def through_evaluate(effort: Effort) -> Rows:
 def against_numpy(effort: Effort) -> Rows:
     """The explorer against the same step in NumPy."""
     ours = Run.of(paper["distinct"])
-    theirs = reference.ExplorerLoop(reference.Problem(ours.world, ours.asked))
+    theirs = reference.ExplorerLoop(reference.Problem.of(ours))
     theirs.run(600)
     seconds, in_numpy = side_by_side(effort, (ours, ours.steps_in(effort.seconds)), (theirs.run, 1_500))
     return [at_least("GVFExplorer, 2 GVFs, 20x20 : NumPy", in_numpy / seconds, 300, rates(compiled=seconds, NumPy=in_numpy))]
@@ -101,7 +101,7 @@ def thousand(effort: Effort) -> Rows:
     ]
     run = Run(setting.world, questions, setting.behaviour("GVFExplorer"), setting.learner())
     (seconds,) = side_by_side(effort, (run, run.steps_in(2 * effort.seconds)))
-    each = seconds / len(run.asked.names) * 1e9
+    each = seconds / len(questions) * 1e9
     return [at_most("1,000 GVFs, per GVF and step", each, 6, " ns", rates(compiled=seconds))]
 
 
@@ -112,7 +112,7 @@ def successor_step(effort: Effort) -> Rows:
     """The whole step of the successor-representation behaviour against NumPy's."""
     setting = paper["distinct"]
     ours = Run.of(setting, "SR")
-    theirs = reference.SuccessorLoop(reference.Problem(ours.world, ours.asked), rate=setting.rate("SR"))
+    theirs = reference.SuccessorLoop(reference.Problem.of(ours), rate=setting.rate("SR"))
     theirs.run(600)
     seconds, in_numpy = side_by_side(effort, (ours, ours.steps_in(effort.seconds)), (theirs.run, 1_000))
     return [at_least("SR whole step, 400 states : NumPy", in_numpy / seconds, 25, rates(compiled=seconds, NumPy=in_numpy))]

@@ -9,32 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 import gvfx
+from benchmarks import study
 from benchmarks.common.published_worlds import ROS_ERRORS
 from benchmarks.common.worlds import HARD, UNDETECTABLE, frozen_lake, garnet, jackpots, paper_setting, random_world
 from benchmarks.exploring import by_counts
-from benchmarks.study import (
-    Asked,
-    Found,
-    Part,
-    Row,
-    Study,
-    answered,
-    at_end,
-    at_most,
-    quietly,
-    seeds_from,
-    sized,
-    sized_rows,
-    table,
-)
+from benchmarks.study import Asked, Found, Part, Row, Study, at_end, at_most, each, numbers, seeds_from, sized
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.smoothing import smoothed_noise
 from gvfx.evidence.uncertainty import ErrorBelow, ErrorModel, error_model, standard_errors
@@ -77,45 +63,7 @@ FEW_COUNTS: Worlds = {
     **{f"random world {k}": partial(random_world, k) for k in (3, 4, 6, 7)},
 }
 
-# --- rules that watch ------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Stops:
-    """One run: the steps after which each rule would have stopped it (0: never), and the mean squared error at that time."""
-
-    steps: list[int]
-    errors: list[float]
-    looks: list[int]
-    last: int = 0
-
-
-@dataclass(frozen=True)
-class Recording(ErrorBelow):
-    """A rule that never stops a run and notes when others would have; runs must come one after the other.
-
-    rules: in pairs, a larger target and a smaller one, which is asked once the first has been met.
-    """
-
-    rules: Sequence[ErrorBelow] = ()
-    truth: np.ndarray = field(default_factory=lambda: np.zeros(0))  # [gvf, state]
-    runs: list[Stops] = field(default_factory=list)
-
-    def bound(self, data: Empirical, looks: int) -> tuple[float, bool]:
-        steps, states = int(data.visits.sum()), self.truth.shape[1]
-        if not self.runs or steps <= self.runs[-1].last:
-            self.runs.append(Stops(*([0 for _ in self.rules] for _ in range(3))))  # type: ignore[arg-type]
-        run = self.runs[-1]
-        run.last = steps
-        for k, rule in enumerate(self.rules):
-            if run.steps[k] or (k % 2 and not run.steps[k - 1]):
-                continue
-            bound, counted = rule.bound(data, run.looks[k])
-            run.looks[k] += counted
-            if bound < rule.target:
-                away = (data.values[:, :states] - self.truth)[:, data.world.live[:states]]
-                run.steps[k], run.errors[k] = steps, float((away**2).mean())
-        return np.inf, False
+# --- intervals and the rule with each pair's own variance -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -145,8 +93,18 @@ def own_errors(data: Empirical) -> np.ndarray:
 # --- measurements ----------------------------------------------------------------------------------------------------
 
 
+def stops(source: Any, asked: Asked, rule: ErrorBelow, runs: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The steps [run] after which the rule ends each run (0: never), and whether the error is then below its target."""
+    world, questions = asked
+    with study.quietly():
+        r = gvfx.evaluate(source, questions, **at_end(most, seeds=seeds_from(FIRST_SEED, runs), until=rule))
+    away = (r.values - gvfx.exact.values(world, questions))[:, :, world.live]
+    assert r.stopped is not None and r.reached is not None
+    return np.where(r.reached, r.stopped, 0), (away**2).mean(axis=(1, 2)) <= rule.target
+
+
 def outcome(source: Any, asked: Asked, runs: int, times: Sequence[int], compare: bool = False) -> dict[str, Any]:
-    """One run per seed with all rules watching; compare: also with the rule and the intervals with own variances.
+    """Runs to the end, and runs that a rule ends; compare: also with the rule and the intervals with own variances.
 
     cover, finite [time]: shares of the finite intervals that contain the truth, and of the finite.  broken, stopped [target]:
     runs with a larger error than promised, and that stopped.  With `compare`: newly, the share that is infinite and would be
@@ -155,13 +113,9 @@ def outcome(source: Any, asked: Asked, runs: int, times: Sequence[int], compare:
     """
     world, questions = asked
     truth = gvfx.exact.values(world, questions)
-    scale = float((truth[:, world.live] ** 2).mean())
-    rules: list[ErrorBelow] = [gvfx.error_below(share * scale) for share in TARGETS]
-    rules += [OwnVariance(share * scale) for share in TARGETS] * compare
-    watch = Recording(1.0, rules=rules, truth=truth)
-    options = at_end(times[-1], seeds=seeds_from(FIRST_SEED, runs), snapshots=times, until=watch)
-    with quietly():
-        r = gvfx.evaluate(source, questions, **options)
+    targets = [share * float((truth[:, world.live] ** 2).mean()) for share in TARGETS]
+    with study.quietly():
+        r = gvfx.evaluate(source, questions, **at_end(times[-1], seeds=seeds_from(FIRST_SEED, runs), snapshots=times))
     cover, finite = [], []
     for snapshot in r.details.snapshots:
         acted = snapshot.visits.sum(axis=2) > 0  # [seed, state]
@@ -171,21 +125,25 @@ def outcome(source: Any, asked: Asked, runs: int, times: Sequence[int], compare:
         sure = np.isfinite(errors) & counted
         finite.append(sure.sum() / counted.sum())
         cover.append((missed <= 1.96 * errors + 1e-12)[sure].mean() if sure.any() else np.nan)
-    stops, errs = (np.array([getattr(run, name) for run in watch.runs]) for name in ("steps", "errors"))
-    targets = np.array([rule.target for rule in rules[:2]])
-    met = stops > 0
-    broken = (met[:, :2] & (errs[:, :2] > targets)).sum(axis=0)
-    out = {"cover": np.array(cover), "finite": np.array(finite), "broken": broken, "stopped": met[:, :2].sum(axis=0)}
+    ended = [stops(source, asked, gvfx.error_below(target), runs, times[-1]) for target in targets]
+    broken = [((steps > 0) & ~kept).sum() for steps, kept in ended]
+    stopped = [(steps > 0).sum() for steps, _ in ended]
+    out = {"cover": np.array(cover), "finite": np.array(finite), "broken": np.array(broken), "stopped": np.array(stopped)}
     if not compare:
         return out
     before = np.stack([own_errors(m)[:, : errors.shape[2]] for m in r.details.models])
     both = np.isfinite(before) & sure & (before > 0)
-    kept = met[:, :2] & met[:, 2:] & (errs[:, 2:] <= targets)
-    later = (stops[:, :2] / np.maximum(stops[:, 2:], 1))[kept]
+    by_own = [stops(source, asked, OwnVariance(target), runs, times[-1]) for target in targets]
+    later = [
+        steps / own
+        for (steps, _), (own, kept) in zip(ended, by_own, strict=True)
+        for steps, own, kept in zip(steps, own, kept)
+        if steps and own and kept
+    ]
     return out | {
         "newly": (np.isfinite(before) & counted & ~sure).sum() / counted.sum(),
         "width": float(errors[both].mean() / before[both].mean()) if both.any() else np.nan,
-        "slower": float(np.median(later)) if later.size else np.nan,
+        "slower": float(np.median(later)) if later else np.nan,
     }
 
 
@@ -207,12 +165,17 @@ def _percent(x: float) -> str:
     return "-" if np.isnan(x) else f"{x:.0%}"
 
 
-def _cells(o: Mapping[str, Any]) -> list[str]:
-    return [f"{_percent(c)} ({_percent(f)})" for c, f in zip(o["cover"], o["finite"], strict=True)]
+def _covered(o: Mapping[str, Any], times: Sequence[int]) -> dict[str, str]:
+    """Coverage and, in brackets, the share of finite intervals at each time."""
+    return {f"{t:,} steps": f"{_percent(c)} ({_percent(f)})" for t, c, f in zip(times, o["cover"], o["finite"], strict=True)}
 
 
 def _range(ratios: Sequence[float]) -> str:
     return f"{ratios[0]:.2g} to {ratios[-1]:.2g}" if len(ratios) else "-"
+
+
+def _hidden(o: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"_{name}": x for name, x in o.items()}
 
 
 # --- studies ---------------------------------------------------------------------------------------------------------
@@ -225,24 +188,19 @@ def hard(runs: int, times: Sequence[int]) -> Study:
     def measure(make: Callable[[], Asked], form: Callable[[gvfx.MDP], Any]) -> dict[str, Any]:
         asked = make()
         source = form(asked[0])
-        return outcome(source, asked, runs, times) | pilots(source, asked, some, PILOT)
-
-    def shows(found: Found) -> Iterator[Table]:
-        lines = [(world, form, o) for world, forms in found.items() for form, o in forms.items()]
-        title = f"Hard worlds, {runs} runs: coverage (share of finite intervals), and broken promises of `error_below`"
-        heads = (*(f"{t:,} steps" for t in times), *(f"{x:g}: broken, of stopped" for x in TARGETS))
-        kept = ([f"{b} of {n}" for b, n in zip(o["broken"], o["stopped"], strict=True)] for *_, o in lines)
-        rows = ((*line, *_cells(o), *promises) for (*line, o), promises in zip(lines, kept, strict=True))
-        yield table(title, ("world", "form", *heads), rows)
-        given = ((*line, f"{o['refused']} of {some}", _range(o["ratios"])) for *line, o in lines)
-        heads = ("world", "form", "refused", "given: forecast over truth")
-        yield table(f"Pilots of {PILOT:,} steps in hard worlds", heads, given)
+        o = outcome(source, asked, runs, times) | pilots(source, asked, some, PILOT)
+        promises = zip(TARGETS, o["broken"], o["stopped"], strict=True)
+        broken = {f"{x:g}: broken, of stopped": f"{b} of {n}" for x, b, n in promises}
+        given = {"pilots refused": f"{o['refused']} of {some}", "forecast over truth": _range(o["ratios"])}
+        return _covered(o, times) | broken | given | _hidden(o)
 
     def bars(found: Found) -> Iterator[Row]:
-        of = {f"{world}, {form}": o for world in HARD for form, o in found[world].items()}
-        broken, stopped = (sum(int(o[what].sum()) for o in of.values()) for what in ("broken", "stopped"))
+        of = each({world: found[world] for world in HARD})
+        broken, stopped = (int(numbers(of, name).sum()) for name in ("_broken", "_stopped"))
         yield at_most("broken promises", 100 * broken / max(1, stopped), 5, " %", f"{broken} of {stopped} runs that stopped")
-        missed = {f"{name}, {t:,} steps": 100 * (1 - c) for name, o in of.items() for c, t in zip(o["cover"], times, strict=True)}
+        missed = {
+            f"{name}, {t:,} steps": 100 * (1 - c) for name, o in of.items() for c, t in zip(o["_cover"], times, strict=True)
+        }
         missed = {name: m for name, m in missed.items() if not np.isnan(m)}
         case = "intervals that miss, mean over worlds, forms and times"
         yield at_most(case, float(np.mean(list(missed.values()))), 10, " %", "finite ones")
@@ -250,97 +208,84 @@ def hard(runs: int, times: Sequence[int]) -> Study:
         low = sum(m > 100 * (1 - 0.9) for m in missed.values())
         note = f"{worst}; above 10 % in {low} of {len(missed)} cases"
         yield at_most("intervals that miss, worst", missed[worst], 10, " %", note)
-        wrong, tried = sum(not 0.5 <= x <= 2 for o in of.values() for x in o["ratios"]), some * len(of)
-        note = f"{wrong} of {tried}"
-        yield at_most("pilots given in hard worlds and wrong by more than 2x", 100 * wrong / tried, 10, " %", note)
+        wrong, tried = sum(not 0.5 <= x <= 2 for o in of.values() for x in o["_ratios"]), some * len(of)
+        case = "pilots given in hard worlds and wrong by more than 2x"
+        yield at_most(case, 100 * wrong / tried, 10, " %", f"{wrong} of {tried}")
 
-    return Study({**HARD, **UNDETECTABLE}, measure, bars, shows, {"MDP": lambda world: world, "Gymnasium": SteppedMDP})
+    title = (
+        f"Hard worlds, {runs} runs: coverage (share of finite intervals), broken promises of `error_below`, pilots of {PILOT:,}"
+    )
+    forms = {"MDP": lambda world: world, "Gymnasium": SteppedMDP}
+    return Study({**HARD, **UNDETECTABLE}, measure, bars, title, ("world", "form"), forms)
 
 
 def easy(title: str, worlds: Worlds, wide: float, runs: int, times: Sequence[int]) -> Study:
     """Worlds in which intervals should not be wider than with own variances by more than `wide`."""
 
-    def sizes(name: str) -> tuple[int, int, int]:
-        """Steps of a pilot, pilots and runs."""
-        return (LARGE, min(runs, 10), min(runs, 20)) if name in paper else (PILOT, min(runs, 20), runs)
-
     def measure(name: str) -> dict[str, Any]:
-        asked, (steps, some, each) = worlds[name](), sizes(name)
-        return outcome(asked[0], asked, each, times, compare=True) | pilots(asked[0], asked, some, steps)
-
-    def texts(name: str, o: Mapping[str, Any]) -> tuple[str, str]:
-        steps, some, _ = sizes(name)
-        return "-" if np.isnan(o["slower"]) else f"{o['slower']:.2f}x", f"{some - o['refused']} of {some}, {steps:,} steps"
-
-    def shows(found: Found) -> Iterator[Table]:
-        heads = ("width", "newly infinite", "stop time", "pilots given", "forecast over truth")
-        lines = []
-        for name, o in found.items():
-            rest = f"{o['width']:.3f}x", _percent(o["newly"]), *texts(name, o), _range(o["ratios"])
-            lines.append((name, f"{sizes(name)[2]}", *_cells(o), *rest))
-        columns = ("world", "runs", *(f"{t:,} steps" for t in times), *heads)
-        yield table(f"{title}: coverage (share of finite ones)", columns, lines)
+        asked, large = worlds[name](), name in paper
+        steps, some, many = (LARGE, min(runs, 10), min(runs, 20)) if large else (PILOT, min(runs, 20), runs)
+        o = outcome(asked[0], asked, many, times, compare=True) | pilots(asked[0], asked, some, steps)
+        wrong = o["refused"] + sum(not 2 / 3 <= x <= 1.5 for x in o["ratios"])
+        return {
+            "runs": many,
+            **_covered(o, times),
+            **{"width": f"{o['width']:.3f}x", "newly infinite %": o["newly"], "stop time": o["slower"]},
+            "pilots given": f"{some - o['refused']} of {some}, {steps:,} steps",
+            "forecast over truth": _range(o["ratios"]),
+            **_hidden(o),
+            "_wrong": wrong / some,
+        }
 
     def bars(found: Found) -> Iterator[Row]:
         last = f"after {times[-1]:,} steps"
         for name, o in found.items():
-            slower, given = texts(name, o)
-            note = f"coverage {_percent(o['cover'][-1])}, newly infinite {_percent(o['newly'])}, stop time {slower}"
-            yield at_most(f"{name}: width", o["width"], wide, "x", note)
-            yield at_most(f"{name}: misses", 100 * (1 - o["cover"][-1]), 7 if wide < 1.1 else 8, " %", last)
+            newly, slower = 100 * o["newly infinite %"], o["stop time"]
+            note = f"coverage {_percent(o['_cover'][-1])}, newly infinite {newly:.0f}%, stop time {slower:.2f}x"
+            yield at_most(f"{name}: width", o["_width"], wide, "x", note)
+            yield at_most(f"{name}: misses", 100 * (1 - o["_cover"][-1]), 7 if wide < 1.1 else 8, " %", last)
             if wide < 1.1:
-                yield at_most(f"{name}: newly infinite", 100 * o["newly"], 3, " %", last)
-                yield at_most(f"{name}: stop time", o["slower"], 1.3, "x", "median, over that with own variances")
-                wrong = o["refused"] + sum(not 2 / 3 <= x <= 1.5 for x in o["ratios"])
+                yield at_most(f"{name}: newly infinite", newly, 3, " %", last)
+                yield at_most(f"{name}: stop time", slower, 1.3, "x", "median, over that with own variances")
                 case = f"{name}: pilots refused or wrong by more than 1.5x"
-                yield at_most(case, 100 * wrong / sizes(name)[1], 5, " %", given)
+                yield at_most(case, 100 * o["_wrong"], 5, " %", o["pilots given"])
 
-    return Study({name: name for name in worlds}, measure, bars, shows)
+    return Study({name: name for name in worlds}, measure, bars, f"{title}: coverage (share of finite ones)", ("world",))
 
 
 def lake_sweep(runs: int) -> Study:
     """FrozenLake 8x8: what behaviours that adapt do to intervals."""
     ways = ((gvfx.OptimalDesign(), 100_000), (gvfx.OptimalDesign(), 1_000_000), (gvfx.Uniform(), 1_000_000))
 
-    def measure(way: tuple[gvfx.Behaviour, int]) -> dict[str, Any]:
+    def measure(way: tuple[gvfx.Behaviour, int]) -> dict[str, float]:
         world, questions = _lake("8x8")
         truth = gvfx.exact.values(world, questions)[:, world.live]
-        r = answered((world, questions), *way, seeds_from(FIRST_SEED, runs))
+        r = study.answered((world, questions), *way, seeds_from(FIRST_SEED, runs))
         errors, away = np.asarray(r.details.snapshots[-1].standard_errors)[:, :, world.live], r.values[:, :, world.live] - truth
         sure = np.isfinite(errors)
-        shift = (away[sure & (errors > 0)] / errors[sure & (errors > 0)]).mean()
-        cover = [float((np.abs(away) <= k * 1.96 * errors + 1e-12)[sure].mean()) for k in FACTORS]
-        return {"cover": cover, "finite": float(sure.mean()), "shift": float(shift)}
+        shift = float((away[sure & (errors > 0)] / errors[sure & (errors > 0)]).mean())
+        cover = {f"width x {k:g} %": float((np.abs(away) <= k * 1.96 * errors + 1e-12)[sure].mean()) for k in FACTORS}
+        return {**cover, "finite %": float(sure.mean()), "mean error over standard error": shift}
 
-    def shows(found: Found) -> Iterator[Table]:
-        heads = (*(f"width x {k:g}" for k in FACTORS), "finite", "mean error over standard error")
-        title = f"FrozenLake 8x8, {runs} runs: coverage if intervals were wider"
-        lines = []
-        for name, o in found.items():
-            lines.append((*name.split(": "), *map(_percent, (*o["cover"], o["finite"])), f"{o['shift']:.2f}"))
-        yield table(title, ("behaviour", "steps", *heads), lines)
-
-    return Study({f"{type(b).__name__}: {steps:,}": (b, steps) for b, steps in ways}, measure, lambda found: (), shows)
+    title = f"FrozenLake 8x8, {runs} runs: coverage if intervals were wider"
+    cases = {f"{type(b).__name__}: {steps:,}": (b, steps) for b, steps in ways}
+    return Study(cases, measure, title=title, names=("behaviour", "steps"))
 
 
 def small_grid(runs: int) -> Study:
     """The mean return of ROS's small grid, with a discount of 1."""
 
-    def shows(found: Found) -> Iterator[Table]:
-        title = f"Mean return of the small grid (discount 1), {runs} seeds: relative squared error at the start"
-        lines = (
-            (f"{n:,}", *(f"{x:.2g}" for x in (e.mean(), np.median(e), np.quantile(e, 0.95), ROS_ERRORS[n])))
-            for n, e in zip(GRID_BARS, found.values(), strict=True)
-        )
-        yield table(title, ("steps", "mean", "median", "95 % of runs below", "published (ROS, FQE)"), lines)
+    def measure(steps: int) -> dict[str, float]:
+        e = by_counts(None, steps, seeds_from(FIRST_SEED, runs))
+        summary = {"mean": e.mean(), "median": np.median(e), "95 % of runs below": np.quantile(e, 0.95)}
+        return summary | {"published (ROS, FQE)": ROS_ERRORS[steps]}
 
     def bars(found: Found) -> Iterator[Row]:
-        for (steps, bar), each in zip(GRID_BARS.items(), found.values(), strict=True):
-            note = f"median {np.median(each):.2g}"
-            yield at_most(f"small grid after {steps:,} steps", float(each.mean()), bar, "", note)
+        for (case, of), bar in zip(found.items(), GRID_BARS.values(), strict=True):
+            yield at_most(f"small grid after {case}", of["mean"], bar, "", f"median {of['median']:.2g}")
 
-    cases = {f"{steps:,} steps": steps for steps in GRID_BARS}
-    return Study(cases, lambda steps: by_counts(None, steps, seeds_from(FIRST_SEED, runs)), bars, shows)
+    title = f"Mean return of the small grid (discount 1), {runs} seeds: relative squared error at the start"
+    return Study({f"{steps:,} steps": steps for steps in GRID_BARS}, measure, bars, title, ("steps",))
 
 
 def interval_time(runs: int = 5) -> list[Row]:
@@ -367,5 +312,5 @@ PARTS: dict[str, Part] = {
     "few_counts": sized(partial(easy, "Worlds with few counts", FEW_COUNTS, 1.3), (50, (30_000, TIMES[-1])), FEW),
     "lake": sized(lake_sweep, [50], [4]),
     "small_grid": sized(small_grid, [200], [16]),
-    "time": sized_rows(interval_time),
+    "time": study.sized_rows(interval_time),
 }

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-import gvfx
-from gvfx.kernel import Sizes
-from gvfx.questions.gvf import GVF, stack
+from gvfx.questions.gvf import GVF
 from gvfx.rng import seed_streams
-from gvfx.running.streams.table_compiled import Monitor, cursor, dynamics, make_loop
+from gvfx.running.backends import open_backend
+from gvfx.running.plan import Options, Plan
+from gvfx.running.streams.table_compiled import cursor
 from gvfx_paper.settings.tabular import Setting
 
 # A library that is *linked* with -ffast-math makes the processor flush subnormal numbers in the whole process: only compiled so.
@@ -51,29 +51,12 @@ QUICK = Effort(seconds=0.03, repetitions=6, process_seconds=0.3, process_repetit
 
 
 class Run:
-    """A compiled run that has been warmed up and can go on; `learning`, `acting` and `at` are its states."""
+    """One seed of a run that has compiled and can go on."""
 
-    def __init__(
-        self, world: gvfx.MDP, questions: Sequence[GVF], behaviour: gvfx.Behaviour, learner: gvfx.Learner, seed: int = 0
-    ) -> None:
-        asked = stack(questions, world)
-        sizes = Sizes(len(asked.names), world.actions)
-        self.world, self.asked = world, asked
-        self.loop = make_loop(
-            sizes,
-            world.successors,
-            behaviour.rule(sizes),
-            learner.rule(sizes, behaviour.needs_variance),
-            learner.needs_next_action,
-            world.features is not None,
-            bool(asked.drift_sd.any() or asked.carry.any()),
-        )
-        self.dynamics = dynamics(world, asked)
-        self.acting, self.learning = behaviour.begin(asked, world), learner.begin(asked, world)
-        self.at = cursor(world, asked, seed_streams(seed))
-        nothing = np.zeros((sizes.gvfs, 1))
-        self.watch = Monitor(nothing, nothing, np.zeros(1, dtype=np.int64), nothing.T.copy())
-        self(0)  # compiles
+    def __init__(self, world: Any, questions: Sequence[GVF], behaviour: Any = None, learner: Any = None, seed: int = 0) -> None:
+        plan = Plan.checked(100_000, None, ())
+        self.stream: Any = open_backend(world, questions, behaviour, learner, options=Options(plan)).begin(seed)
+        self.stream.start()
 
     @classmethod
     def of(cls, setting: Setting, behaviour: str = "GVFExplorer", seed: int = 0) -> Run:
@@ -81,7 +64,7 @@ class Run:
         return cls(setting.world, setting.questions, setting.behaviour(behaviour), setting.learner(), seed)
 
     def __call__(self, steps: int) -> None:
-        self.loop(self.dynamics, self.acting, self.learning, self.at, self.watch, steps)
+        self.stream.advance(self.stream.t + steps)
 
     def steps_in(self, seconds: float) -> int:
         """About how many steps take so long; warms up: of two calls the first may be the first to touch the tables."""
@@ -138,22 +121,23 @@ class CRun:
     """The hand-written C loop on the same arrays, from the same seed; same calls as Run."""
 
     def __init__(self, like: Run, setting: Setting, library: Path) -> None:
-        d, asked = like.dynamics, like.asked
-        if asked.pi_stride or asked.gamma_stride or like.world.features is not None or asked.drift_sd.any():
+        stream = like.stream
+        d, asked, world = stream.moving, stream.asked, stream.run.world
+        if asked.pi_stride or asked.gamma_stride or world.features is not None or asked.drift_sd.any():
             raise ValueError("explorer.c takes policies and discounts that are the same in every state, and no drift")
         arrays = {**d._asdict(), "weights": asked.weights}
         self.arrays = {name: np.ascontiguousarray(arrays[name], dtype=kind) for name, kind in C_TYPES.items()}
         numbers = {
             "n_starts": len(d.starts),
             "horizon": d.horizon,
-            "min_q": like.learning.rate_q.minimum,
-            "min_m": like.learning.rate_m.minimum,
-            "epsilon_steps": -1.0 / like.acting.inner.epsilon.slope,
-            "floor": like.acting.floor,
+            "min_q": stream.learning.rate_q.minimum,
+            "min_m": stream.learning.rate_m.minimum,
+            "epsilon_steps": -1.0 / stream.acting.inner.epsilon.slope,
+            "floor": stream.acting.floor,
         }
         self.world = CWorld(**numbers, **{name: a.ctypes.data for name, a in self.arrays.items()})
-        self.learning = setting.learner().begin(asked, like.world)
-        self.at = cursor(like.world, asked, seed_streams(0))
+        self.learning = setting.learner().begin(asked, world)
+        self.at = cursor(world, asked, seed_streams(0))
         changed = (self.learning.q, self.learning.m, self.at.visits, self.at.rng, self.at.at)
         self.changed = [ctypes.c_void_p(a.ctypes.data) for a in changed]
         self.run = ctypes.CDLL(str(library)).run
@@ -183,10 +167,10 @@ def c_run(like: Run, setting: Setting) -> CRun | str:
 def check_same(ours: Run, theirs: CRun) -> None:
     """Both loops must have learned the same from the same seed, or a comparison of their speeds means nothing."""
     for name, a, b in (
-        ("q", ours.learning.q, theirs.learning.q),
-        ("m", ours.learning.m, theirs.learning.m),
-        ("visits", ours.at.visits, theirs.at.visits),
-        ("position", ours.at.at[:4], theirs.at.at[:4]),
+        ("q", ours.stream.learning.q, theirs.learning.q),
+        ("m", ours.stream.learning.m, theirs.learning.m),
+        ("visits", ours.stream.at.visits, theirs.at.visits),
+        ("position", ours.stream.at.at[:4], theirs.at.at[:4]),
     ):
         if not np.allclose(a, b, rtol=1e-8, atol=1e-8):
             worst = np.abs(a - b).max()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.common.loops import Run
 from gvfx.questions.gvf import Stacked
 from gvfx.worlds.mdp import MDP
 
@@ -38,6 +39,11 @@ class Problem:
     world: MDP
     asked: Stacked
     seed: int = 0
+
+    @classmethod
+    def of(cls, run: Run) -> Problem:
+        """That of a compiled run."""
+        return cls(run.stream.run.world, run.stream.asked)
 
     def __post_init__(self) -> None:
         world, asked = self.world, self.asked

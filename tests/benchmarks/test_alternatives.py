@@ -30,9 +30,8 @@ def test_policies_act_as_the_questions_say():
     assert pushes.shape == (4000, 1) and pushes.mean() == pytest.approx(-0.2 - 0.12, abs=0.03)
 
 
-def test_rollouts_of_a_few_steps_are_cut_and_long_ones_are_complete():
-    assert bench.rollouts(CARTPOLE, 4, 0) == pytest.approx(dict.fromkeys(CARTPOLE.draw, 1 + 0.95))
-    answers = bench.rollouts(CARTPOLE, 4000, 0)
+def test_rollouts_are_complete():
+    answers = bench.measured(CARTPOLE, "rollouts", 4000, 0)[""]["answers"]
     assert 10 < answers["careless"] < answers["balancing"] <= 20
 
 
@@ -73,10 +72,10 @@ def test_a_line_has_errors_and_seconds_by_steps_and_the_figure_shows_each():
 def test_without_d3rlpy_the_benchmark_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "FOLDER", tmp_path)
     monkeypatch.setattr(bench.fqe, "installed", lambda: False)
-    study = bench.alternatives([CARTPOLE], True, (200,), range(700, 702), 4)
+    study = bench.alternatives([CARTPOLE], True, (1000,), range(700, 702), 4)
     found = study.found()
-    install, shown, wrote = study.shows(found)
+    install, shown, wrote = study.tables(found)
     assert "make bench-d3rlpy" in install and list(shown.columns[0].cells) == ["rollouts", bench.OWN, bench.IN_TURN, bench.ON_LOG]
     assert str(tmp_path) in wrote and (tmp_path / "bench-alternatives-quick.png").stat().st_size > 10_000
     (row,) = study.bars(found)
-    assert row.passed is None and row.case == "CartPole, 200 steps: gvfx over rollouts" and study.stays
+    assert row.passed is None and row.case == "CartPole, 1,000 steps: gvfx over rollouts" and study.stays

@@ -41,7 +41,7 @@ def test_every_study_has_its_bars():
     found = [study.found() for study in parts]
     rows = [row for study, one in zip(parts, found) for row in study.bars(one)]
     assert len(rows) == 7 and "12 intervals" in rows[0].note and "of 2" in rows[3].note
-    titles = [str(shown.title) for study, one in zip(parts, found) for shown in study.shows(one)]
+    titles = [str(shown.title) for study, one in zip(parts, found) for shown in study.tables(one)]
     for title, part in zip(
         titles, ("differences, 2 seeds", "two separate runs", "the best policy", "ties and thresholds"), strict=True
     ):

@@ -47,8 +47,8 @@ def test_box_actions_have_a_line_per_environment_and_bars(monkeypatch):
     found = study.found()
     rows = list(study.bars(found))
     assert [row.passed for row in rows] == [True, True] and [row.measured for row in rows] == ["0.5x", "0.5x"]
-    (shown,) = study.shows(found)
-    assert list(shown.columns[0].cells) == list(CASES) and list(shown.columns[3].cells) == ["0.50"] * 3
+    (shown,) = study.tables(found)
+    assert list(shown.columns[0].cells) == list(CASES) and list(shown.columns[3].cells) == ["0.5"] * 3
 
 
 def test_errors_are_in_units_of_the_true_values_variance():

@@ -103,7 +103,7 @@ def test_every_class_has_a_table_and_its_bars():
     found = study.found()
     assert [row.case for row in study.bars(found)] == ["corridor at 30,000", "another at 30,000", "worse beyond noise"]
     assert "of 4 (world, time)" in list(study.bars(found))[-1].note
-    tables = list(study.shows(found))
+    tables = list(study.tables(found))
     assert len(tables) == 3 and tables[0].row_count == 4 and str(tables[0].title).startswith("corridor: MSE")
 
 
@@ -198,9 +198,11 @@ def test_the_experiment_stands_beside_what_was_published():
     study = bench.mrnas({setting: bench.PUBLISHED[setting]}, 2, (2_000,))
     found = study.found()
     (row,) = study.bars(found)
-    first, estimators = study.shows(found)
-    assert row.case == "RiverSwim 15 at 2,000" and row.bar == "<= 0.031" and [c.header for c in first.columns][-1] == "MR-NaS"
-    assert str(estimators.title).startswith("The estimator's share") and estimators.row_count == 1
+    (shown,) = study.tables(found)
+    assert row.case == "RiverSwim 15 at 2,000" and row.bar == "<= 0.031" and shown.row_count == len(bench.MRNAS)
+    by_behaviour = dict(zip(shown.columns[1].cells, zip(*(c.cells for c in shown.columns), strict=True), strict=True))
+    assert [c.header for c in shown.columns][-2:] == ["2,000, published", "answered with pseudo-counts"]
+    assert by_behaviour[bench.OURS][3] == "0.031" and by_behaviour["Uniform"][3:] == ("", "") and by_behaviour[bench.OURS][4]
 
 
 def test_the_bar_is_for_what_noise_leaves():
@@ -250,5 +252,5 @@ def test_small_samples_stand_beside_what_was_published():
     found = study.found()
     (row,) = study.bars(found)
     assert row.case == "gvfx's default, CE after 237 steps" and row.bar == "<= 0.00056"
-    means, _ = study.shows(found)
+    (means,) = study.tables(found)
     assert [list(c.cells)[2] for c in means.columns][-2:] == ["on-policy, FQE", "0.0072"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 
@@ -37,7 +38,7 @@ def sums(calls, **options):
         )
 
     kept = {"stays": options.get("stays", False)}
-    return Study({"one": 1, "two": 2}, measure, bars, shows, {"ten": 10, "twenty": 20}, seeds=(3, 4), **kept)
+    return Study({"one": 1, "two": 2}, measure, bars, methods={"ten": 10, "twenty": 20}, seeds=(3, 4), shows=shows, **kept)
 
 
 def run(study):
@@ -92,6 +93,20 @@ def test_rows_can_be_measured_at_once(calls):
     row = at_least("speed", 2.0, 3.0, "note")
     rows, _ = run(of_rows({"a": lambda: [row, row], "b": lambda: [Row("none", "", "", None)]}))
     assert rows == [row, row, Row("none", "", "", None)] and row.passed is False and row.bar == ">= 3x"
+
+
+def test_measures_are_shown_by_case_and_method():
+    def measure(case, method):
+        return {"held %": case / 10, "width": method / 3, "runs": 1000, "errors": np.array([1.0, 3.0]), "_kept": 1, "said": "[b]"}
+
+    study = Study({"a: b": 1, "c: d": 2}, measure, title="sums", names=("one", "two", "method"), methods={"x": 10})
+    (shown,) = study.tables(study.found())
+    heads = [str(column.header) for column in shown.columns]
+    assert str(shown.title) == "sums" and heads == ["one", "two", "method", "held", "width", "runs", "errors", "said"]
+    assert [list(column.cells)[1] for column in shown.columns] == ["c", "d", "x", "20.0%", "3.33", "1,000", "2 ± 1", "[b]"]
+    median = dataclasses.replace(study, spread=harness.mean_and_median)
+    assert list(next(median.tables(median.found())).columns[6].cells) == ["2 (2)"] * 2
+    assert list(Study({}, measure, title="none").tables({})) == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -12,26 +13,26 @@ from helpers.worlds import small_world, two_questions
 import gvfx
 from benchmarks import unseen as bench
 from benchmarks.common.worlds import HARD, corridor
-from benchmarks.unseen import OwnVariance, Recording, own_errors
+from benchmarks.unseen import OwnVariance, own_errors
 from gvfx.evidence import counts, unseen
 from gvfx.running import costs
 from gvfx.worlds.conversion import SteppedMDP
 
 
 @pytest.mark.parametrize("stepped", [False, True])
-def test_a_rule_that_watches_stops_where_the_rule_does(stepped):
+def test_stops_are_those_of_the_rule_and_errors_are_held_against_its_target(stepped):
     world, questions = corridor(5) if stepped else (small_world(), two_questions())
     source = SteppedMDP(world) if stepped else world
     truth = gvfx.exact.values(world, questions)
-    rules = [gvfx.error_below(x) for x in ((0.02, 0.002) if stepped else (0.5, 0.05))]
-    watch = Recording(1.0, rules=rules, truth=truth)
-    with pytest.warns(UserWarning, match="^until"):
-        gvfx.evaluate(source, questions, steps=20_000, seeds=(3, 4), until=watch)
-    for k, rule in enumerate(rules):
-        r = gvfx.evaluate(source, questions, steps=20_000, seeds=(3, 4), until=rule)
-        assert [run.steps[k] for run in watch.runs] == r.stopped.tolist()
-        away = (r.values - truth)[:, :, world.live]
-        assert [run.errors[k] for run in watch.runs] == pytest.approx((away**2).mean(axis=(1, 2)).tolist())
+    for target in (0.02, 0.002) if stepped else (0.5, 0.05):
+        rule = gvfx.error_below(target)
+        steps, kept = bench.stops(source, (world, questions), rule, 2, 20_000)
+        with pytest.warns(UserWarning, match="^until") if (steps == 0).any() else contextlib.nullcontext():
+            r = gvfx.evaluate(source, questions, steps=20_000, seeds=range(5000, 5002), until=rule)
+        assert steps.tolist() == np.where(r.reached, r.stopped, 0).tolist() and steps.any()
+        assert kept.tolist() == (((r.values - truth)[:, :, world.live] ** 2).mean(axis=(1, 2)) <= target).tolist()
+    never, _ = bench.stops(source, (world, questions), gvfx.error_below(1e-9), 1, 1000)
+    assert never.tolist() == [0]
 
 
 def test_own_variances_know_nothing_of_the_unseen():
