@@ -22,8 +22,9 @@ every one of them; part of the gap to a stationary behaviour is the value of dep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,15 @@ class Dual(NamedTuple):
     total: float  # lambda: <c, x> of every possible x
 
 
+class _Problem(NamedTuple):
+    """A dual problem in the prices c = flow @ v + levels, where start @ v = 0 and each level is a part of some prices."""
+
+    flow: sp.csr_array  # [price, state]
+    start: np.ndarray  # [state]
+    parts: tuple[slice, ...]  # of the prices that each level is added to
+    cost: np.ndarray  # [level]
+
+
 def dual_stages(
     model: Model, need: np.ndarray, ratio: np.ndarray, restart: float, stages: Sequence[float], tolerance: float = 1e-4
 ) -> Iterator[Dual]:
@@ -62,31 +72,58 @@ def dual_stages(
     tolerance: the predicted gain of a Newton step, relative to the objective, below which a stage ends.
     """
     going = np.flatnonzero(model.going)
-    flow = flow_matrix(model, going, restart)
-    back = sp.csr_array(flow.T)
+    problem = _Problem(flow_matrix(model, going, restart), model.start[going], (slice(None),), np.ones(1))
     g, nu = need[going].ravel(), ratio[going].ravel()
     g = g / np.sqrt(g).sum() ** 2 if g.any() else np.full(g.shape, g.size**-2.0)  # scales the optimum to order 1
-    total, price = 1.0, np.ones(g.size)  # v enters only through the prices
+    level, price = np.ones(1), np.ones(g.size)
     for stage in stages:
-        floor = stage * g.mean()
-        for _ in range(NEWTON_STEPS):
-            x, curvature, value = _pairs(price, g, floor, nu)
-            d_total, d_v, gain = _newton(flow, back, model.start[going], x, curvature)
-            d_price = d_total + flow @ d_v
-            objective = value.sum() - total
-            step = min(1.0, 0.99 / max(1e-300, float((-d_price / price).max())))
-            while step > 1e-12:
-                then = _pairs(price + step * d_price, g, floor, nu)[2].sum() - (total + step * d_total)
-                if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
-                    break
-                step /= 2
-            if not (step > 1e-12 and gain > 0):  # no gain left but rounding
+        phi = partial(_pairs, g=g, floor=stage * g.mean(), nu=nu)
+        level, price = _maximum(problem, phi, level, price, tolerance)
+        yield Dual(behaviour_on(going, phi(price)[0], need.shape), spread_over(going, price, need.shape), float(level[0]))
+
+
+def _maximum(
+    problem: _Problem,
+    phi: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]],
+    level: np.ndarray,
+    price: np.ndarray,
+    tolerance: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The levels and prices that maximise sum phi(c) - <cost, level>: Newton's method with a line search, from some of them.
+
+    phi(c) gives the minimisers x, minus phi'' and phi.
+    """
+    flow, start, parts, cost = problem
+    back = sp.csr_array(flow.T)
+    for _ in range(NEWTON_STEPS):
+        x, curvature, value = phi(price)
+        slope, surplus = back @ x, np.array([x[part].sum() for part in parts]) - cost
+        own = np.zeros((len(x), len(parts)))
+        for k, part in enumerate(parts):
+            own[part, k] = curvature[part]
+        border = back @ own
+        solved = definite(flow, back, curvature)(np.column_stack([slope, border, start]))
+        system = np.vstack([np.column_stack([-border.T @ solved[:, 1:-1], -border.T @ solved[:, -1]]), start @ solved[:, 1:]])
+        system[: len(parts), : len(parts)] += np.diag([curvature[part].sum() for part in parts])
+        moved = np.linalg.solve(system, np.append(surplus - border.T @ solved[:, 0], start @ solved[:, 0]))
+        d_level, d_v = moved[:-1], solved @ np.append(1.0, -moved)
+        d_price = flow @ d_v
+        for part, change in zip(parts, d_level, strict=True):
+            d_price[part] += change
+        gain = float(d_v @ slope + d_level @ surplus)  # as predicted
+        objective = value.sum() - cost @ level
+        step = min(1.0, 0.99 / max(1e-300, float((-d_price / price).max())))
+        while step > 1e-12:
+            then = phi(price + step * d_price)[2].sum() - cost @ (level + step * d_level)
+            if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
                 break
-            total, price = total + step * d_total, price + step * d_price
-            if step == 1.0 and gain <= tolerance * abs(objective):
-                break
-        x = _pairs(price, g, floor, nu)[0]
-        yield Dual(behaviour_on(going, x, need.shape), spread_over(going, price, need.shape), total)
+            step /= 2
+        if not (step > 1e-12 and gain > 0):  # no gain left but rounding
+            break
+        level, price = level + step * d_level, price + step * d_price
+        if step == 1.0 and gain <= tolerance * abs(objective):
+            break
+    return level, price
 
 
 def behaviour_on(going: np.ndarray, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -102,19 +139,6 @@ def spread_over(going: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -
     out = np.zeros(shape)
     out[going] = values.reshape(len(going), shape[1])
     return out
-
-
-def _newton(
-    flow: sp.csr_array, back: sp.csr_array, start: np.ndarray, x: np.ndarray, curvature: np.ndarray
-) -> tuple[float, np.ndarray, float]:
-    """Newton's direction for lambda and v, keeping start @ v = 0, and the gain that it predicts."""
-    slope, surplus = back @ x, x.sum() - 1
-    border = back @ curvature
-    solved = definite(flow, back, curvature)(np.stack([slope, border, start], axis=1))
-    (p, q, r), (k, m, n) = border @ solved, start @ solved
-    d_total, multiplier = np.linalg.solve([[curvature.sum() - q, -r], [m, n]], [surplus - p, k])
-    d_v = solved @ [1.0, -d_total, -multiplier]
-    return d_total, d_v, float(d_v @ slope + d_total * surplus)
 
 
 def _pairs(price: np.ndarray, g: np.ndarray, floor: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -178,41 +202,15 @@ def solve_with_endings(model: Model, need: np.ndarray) -> Dual:
     going = np.flatnonzero(model.going)
     states, pairs = len(going), len(going) * model.actions
     flow = sp.csr_array(sp.vstack([flow_matrix(model, going, 0.0), sp.eye_array(states)]))  # pairs, then endings
-    back = sp.csr_array(flow.T)
-    own = np.stack([np.arange(pairs + states) < pairs, np.arange(pairs + states) >= pairs], axis=1).astype(float)
     cost = np.array([1.0, 1 / model.horizon])  # of lambda and kappa
+    problem = _Problem(flow, model.start[going], (slice(0, pairs), slice(pairs, None)), cost)
     g = need[going].ravel() / np.sqrt(need[going]).sum() ** 2
     level, price = np.ones(2), np.ones(pairs + states)
     for stage in FLOORS:
         weight = np.append(g + stage * g.mean(), np.full(states, stage / (model.horizon * states**2)))
-        for _ in range(NEWTON_STEPS):
-            x = np.sqrt(weight / price)
-            curvature = 0.5 * x / price
-            slope, surplus = back @ x, own.T @ x - cost
-            border = back @ (curvature[:, None] * own)
-            solved = definite(flow, back, curvature)(np.column_stack([slope, border, model.start[going]]))
-            system = np.zeros((3, 3))
-            system[:2, :2] = np.diag(own.T @ curvature) - border.T @ solved[:, 1:3]
-            system[:2, 2] = -border.T @ solved[:, 3]
-            system[2] = model.start[going] @ solved[:, 1:]
-            right = np.append(surplus - border.T @ solved[:, 0], model.start[going] @ solved[:, 0])
-            moved = np.linalg.solve(system, right)
-            d_v = solved @ np.append(1.0, -moved)
-            d_price = flow @ d_v + own @ moved[:2]
-            gain = float(d_v @ slope + moved[:2] @ surplus)
-            objective = 2 * np.sqrt(weight * price).sum() - cost @ level
-            step = min(1.0, 0.99 / max(1e-300, float((-d_price / price).max())))
-            while step > 1e-12:
-                then = 2 * np.sqrt(weight * (price + step * d_price)).sum() - cost @ (level + step * moved[:2])
-                if then >= objective + 0.1 * step * gain - 1e-12 * abs(objective):
-                    break
-                step /= 2
-            if not (step > 1e-12 and gain > 0):  # no gain left but rounding
-                break
-            level, price = level + step * moved[:2], price + step * d_price
-            if step == 1.0 and gain <= 1e-9 * abs(objective):
-                break
-    x = np.sqrt(weight / price)[:pairs]
+        phi = partial(_pairs, g=weight, floor=0.0, nu=np.zeros(1))
+        level, price = _maximum(problem, phi, level, price, 1e-9)
+    x = phi(price)[0][:pairs]
     return Dual(behaviour_on(going, x, need.shape), spread_over(going, price[:pairs], need.shape), float(cost @ level))
 
 
