@@ -7,6 +7,8 @@ import pytest
 from helpers.environments import Sound, lake_log
 
 import gvfx
+from gvfx.running.earlier import learn_from_log
+from gvfx.running.streams.table_gym import SteppedTables
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +193,21 @@ def test_a_log_of_whole_numbers_and_of_their_states_have_the_same_answers():
     np.testing.assert_allclose(one.details.starts[..., 0], other.details.starts[..., 0], rtol=1e-10)
     np.testing.assert_allclose(one.details.starts, other.details.starts, rtol=0.03)  # draws go by the states' numbers
     assert [row["gain"] for row in one.details.collect] == pytest.approx([row["gain"] for row in other.details.collect])
+
+
+def test_a_log_of_whole_numbers_is_counted_at_once_as_row_by_row(monkeypatch):
+    rng = np.random.default_rng(5)
+    seen = rng.integers(0, 6, (601, 2))
+    columns = {"observation": seen[:-1], "action": rng.integers(0, 3, 600), "next_observation": seen[1:]}
+    log = columns | {"terminated": rng.random(600) < 0.05, "reward": rng.random(600)}
+    questions = [
+        gvfx.GVF(gvfx.uniform_policy(), gvfx.Reward(), 0.9, name="all"),
+        gvfx.GVF(gvfx.callable_policy(lambda o: [0.5, 0.5, 0] if o[0] > 2 else [0, 0, 1]), gvfx.Reward(), 0.8, name="some"),
+    ]
+    at_once = gvfx.evaluate_log(log, questions)
+    monkeypatch.setattr(SteppedTables, "take_log", learn_from_log)
+    by_row = gvfx.evaluate_log(log, questions)
+    assert by_row.details.predictor.keys == at_once.details.predictor.keys and len(by_row.details.predictor.keys) == 36
+    assert np.array_equal(by_row.visits, at_once.visits) and at_once.visits.sum() == 600
+    for name in ("values", "starts", "standard_errors"):
+        np.testing.assert_allclose(getattr(by_row.details, name), getattr(at_once.details, name), rtol=1e-10)

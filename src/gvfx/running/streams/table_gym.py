@@ -329,15 +329,15 @@ class SteppedTables(TableAgent, Actor):
 
     def take_log(self, log: Earlier) -> None:
         learner = self.run.learner
-        if self.run.alone and self.spec.fixed and learner.needs_evidence and not learner.forgetting_rates:
+        if self.run.alone and learner.needs_evidence and not learner.forgetting_rates:
             self.count(log)
         else:
             learn_from_log(self, log)
 
     def count(self, log: Earlier) -> None:
         """Count a log that is all there is at once; nothing can be counted after it."""
-        actions, states = self.run.sizes.actions, self.spec.skeleton.states
-        (here, after), arrays = log.columns, self.arrays
+        here, after = log.columns if self.spec.fixed else self.numbered(log)
+        actions, states, arrays = self.run.sizes.actions, self.spec.skeleton.states, self.arrays
         key = (here * actions + log.action) * (states + 1) + np.where(log.terminated, states, after)
         outcomes, which, counts = np.unique(key, return_inverse=True, return_counts=True)
         met = no_outcomes(states, actions, log.c.shape[1], (), capacity=len(outcomes))
@@ -350,6 +350,18 @@ class SteppedTables(TableAgent, Actor):
         met.evidence.found[reached] = 1 + (first + 1) // 2
         np.add.at(arrays.visits, (here, log.action), 1)
         arrays.t[0], self.arrays = len(log), arrays._replace(outcomes=met)
+
+    def numbered(self, log: Earlier) -> tuple[np.ndarray, np.ndarray]:
+        """The states in which the transitions of a log begin and end, numbered in the order in which they are met."""
+        rows = np.stack(log.columns, axis=1).reshape(2 * len(log), -1)
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        number = np.empty(len(first), np.int64)
+        for k in np.argsort(first):
+            if not self.room:
+                self.grow()
+            number[k] = self.spec.seen((log.after if first[k] % 2 else log.here)[first[k] // 2])
+        here, after = number[which.ravel()].reshape(-1, 2).T
+        return here, after
 
     def heed(self, at: TableArrays, begins: bool, probability: float | None) -> None:
         at.mu[0] = 1 / at.mu.shape[1] if probability is None else probability
