@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from gvfx.report.page import UNKNOWN, Curves, Series
-from gvfx.running.result import Result, standard_error
+from gvfx.running.result import Result
 from gvfx_paper.items.exhibits import AVERAGE, arrows, grid_maps, on_grid, visited
+from gvfx_paper.report import statistics
 from gvfx_paper.report.figures import draw, save
 from gvfx_paper.report.maps import Maps, Panel
 from gvfx_paper.report.style import colour
@@ -22,8 +23,7 @@ def write_figures(setting: Setting, results: dict[str, Result], folder: Path) ->
     folder.mkdir(parents=True, exist_ok=True)
 
     def line(name: str, error: np.ndarray) -> Series:
-        mean, spread = error.mean(axis=0), standard_error(error)
-        return Series(name, mean, mean - spread, mean + spread, colour(name))
+        return Series(name, *statistics.mean_curve(error), colour(name))
 
     def maps(key: str, panels: list[Panel], unit: str) -> Maps:
         return grid_maps(key, setting.title, world, [0], panels, unit)
@@ -52,9 +52,8 @@ def verdict(results: dict[str, Result]) -> str:
     ranked = sorted(final, key=lambda name: final[name].mean())
     best, second = ranked[0], ranked[1]
     ratio = final[second].mean() / final[best].mean()
-    gap = final[second] - final[best]
-    seeds = len(gap)
-    sure = gap.mean() > 2 * gap.std(ddof=1) / seeds**0.5 if seeds > 1 else False
+    seeds = len(final[best])
+    sure = seeds > 1 and statistics.improvement(final[best], final[second]).low > 0
     text = f"{best} has the lowest error, {ratio:.1f} times below {second}"
     text += "." if sure else f"; with {seeds} seeds that lead is within the noise."
     baselines = [n for n in ranked if n != "GVFExplorer"]

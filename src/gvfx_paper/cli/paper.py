@@ -130,8 +130,8 @@ def demo(
 
         gvfx demo --setting same --out demo
     """
-    from gvfx_paper.cli.stored import mean_and_error
     from gvfx_paper.demo import verdict, write_figures
+    from gvfx_paper.items.measures import mean_or_only
     from gvfx_paper.settings.runs import compare
     from gvfx_paper.settings.tabular import METHODS, paper
 
@@ -145,10 +145,10 @@ def demo(
     console.say_titled(chosen.title, f": {world}, {steps:,} steps, {seeds} seeds")
     with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
         results = compare(chosen, steps=steps, seeds=seeds, workers=count, progress=report)
-    table = make_table("behaviour", "learning rate", "MSE", "standard error", "steps/s")
+    table = make_table("behaviour", "learning rate", "MSE, 95 % interval", "steps/s")
     for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
         rate = steps * len(result.seeds) / result.details.seconds.sum()
-        table.add_row(class_name(name), f"{chosen.rate(name):g}", *mean_and_error(result.error[:, -1]), f"{rate:,.0f}")
+        table.add_row(class_name(name), f"{chosen.rate(name):g}", mean_or_only(result.error[:, -1]), f"{rate:,.0f}")
     console.print(table)
     console.say(verdict({class_name(name): result for name, result in results.items()}))
     for path in write_figures(chosen, results, out):

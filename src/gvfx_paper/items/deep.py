@@ -23,7 +23,7 @@ ITEMS = Items("deep")
 
 WORDS = {"uniform": "replay", "prioritised": "PER"}
 ALL_CELLS = f"{AVERAGE} (400 cells)"
-AT_THE_END = "MSE at 1,000,000 steps, mean over the 400 cells, mean over seeds with a bootstrap 95 % interval."
+AT_THE_END = f"{statistics.MEANS} of the MSE at 1,000,000 steps, mean over the 400 cells."
 NOTE = (
     "The paper leaves Uniform out. 'stabilised': GVFExplorer learns M in log space; 'tuned': every method at the learning rate "
     "that `gvfx sweep continuous` chose on other seeds. SR has five seeds."
@@ -133,6 +133,7 @@ def maps(
     world = paper_grid()
     goals = [((1 - y) * SIDE - 0.5, x * SIDE - 0.5) for x, y in (goal.at for goal in world.goals)]
     radius = world.radius * SIDE
+    note = f"{note} {b.caption.replace(', band: 95 % interval', '')}".strip()
     return Maps(key, title, b.item.label, SIDE, SIDE, [], goals, times, panels, True, unit, b.provenance, note, radius, columns)
 
 

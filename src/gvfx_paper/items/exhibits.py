@@ -103,7 +103,7 @@ def _section(name: str, title: str, text: str) -> Section:
     return Section(f"section-{name}", title, text)
 
 
-BANDS = "Mean over seeds with a bootstrap 95 % band. Click a method to hide it; hover or use the arrow keys for values."
+BANDS = f"{statistics.MEANS}. Click a method to hide it; hover or use the arrow keys for values."
 PROTOCOL = f"One protocol for every method: the minimum learning rate with the lowest error after {TUNING_STEPS:,} steps."
 REPLAYS = "Q and M are networks with one head per GVF, learned from uniform replay and from prioritised replay (PER)."
 TWINS = "Twin Q and M critics and a learned behaviour (Algorithm 2), measured against Monte Carlo values at 50 points."
@@ -187,6 +187,15 @@ class Build:
     def provenance(self) -> Provenance:
         return self.source.provenance(self.item.name, self.item.needs(self.source.tuned), self.item.seeds)
 
+    @cached_property
+    def caption(self) -> str:
+        """What a figure shows of the runs: its preset, seeds and bands."""
+        curves = self.item.needs(self.source.tuned)
+        if not curves:
+            return ""
+        presets = ", ".join(dict.fromkeys(getattr(c, "preset", "paper") for c in curves))
+        return f"Preset {presets}; seeds {self.provenance.seeds}; mean, band: 95 % interval over seeds."
+
     def has(self, curves: Iterable[AnyCurve]) -> bool:
         """Whether optional curves are in the store."""
         return self.source.has(curves, self.item.seeds)
@@ -202,7 +211,7 @@ class Build:
         return self.source.finished(curve, self.item.seeds)
 
     def series(self, name: str, samples: np.ndarray, hue: str, dashed: bool = False) -> Series:
-        """Samples [seed, t] as a line with its bootstrap band; the name says how many runs diverged, if any."""
+        """Samples [seed, t] as a line with its band; the name says how many runs diverged, if any."""
         middle, low, high = statistics.mean_curve(samples)
         return Series(f"{name}{statistics.count(samples)}", middle, low, high, hue, dashed)
 
@@ -218,7 +227,7 @@ class Build:
     ) -> Curves:
         """Curves of which none hides another: of lines that coincide, the later ones are dashed, and the note says so."""
         series, sentences = uncovered(series)
-        note = " ".join(filter(None, (note, sentences)))
+        note = " ".join(filter(None, (note, sentences, self.caption)))
         return Curves(key, title, self.item.label, x, series, y_label, self.provenance, note, **axes)
 
     def table(
@@ -238,7 +247,8 @@ class Build:
         self, key: str, title: str, world: MDP, times: Sequence[int], panels: list[Panel], unit: str, log: bool = True
     ) -> Maps:
         """Maps over the layout of a grid world."""
-        return replace(grid_maps(key, title, world, times, panels, unit, log), label=self.item.label, provenance=self.provenance)
+        drawn, note = grid_maps(key, title, world, times, panels, unit, log), self.caption.replace(", band: 95 % interval", "")
+        return replace(drawn, label=self.item.label, provenance=self.provenance, note=note)
 
 
 def grid_maps(

@@ -64,14 +64,14 @@ def _final_errors(b: Build, setting: str) -> DataTable:
     found = finals_of(b, setting, ["paper"])
     rows = [finals.row(setting, name, METHODS) for name, finals in found.items()]
     best = [(k, 2 + METHODS.index(finals.lowest)) for k, finals in enumerate(found.values())]
-    note = "Mean over seeds with a bootstrap 95 % interval. 'tuned': every method at the rate our own sweep chose."
+    note = f"{statistics.MEANS}. 'tuned': every method at the rate our own sweep chose."
     return b.table(f"{setting}-errors", f"{b.item.title} at the end", COLUMNS, rows, note, best)
 
 
 for _name, _label, _title, _rank in (
     ("same", "fig:grid_simple", "Two distinct policies, identical cumulant: average MSE", 0),
     ("fourrooms", "fig:fr_drifter", "Non-stationary cumulant in FourRooms: average MSE", 1),
-    ("fourrooms-visit", "fig:fr_drifter", "The same, the drift advancing on visits: average MSE", 1),
+    ("fourrooms-visit", "fig:fr_drifter", "Non-stationary cumulant in FourRooms, the drift advancing on visits: average MSE", 1),
     ("forty", "fig:scaled_gvf", "Forty GVFs: average MSE", 1),
     ("distinct", "fig:both_distinct_grid", "Two distinct policies, distinct cumulants: average MSE", 0),
     ("semi-greedy", "fig:semi_greedy_multi_goals", "Semi-greedy target policies: average MSE", 0),
@@ -196,8 +196,6 @@ def _forty_goals(b: Build) -> list[Exhibit]:
 GROUPED = ("RoundRobin", "Mixture", "Uniform", OURS)  # the methods with grouped states
 _GROUPINGS = {k: {m: Curve("distinct" if k == 1 else f"distinct-x{k}", m) for m in GROUPED} for k in GROUPINGS}
 _GROUPING_CURVES = [c for curves in _GROUPINGS.values() for c in curves.values()]
-_DRIFTS = {f"σ = {sd:g}": Curve("fourrooms" if sd == 0.5 else f"fourrooms-{sd:g}", OURS) for sd in DRIFTS}
-_UPDATES = {name: Curve("fourrooms", OURS, learner=name) for name in ("ExpectedSarsa", "ImportanceSampling")}
 
 
 @ITEMS.add(
@@ -228,13 +226,20 @@ def _one_changed(head: str, curves: dict[str, Curve]) -> Callable[[Build], list[
     return make
 
 
-_FAST = "fig:drifter_sigma_graph", "How fast the cumulant drifts: GVFExplorer's MSE"
-_RATIOS = "fig:FR_rho_exp_sarsa", "Importance sampling against Expected Sarsa in FourRooms"
-for _name, _words, _head, _curves in (
-    ("drift", _FAST, "drift per step", _DRIFTS),
-    ("importance-sampling", _RATIOS, "update", _UPDATES),
-):
-    ITEMS.add(_name, *_words, ABLATIONS, [*_curves.values()])(_one_changed(_head, _curves))
+for _rooms, _suffix, _when, _words in (("fourrooms", "", "step", ""),):
+    _drifts = {f"σ = {sd:g}": Curve(_rooms if sd == 0.5 else f"{_rooms}-{sd:g}", OURS) for sd in DRIFTS}
+    _updates = {name: Curve(_rooms, OURS, learner=name) for name in ("ExpectedSarsa", "ImportanceSampling")}
+    for _name, _label, _title, _head, _curves in (
+        ("drift", "fig:drifter_sigma_graph", "How fast the cumulant drifts: GVFExplorer's MSE", f"drift per {_when}", _drifts),
+        (
+            "importance-sampling",
+            "fig:FR_rho_exp_sarsa",
+            "Importance sampling against Expected Sarsa in FourRooms",
+            "update",
+            _updates,
+        ),
+    ):
+        ITEMS.add(_name + _suffix, _label, _title + _words, ABLATIONS, [*_curves.values()])(_one_changed(_head, _curves))
 
 
 @ITEMS.add("cumulants", "fig:cumulants", "The three types of cumulants", ABLATIONS, rank=1)
@@ -307,8 +312,8 @@ def _choices(b: Build) -> list[Exhibit]:
         rows.append([setting, *cells, statistics.DIVERGED if gain.diverged else f"{gain} %", printed])
     columns = ["setting", *(f"SR, {name}" for name in CHOICES.values()), "Boltzmann below greedy", "paper, as printed"]
     note = (
-        f"MSE at {int(steps[-1]):,} steps, mean over seeds with a bootstrap 95 % interval, at the published learning rates "
-        f"(preset paper); the temperature is {TEMPERATURES['SR']}."
+        f"{statistics.MEANS} of the MSE at {int(steps[-1]):,} steps, at the published learning rates (preset paper); the "
+        f"temperature is {TEMPERATURES['SR']}."
     )
     return [b.table("successor", b.item.title, columns, rows, note), *figures]
 
@@ -335,8 +340,8 @@ def _authors(b: Build) -> list[Exhibit]:
         rows.append([setting, "-" if printed is None else f"{printed:g}", *cells])
     columns = ["setting", "paper, as printed", *(head for name in AUTHORS.values() for head in (name, f"{name}: times printed"))]
     note = (
-        f"MSE at the end (averaged over {AVERAGE_EPISODES} episodes), mean over seeds with a bootstrap 95 % interval, and how "
-        "many times the printed error it is; preset authors. As launched: the first of the best actions, no probability below "
+        f"{statistics.MEANS} of the MSE at the end (averaged over {AVERAGE_EPISODES} episodes), and how many times the printed "
+        "error it is; preset authors. As launched: the first of the best actions, no probability below "
         "0.001, epsilon falling to 0.1 (with forty GVFs to 0, so that the second column has the same runs there). "
         "Boltzmann: temperature 1."
     )

@@ -58,7 +58,7 @@ class Errors(NamedTuple):
     limit: np.ndarray
 
     def lines(self) -> list[Series]:
-        """One line per method: means with bootstrap intervals, or what was computed."""
+        """One line per method: means with intervals, or what was computed."""
         out = []
         for k, (name, hue, found) in enumerate(zip(NAMES, SAFE, self, strict=True)):
             middle, low, high = statistics.mean_curve(found) if found.ndim == 2 else (found, found, found)
@@ -87,7 +87,7 @@ def errors(b: Build) -> Errors:
 @ITEMS.add("headline", "ours", "Error against steps on the continuous grid", LIMIT, [PAPER, NETWORKS, *linear()], SEEDS, rank=-1)
 def _headline(b: Build) -> list[Exhibit]:
     found = errors(b)
-    note = f"{MEASURE}; {len(found.gvfx)} seeds, bands are bootstrap 95 % intervals. {COMPUTED}"
+    note = f"{MEASURE}; {len(found.gvfx)} seeds, bands are 95 % intervals. {COMPUTED}"
     figure = b.curves("headline", TITLE, np.array(TIMES), found.lines(), "mean squared error", note)
     return [
         b.table("headline-errors", b.item.title, ["method", *map(steps_label, TIMES)], found.rows(), note),
@@ -153,7 +153,7 @@ def picture(runs: np.ndarray) -> Curves:
     count = len(stored_errors().networks)
     note = (
         f"{MEASURE}. gvfx: {len(runs)} runs of this demo, the band is their range. Networks: {count} stored runs of "
-        f"`gvfx reproduce headline`, bands are bootstrap 95 % intervals. {COMPUTED}"
+        f"`gvfx reproduce headline`, bands are 95 % intervals. {COMPUTED}"
     )
     return Curves("headline", TITLE, "ours", np.array(NOW), lines, "mean squared error", UNKNOWN, note, highlight=lines[3].name)
 

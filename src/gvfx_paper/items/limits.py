@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import scipy
@@ -70,8 +70,8 @@ def _ratios(b: Build, results: Mapping[str, Results]) -> Exhibit:
         add(setting, measured[setting], {pair: _tends(setting, *pair) for pair in pairs})
     columns = ["setting", "behaviour", "learner", *(f"{steps_label(t)} steps" for t in TIMES), "limit.predicted for many steps"]
     note = (
-        f"Mean over seeds of MSE times steps over the optimum's constant, with a bootstrap 95 % interval; 1 is the limit. The "
-        f"average is over {', '.join(limit.AVERAGED)}. Predicted: what the theory says a fixed behaviour tends to; Expected "
+        f"{statistics.MEANS} of MSE times steps over the optimum's constant; 1 is the limit. The average is over "
+        f"{', '.join(limit.AVERAGED)}. Predicted: what the theory says a fixed behaviour tends to; Expected "
         "Sarsa's rates stay above zero, so its ratio grows with the steps."
     )
     return b.table(b.item.name, b.item.title, columns, rows, note, best)
@@ -138,7 +138,7 @@ def _drift(b: Build) -> list[Exhibit]:
         rows.append([method, SHORT[learner], str(final), str(relative), "-" if final.diverged else f"{best / final.value:.3g}"])
     columns = ["behaviour", "learner", "MSE", "drifter's MSE / level²", "times below the paper's best"]
     steps = _common(ours)
-    note = f"After {int(steps[-1]):,} steps, mean over seeds with a bootstrap 95 % interval. Drift paths are the same for all."
+    note = f"After {int(steps[-1]):,} steps. {statistics.MEANS}. Drift paths are the same for all."
     return [
         b.table("limit-drift", b.item.title, columns, rows, note),
         b.curves(
@@ -163,7 +163,7 @@ def _coverage(b: Build) -> list[Exhibit]:
     columns = ["setting", "GVF", "steps", "runs", "truth inside", "intervals without an end"]
     note = (
         "95 % intervals by the delta method under OptimalDesign, after a cold start. The share of states whose interval holds "
-        "the true value, over states with a variance above 0, then over runs; bootstrap 95 % interval over runs. An interval "
+        "the true value, over states with a variance above 0, then over runs, with a 95 % interval over runs. An interval "
         "has no end where an answer rests on something never tried; it counts as holding the truth."
     )
     return [b.table("coverage", b.item.title, columns, rows, note)]
@@ -176,6 +176,38 @@ def covered(r: Result, level: float = 0.95) -> tuple[np.ndarray, float]:
     unsure = se > 0
     inside = np.abs(r.values - r.details.truth) <= -scipy.special.ndtri((1 - level) / 2) * se
     return (inside & unsure).sum(axis=2) / unsure.sum(axis=2), float(np.isinf(se).sum() / unsure.sum())
+
+
+SIMULATED = 20_000  # samples of seeds
+ERRORS: dict[
+    str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+] = {  # errors whose mean is 1 by their kind: draws [sample, seed]
+    "normal, sd 0.1": lambda rng, size: rng.normal(1, 0.1, size),
+    "normal, sd 0.3": lambda rng, size: rng.normal(1, 0.3, size),
+    "log-normal, sd of logs 0.5": lambda rng, size: rng.lognormal(-0.125, 0.5, size),
+    "log-normal, sd of logs 1": lambda rng, size: rng.lognormal(-0.5, 1, size),
+    "exponential": lambda rng, size: rng.exponential(1, size),
+}
+
+
+@ITEMS.add("seed-intervals", "ours", "How often intervals over seeds hold the mean", LIMIT)
+def _seed_intervals(b: Build) -> list[Exhibit]:
+    """Simulated errors of some seeds: the share of intervals that hold the mean, and how wide they are."""
+    rng, rows = np.random.default_rng(20241210), []
+    for kind, draw in ERRORS.items():
+        for seeds in (3, 5, 10, 25):
+            samples = draw(rng, (SIMULATED, seeds))
+            _, low, high = statistics.mean_curve(samples.T)
+            mean, half = samples.mean(axis=1), 1.96 * samples.std(axis=1) / seeds**0.5  # about what a percentile bootstrap gives
+            held = (f"{100 * inside.mean():.1f} %" for inside in ((low <= 1) & (high >= 1), np.abs(mean - 1) <= half))
+            rows.append([kind, str(seeds), *held, f"{np.median(high - low):.2g}"])
+    columns = ["errors with mean 1", "seeds", "intervals that hold it", "mean ± 1.96 sd / √seeds", "median width"]
+    note = (
+        f"{SIMULATED:,} simulated samples each. The intervals of all tables and figures, from the mean times exp(−t c / √n) "
+        f"to the mean times exp(t √(c² / n + {statistics.SKEW:g} c⁴ / (n − 1))), where c is the standard deviation of n seeds "
+        "over their mean and t Student's quantile."
+    )
+    return [b.table("seed-intervals", b.item.title, columns, rows, note)]
 
 
 @ITEMS.add("stops", "ours", "Stopping when the error is below a target", LIMIT, limit.STOP_CURVES, limit.STOPS)
@@ -199,7 +231,7 @@ def _stopped(b: Build, curve: LimitCurve | LinearCurve, target: float, error: np
     """The target, how many runs stopped, how many of these have an error [seed] below it, median steps, and the mean error."""
     done, lost = b.finished(curve).visits.sum(axis=(1, 2)), statistics.count(b.result(curve).error)
     stopped = done < curve.experiment.steps
-    kept = statistics.mean((error[stopped] <= target).astype(float) * 100) if stopped.any() else "-"
+    kept = statistics.share(error[stopped] <= target) if stopped.any() else "-"
     how_many = f"{stopped.sum()} of {len(done)}{lost}"
     return f"{target:g}", how_many, f"{kept} %", float(np.median(done)), statistics.short(float(error.mean()))
 
@@ -227,7 +259,7 @@ def _grid_errors(b: Build) -> Exhibit:
     columns = ["behaviour", "steps", "seeds", "MSE outside", "MSE, all points", "× limit", "95 % intervals that hold, %"]
     note = (
         "LinearCertaintyEquivalence with default settings, features chosen from the data. MSE averaged over both GVFs, at the "
-        f"392 points outside the goals and at all 400; mean over seeds with a bootstrap 95 % interval. × limit: MSE outside "
+        f"392 points outside the goals and at all 400. {statistics.MEANS}. × limit: MSE outside "
         f"times steps over the optimum on {SIDE} × {SIDE} cells. Intervals are counted where the true value is above {SMALL:g}."
     )
     return b.table("limit-continuous", b.item.title, columns, rows, note)

@@ -138,7 +138,7 @@ def final_table(b: Build, key: str, head: str, results: Mapping[str, Result], no
     """The mean error at the end and the median seed of each result."""
     finals = {name: r.error[:, -1] for name, r in results.items()}
     rows = [[name, str(statistics.mean(e)), of_seeds(e, np.median)] for name, e in finals.items()]
-    sentence = f"MSE at {int(next(iter(results.values())).steps[-1]):,} steps, mean over seeds with a bootstrap 95 % interval."
+    sentence = f"{statistics.MEANS} of the MSE at {int(next(iter(results.values())).steps[-1]):,} steps."
     return b.table(key, b.item.title, [head, "MSE", "median seed"], rows, " ".join(filter(None, (sentence, note))))
 
 

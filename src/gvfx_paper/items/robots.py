@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from gvfx_paper.report.maps import Pictures
 from gvfx_paper.report.style import colour
 from gvfx_paper.settings import domains
 from gvfx_paper.settings.domains import DOMAIN_SETTINGS, HELD, SEEDS, STEPS, MujocoCurve, MujocoSetting
-from gvfx_paper.truths.trajectories import mujoco_truth
+from gvfx_paper.truths.trajectories import MujocoTruth, mujoco_truth
 from gvfx_paper.worlds.mujoco import Domain, Lockstep, labelled, render, save_film
 
 ITEMS = Items("mujoco")
@@ -48,7 +49,7 @@ def stills(b: Build) -> list[Exhibit]:
     out: list[Exhibit] = []
     for name, setting in DOMAIN_SETTINGS.items():
         shown = {who: episode(setting.world, choice) for who, choice in fixed_behaviours(setting)}
-        notes = [STILLS]
+        notes = [STILLS, b.caption.replace("; mean, band: 95 % interval over seeds", "")]
         for preset, label in EXPLORERS.items():
             curve = MujocoCurve(name, OURS, preset)
             result = b.finished(curve)
@@ -136,10 +137,38 @@ AFTER_FIRST = "mean over training"
 
 
 @cache
+def true_values(setting: str) -> MujocoTruth:
+    """The Monte Carlo truth that errors are measured against."""
+    s = DOMAIN_SETTINGS[setting]
+    return mujoco_truth(s.world, [q.policy for q in s.questions])  # type: ignore[misc]
+
+
 def noise_floor(setting: str) -> float:
     """What a perfect prediction would score against the Monte Carlo truth, averaged over GVFs."""
-    s = DOMAIN_SETTINGS[setting]
-    return float(mujoco_truth(s.world, [q.policy for q in s.questions]).noise_floor.mean())  # type: ignore[misc]
+    return float(true_values(setting).noise_floor.mean())
+
+
+CONSTANT, ZERO = "Constant", "Zero"
+UNLEARNED = (
+    f"{CONSTANT} answers with one number per GVF, the mean of its true values, and {ZERO} with 0: a method above {CONSTANT} has "
+    "not learned how high the values are, and is not ranked."
+)
+
+
+@cache
+def unlearned(setting: str) -> dict[str, Any]:
+    """Answers without learning, in the place of a result of one seed: one constant per GVF, and zero."""
+    true = true_values(setting).values.T[None]  # [1, gvf, point]
+    answers = {CONSTANT: np.broadcast_to(true.mean(axis=2, keepdims=True), true.shape), ZERO: np.zeros_like(true)}
+    names, held = [q.name for q in DOMAIN_SETTINGS[setting].questions], SimpleNamespace(truth=true)
+    off = {name: np.full((1, 2), ((values - true) ** 2).mean()) for name, values in answers.items()}
+    return {k: SimpleNamespace(values=v, details=held, error=off[k], names=names) for k, v in answers.items()}
+
+
+def ranked(errors: Mapping[str, np.ndarray]) -> str | None:
+    """The method with the lowest mean error [seed], unless that is above the constant's."""
+    best = min(errors, key=lambda m: statistics.centre(errors[m]))
+    return None if best in (CONSTANT, ZERO) else best
 
 
 # --- measures --------------------------------------------------------------------------------------------------------
@@ -195,7 +224,10 @@ def _figure(b: Build) -> list[Exhibit]:
             next(iter(found.values())).steps,
             [b.series(m, r.error, colour("Mixture" if m == HELD else m), dashed=m == HELD) for m, r in found.items()],
             f"{AVERAGE} (50 state-action points)",
-            reference=[("noise of the Monte Carlo truth", noise_floor(name))],
+            reference=[
+                ("noise of the Monte Carlo truth", noise_floor(name)),
+                *((f"{m}, without learning", float(r.error[0, 0])) for m, r in unlearned(name).items()),
+            ],
         )
         for name, found in results.items()
     ]
@@ -203,16 +235,22 @@ def _figure(b: Build) -> list[Exhibit]:
     best: list[tuple[int, int]] = []
     for name, found in results.items():
         for what, pick in MEASURES.items():
-            errors = {m: pick(r) for m, r in found.items()}
-            best += lowest([[*errors.values()]], (len(rows), 2))
-            gains = (statistics.improvement(errors[OURS], errors[m]) for m in compared)
-            said = ("-" if gain.diverged else f"{gain} %" for gain in gains)
-            rows.append([name, what, *(str(statistics.mean(e)) for e in errors.values()), *said])
-    columns = ["domain", "MSE", *methods, *(f"{OURS} below {m}" for m in compared)]
+            errors = {m: pick(r) for m, r in (found | unlearned(name)).items()}
+            if (lowest := ranked(errors)) is not None:
+                best.append((len(rows), 2 + methods.index(lowest)))
+            said = []
+            for m in compared:
+                gain, learned = (
+                    statistics.improvement(errors[OURS], errors[m]),
+                    ranked({k: errors[k] for k in (OURS, m, CONSTANT)}),
+                )
+                said.append(f"{gain} %" if learned and not gain.diverged else "-")
+            rows.append([name, what, *map(mean_or_only, errors.values()), *said])
+    columns = ["domain", "MSE", *methods, CONSTANT, ZERO, *(f"{OURS} below {m}" for m in compared)]
     floors = ", ".join(f"{name} {noise_floor(name):.2g}" for name in DOMAIN_SETTINGS)
     note = (
-        "Mean over seeds with a bootstrap 95 % interval; the mean over training leaves out the first measurement. Half of "
-        "the 50 points lie on each target's trajectories. Noise of the truth, which no method can go below: " + floors + "."
+        f"{statistics.MEANS}; the mean over training leaves out the first measurement. Half of the 50 points lie on each "
+        f"target's trajectories. {UNLEARNED} Noise of the truth, which no method can go below: {floors}."
     )
     tables = [b.table(b.item.name, b.item.title, columns, rows, note, best)]
     return [*tables, *([_each_gvf(b, results)] if preset == "recommended" else []), *curves]
@@ -227,7 +265,7 @@ def _each_gvf(b: Build, results: dict[str, dict[str, gvfx.Result]]) -> Exhibit:
     """Where the error at the end sits: by GVF, and how much of it the worst points hold."""
     rows = []
     for name, found in results.items():
-        for method, r in found.items():
+        for method, r in (found | unlearned(name)).items():
             off = statistics.finished(r.values - r.details.truth)  # [seed, gvf, point]
             if not off.size:
                 rows.append([name, method, "all", statistics.DIVERGED, statistics.DIVERGED, "-"])
@@ -259,10 +297,12 @@ def _interventions(b: Build) -> list[Exhibit]:
             acts = statistics.finished(r.details.behaviour)  # [seed, point, action]
             cells = (f"{len(lost)} of {len(r.seeds)}", when, str(statistics.mean(at_the_end(r))))
             rows.append([name, change, *cells, f"{100 * (np.abs(acts) > 0.99).mean():.0f} %" if acts.size else "-"])
+        rows += [[name, m, "-", "-", mean_or_only(at_the_end(r)), "-"] for m, r in unlearned(name).items()]
     columns = ["domain", "one change", "diverged", "at step", f"MSE after {domains.INTERVENTION_STEPS:,} steps", "saturated"]
     note = (
         "A run is stopped as diverged when a target of Q is beyond 100 times what the cumulants seen so far allow. Saturated: "
-        "components of the actor's middle action beyond 0.99 at the 50 points, at the end, in runs that did not diverge."
+        "components of the actor's middle action beyond 0.99 at the 50 points, at the end, in runs that did not diverge. "
+        + UNLEARNED
     )
     return [b.table(b.item.name, b.item.title, columns, rows, note)]
 
@@ -285,8 +325,9 @@ def _points(b: Build) -> list[Exhibit]:
         of_other = sum(int(k // (len(order) // len(r.names)) != i) for k in order[: len(order) // 2])
         note = f"Points in the order of the true value; {of_other} of the lower half lie on the other target's trajectories."
         title = f"{name.capitalize()}: answers about {r.names[i]} at the 50 points, after {STEPS:,} steps"
-        x = np.arange(1, len(order) + 1)
-        out.append(b.curves(f"{b.item.name}-{name}", title, x, [truth, *lines], "Q", note, x_label="point, by its true value"))
+        x, axis = np.arange(1, len(order) + 1), {"x_label": "point, by its true value"}
+        level = [(f"{CONSTANT}, without learning", float(r.details.truth[0, i].mean()))]
+        out.append(b.curves(f"{b.item.name}-{name}", title, x, [truth, *lines], "Q", note, reference=level, **axis))
     return out
 
 
@@ -303,8 +344,9 @@ def _compare(
     for domain, found in named.items():
         errors = {name: [pick(r) for pick in picks.values()] for name, r in found.items()}
         best += lowest([*errors.values()], (len(rows), 2), of_columns=True)
+        errors |= {name: [pick(r) for pick in picks.values()] for name, r in unlearned(domain).items()}
         rows += [[domain, name, *map(mean_or_only, each)] for name, each in errors.items()]
-    return [b.table(b.item.name, b.item.title, ["domain", first, *picks], rows, note, best)]
+    return [b.table(b.item.name, b.item.title, ["domain", first, *picks], rows, f"{note} {UNLEARNED}", best)]
 
 
 _CRITICS = "Cheetah: RoundRobin with other options of the critics"

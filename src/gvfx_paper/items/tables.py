@@ -11,7 +11,7 @@ from gvfx.report.page import DataTable
 from gvfx_paper.items import curves
 from gvfx_paper.items.curves import ABLATION_SEEDS, BASELINES, TUNING_STEPS, AnyCurve, Curve, Tuned, main_curves, methods_on
 from gvfx_paper.items.exhibits import TUNING, WINNERS, Build, Exhibit, Items, Source
-from gvfx_paper.items.measures import LEAD, OURS, VERDICTS, Finals, final_errors, printed_row, steps_reached, verdict
+from gvfx_paper.items.measures import LEAD, OURS, VERDICTS, Finals, final_errors, of_seeds, printed_row, steps_reached, verdict
 from gvfx_paper.report import statistics
 from gvfx_paper.settings import continuous as grid
 from gvfx_paper.settings.tabular import MAIN, METHODS, PRESETS, RATES, paper
@@ -47,7 +47,7 @@ def _table1(b: Build) -> list[Exhibit]:
                 marks = (verdict(published[m], finals.estimates[m]) if m in both else "-" for m in METHODS)
                 verdicts.append([setting, name, *marks, finals.ranking.outcome.value])
     note = (
-        "Mean over seeds with a bootstrap 95 % interval. 'paper': the text's algorithm, the present error; 'authors': what the "
+        f"{statistics.MEANS}. 'paper': the text's algorithm, the present error; 'authors': what the "
         "authors' code does, its error averaged over 500 episodes; 'tuned': every method at the rate our own sweep chose."
     )
     judged = "Does the printed number reproduce?", ["setting", "preset", *METHODS, "ranking"], verdicts, VERDICTS
@@ -73,8 +73,8 @@ def _statistics_table(b: Build) -> DataTable:
         target = 2 * min(statistics.centre(r.error[:, -1]) for r in results.values())
         for m, r in results.items():
             final = r.error[:, -1]
-            middles = statistics.plus_minus(final), str(statistics.interquartile_mean(final))
-            beside = "-" if m == OURS else str(statistics.mean(final - explorer[:, -1]))
+            middles = statistics.plus_minus(final), of_seeds(final, statistics.interquartile_mean)
+            beside = "-" if m == OURS else str(statistics.difference(final, explorer[:, -1]))
             rows.append([setting, m, *middles, beside, steps_reached(r, target)])
     columns = ["setting", "method", "mean ± standard error", "interquartile mean"]
     columns += ["minus GVFExplorer, paired", "steps to twice the best"]

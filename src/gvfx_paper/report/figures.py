@@ -17,9 +17,9 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from gvfx.files import write_whole
-from gvfx.report.page import Curves
+from gvfx.report.page import Curves, Series
 from gvfx_paper.report.maps import Maps, Pictures
-from gvfx_paper.report.style import GOAL, LABELS, MAP, PATHS, START, steps_label
+from gvfx_paper.report.style import GOAL, MAP, PATHS, START, steps_label
 
 # --- One style for every matplotlib figure: fonts, lines and sizes --------------------------------------------------
 
@@ -84,14 +84,11 @@ def draw_labelled(exhibit: Curves) -> Any:
     """The curves; `exhibit.highlight` is thick, and the note stands below."""
     fig, (ax,) = figure(width=8.6, height=5.2)
     x = np.asarray(exhibit.x, dtype=float)
-    ends = []
     for line in exhibit.series:
-        mean, low, high = (np.asarray(v, dtype=float) for v in (line.mean, line.low, line.high))
         thick = line.name == exhibit.highlight
         style = {"linewidth": 3.4 if thick else 2.0, "linestyle": (0, (2, 1.6)) if line.dashed else "-"}
-        ax.plot(x, mean, color=line.colour, marker=None if line.dashed else "o", markersize=6 if thick else 4.5, **style)
-        ax.fill_between(x, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.13, linewidth=0)
-        ends.append(mean[np.isfinite(mean)][-1])
+        _draw_line(ax, exhibit, line, marker=None if line.dashed else "o", markersize=6 if thick else 4.5, **style)
+    ends = [means[np.isfinite(means)][-1] for means in (np.asarray(line.mean, dtype=float) for line in exhibit.series)]
     ax.set(xscale="log", yscale="log", xlim=(x.min() * 0.93, x.max() * 1.04), xlabel=exhibit.x_label, ylabel=exhibit.y_label)
     ax.xaxis.set_major_locator(FixedLocator(x.tolist()))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -110,8 +107,15 @@ def draw_labelled(exhibit: Curves) -> Any:
         text = {"color": line.colour, "fontsize": 11, "fontweight": weight, "va": "center", "linespacing": 1.05}
         link = {"arrowstyle": "-", "color": line.colour, "linewidth": 0.8, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
         ax.annotate(name, xy=(1.0, at), xytext=(1.035, place), xycoords="axes fraction", arrowprops=link, **text)
-    fig.supxlabel(textwrap.fill(exhibit.note, 128), fontsize=8.5, color="#495057", x=0.01, ha="left")
     return fig
+
+
+def _draw_line(ax: Any, exhibit: Curves, line: Series, **style: Any) -> None:
+    """A line and its band, as far as the axes of the lines reach: a few skewed seeds can have bands over many decades."""
+    mean, low, high = (np.asarray(v, dtype=float) for v in (line.mean, line.low, line.high))
+    top = max((5 * np.nanmax(np.asarray(each.mean, dtype=float), initial=0.0) for each in exhibit.series), default=0.0)
+    ax.plot(exhibit.x, mean, color=line.colour, **style)
+    ax.fill_between(exhibit.x, np.maximum(low, mean * 0.02), np.minimum(high, top), color=line.colour, alpha=0.15, linewidth=0)
 
 
 def spread(wanted: np.ndarray, apart: float) -> np.ndarray:
@@ -139,10 +143,18 @@ MARKED = 12  # curves of so few points have markers
 def draw(exhibit: Curves | Maps | Pictures) -> Any:
     """A figure of an exhibit: curves with their bands, maps at the last time (or the first and the last), or pictures."""
     if isinstance(exhibit, Pictures):
-        return _draw_pictures(exhibit)
-    if isinstance(exhibit, Maps):
-        return _draw_maps(exhibit)
-    return draw_labelled(exhibit) if exhibit.highlight else _draw_curves(exhibit)
+        fig = _draw_pictures(exhibit)
+    elif isinstance(exhibit, Maps):
+        fig = _draw_maps(exhibit)
+    else:
+        fig = draw_labelled(exhibit) if exhibit.highlight else _draw_curves(exhibit)
+    words = textwrap.fill(exhibit.note, int(14.5 * fig.get_figwidth()))
+    if fig.legends:  # which is below everything else
+        fig.legends[0].set_title(words, {"size": 7.5})
+        fig.set_figheight(fig.get_figheight() + 0.13 * (words.count("\n") + 1))
+    else:
+        fig.text(0.01, -0.02, words, fontsize=7.5, va="top")
+    return fig
 
 
 def _draw_pictures(exhibit: Pictures) -> Any:
@@ -166,10 +178,8 @@ def _draw_curves(exhibit: Curves) -> Any:
     means = np.concatenate([np.asarray(line.mean, dtype=float) for line in exhibit.series])
     means = means[np.isfinite(means)]  # a method all of whose runs diverged has none
     for line in exhibit.series:
-        mean, low, high = (np.asarray(v, dtype=float) for v in (line.mean, line.low, line.high))
         style = {"linestyle": "--" if line.dashed else "-", "marker": "o" if len(exhibit.x) <= MARKED else None, "markersize": 4}
-        ax.plot(exhibit.x, mean, color=line.colour, label=LABELS.get(line.name, line.name), **style)
-        ax.fill_between(exhibit.x, np.maximum(low, mean * 0.02), high, color=line.colour, alpha=0.16, linewidth=0)
+        _draw_line(ax, exhibit, line, label=line.name, **style)
     for name, value in exhibit.reference:
         ax.axhline(value, color="#495057", linestyle=":", linewidth=1.2, label=name)
     if means.size and means.max() > 20 * max(means.min(), 1e-300):
@@ -196,7 +206,9 @@ def _legend_below(fig: Any, ax: Any) -> None:
     fitting = max(1, int(fig.get_figwidth() / (0.065 * max(map(len, names)) + 0.65)))  # entries in a row
     rows = -(-len(names) // fitting)
     fig.set_figheight(fig.get_figheight() + 0.08 + 0.17 * rows)
-    fig.legend(handles, names, loc="outside lower center", ncols=-(-len(names) // rows), fontsize=8, handlelength=2.8)
+    fig.legend(
+        handles, names, loc="outside lower center", ncols=-(-len(names) // rows), fontsize=8, handlelength=2.8, alignment="left"
+    )
 
 
 def _draw_maps(exhibit: Maps) -> Any:

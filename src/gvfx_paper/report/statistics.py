@@ -1,20 +1,20 @@
-"""Statistics over seeds: means, bootstrap intervals, interquartile means, paired differences, steps to an error.
+"""Statistics over seeds: means and their intervals, interquartile means, paired differences, steps to an error.
 
-Samples are [seed] or [seed, t].  Bootstrap draws have a fixed seed, so the same results give the same numbers.
-A seed whose run diverged is NaN: it is left out and counted, and an estimate's text says how many there were.
+Samples are [seed] or [seed, t].  A seed whose run diverged is NaN: it is left out and counted, and an estimate's text says how
+many there were.  How often the intervals hold the truth is measured by `gvfx reproduce seed-intervals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from gvfx.running.result import standard_error as standard_error
 
-DRAWS = 4000
 DIVERGED = "diverged"
+MEANS = "Mean over seeds with a 95 % interval (Student's t of the logarithm)"  # for notes under tables
 
 
 @dataclass(frozen=True)
@@ -85,56 +85,84 @@ def plus_minus(samples: np.ndarray, digits: int | None = None) -> str:
 # --- estimates ---------------------------------------------------------------------------------------------------
 
 
-def _resampled(samples: np.ndarray, draws: int) -> np.ndarray:
-    """Bootstrap resamples of the seeds, [draw, seed, ...]."""
-    chosen = np.random.default_rng(20241210).integers(0, len(samples), (draws, len(samples)))
-    return samples[chosen]
+SKEW = 1.5  # widens the upper side of a mean's interval, whose misses are on that side if errors are skewed
+SKEW_OF_RATIOS = 0.25  # both chosen for normal, log-normal and exponential errors
 
 
-def _estimate(samples: np.ndarray, of: Callable[[np.ndarray], np.ndarray], draws: int = DRAWS) -> Estimate:
-    """What `of` makes of rows of seeds [row, seed, ...], [row], with a percentile bootstrap interval."""
-    left = finished(samples)
-    if not len(left):
-        return NOTHING
-    low, high = np.quantile(of(_resampled(left, draws)), [0.025, 0.975])
-    return Estimate(float(of(left[None])[0]), float(low), float(high), count(samples))
+def _log_half(relative: np.ndarray, seeds: int, skew: float = 0.0) -> np.ndarray:
+    """Half the width of an interval for the logarithm of a mean, from the seeds' variance over its square: Student's t, and a
+    term of the next order, as in Cox's interval for log-normal means."""
+    if seeds == 1:
+        return np.zeros_like(relative)
+    half: np.ndarray = stdtrit(seeds - 1, 0.975) * np.sqrt(relative / seeds + skew * relative**2 / (seeds - 1))
+    return half
 
 
-def mean(samples: np.ndarray, draws: int = DRAWS) -> Estimate:
-    """Mean over seeds with a percentile bootstrap interval."""
-    return _estimate(samples, lambda rows: rows.mean(axis=1), draws)
+def _even_half(variance: np.ndarray, seeds: int) -> np.ndarray:
+    """Half the width of Student's interval for a mean."""
+    return stdtrit(seeds - 1, 0.975) * np.sqrt(variance / seeds) if seeds > 1 else np.zeros_like(variance)
 
 
-def mean_curve(samples: np.ndarray, draws: int = 1000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, low and high over time of samples [seed, t]; NaN if all runs diverged."""
+def mean_curve(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, low and high over time of samples [seed, t]; NaN if all runs diverged.
+
+    Where all samples are positive the interval is one of the logarithm, else Student's; a single seed has no width.
+    """
     left = finished(samples)
     if not len(left):
         return samples[0], samples[0], samples[0]
-    low, high = np.quantile(_resampled(left, draws).mean(axis=1), [0.025, 0.975], axis=0)
-    return left.mean(axis=0), low, high
+    middle, spread, seeds = left.mean(axis=0), left.var(axis=0, ddof=min(1, len(left) - 1)), len(left)
+    positive = (left > 0).all(axis=0)
+    relative, even = spread / np.where(positive, middle**2, np.inf), _even_half(spread, seeds)
+    low = np.where(positive, middle * np.exp(-_log_half(relative, seeds)), middle - even)
+    high = np.where(positive, middle * np.exp(_log_half(relative, seeds, SKEW)), middle + even)
+    return middle, low, high
 
 
-def interquartile_mean(samples: np.ndarray) -> Estimate:
+def mean(samples: np.ndarray) -> Estimate:
+    """Mean over seeds with an interval as in `mean_curve`."""
+    if not len(finished(samples)):
+        return NOTHING
+    middle, low, high = (float(each[0]) for each in mean_curve(samples[:, None]))
+    return Estimate(middle, low, high, count(samples))
+
+
+def share(held: np.ndarray) -> Estimate:
+    """How many percent of runs [run] something is true of, with Wilson's 95 % interval."""
+    n, p, z2 = len(held), held.mean(), 1.959964**2
+    middle, half = (p + z2 / 2 / n) / (1 + z2 / n), np.sqrt(z2 * (p * (1 - p) + z2 / 4 / n) / n) / (1 + z2 / n)
+    return Estimate(float(100 * p), float(100 * max(0, middle - half)), float(100 * min(1, middle + half)))
+
+
+def interquartile_mean(samples: np.ndarray) -> float:
     """Mean of the middle half of the seeds, with fractional weights at the quartiles: robust to single bad runs."""
+    n = len(samples)
+    weights = np.diff(np.clip(np.arange(n + 1), n / 4, 3 * n / 4))
+    return float(np.sort(samples) @ weights / weights.sum())
 
-    def middle(rows: np.ndarray) -> np.ndarray:
-        n = rows.shape[1]
-        weights = np.diff(np.clip(np.arange(n + 1), n / 4, 3 * n / 4))
-        return np.sort(rows, axis=1) @ weights / weights.sum()
 
-    return _estimate(samples, middle)
+def difference(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
+    """How much higher our mean is, paired, with Student's interval."""
+    left = finished(ours - theirs)
+    if not len(left):
+        return NOTHING
+    middle, half = left.mean(), float(_even_half(left.var(ddof=min(1, len(left) - 1)), len(left)))
+    return Estimate(float(middle), float(middle - half), float(middle + half), count(ours - theirs))
 
 
 def improvement(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
     """How much lower our mean is, in percent of theirs, over the first seeds that both have, paired; pairs of which one
-    diverged are left out."""
+    diverged are left out.  The interval is one of the logarithm of the ratio."""
     common = min(len(ours), len(theirs))
-
-    def lower(rows: np.ndarray) -> np.ndarray:
-        found: np.ndarray = 100 * (1 - rows[:, :, 0].mean(axis=1) / rows[:, :, 1].mean(axis=1))
-        return found
-
-    return _estimate(np.stack([ours[:common], theirs[:common]], axis=1), lower)
+    pairs = np.stack([ours[:common], theirs[:common]], axis=1)
+    left = finished(pairs)
+    if not len(left):
+        return NOTHING
+    us, them = left.T / left.mean(axis=0)[:, None]
+    half = float(_log_half(np.var(us - them, ddof=min(1, len(left) - 1)), len(left), SKEW_OF_RATIOS))
+    ratio = left[:, 0].mean() / left[:, 1].mean()
+    value, low, high = (100 * (1 - ratio * np.exp(h)) for h in (0.0, half, -half))
+    return Estimate(float(value), float(low), float(high), count(pairs))
 
 
 def steps_to_reach(steps: np.ndarray, samples: np.ndarray, error: float) -> float | None:

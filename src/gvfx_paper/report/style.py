@@ -24,7 +24,6 @@ MAP = "inferno"
 GOAL = "#51cf66"
 START = "#fa5252"  # where a trajectory starts
 PATHS = ["#74c0fc", "#ffffff", "#ffd43b", "#faa2c1", "#63e6be"]  # of trajectories over a map
-LABELS = {"GVFExplorer": "GVFExplorer", "Mixture": "MixturePolicy", "Uniform": "UniformPolicy"}  # the paper's names
 
 
 def colour(name: str, index: int = 0) -> str:

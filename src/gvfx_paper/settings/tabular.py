@@ -273,8 +273,12 @@ _MAIN = [
     _setting("forty", "Forty GVFs: four policies times ten cumulants", "Sec. 7.1, App. B.3.5", _forty, 2_000_000, **_FORTY),
 ]
 _GROUPED = [(f"distinct-x{k}", f"States grouped by {k}", "App. B.3.3", partial(_distinct, k)) for k in GROUPINGS if k != 1]
+_WALKS: tuple[tuple[str, Literal["step", "visit"]], ...] = (("", "step"), ("-visit", "visit"))
 _DRIFTING = [
-    (f"fourrooms-{sd:g}", f"Drift of {sd:g} per step", "App. B.3.4", partial(_four_rooms, sd)) for sd in DRIFTS if sd != 0.5
+    (f"fourrooms{name}-{sd:g}", f"Drift of {sd:g} per {when}", "App. B.3.4", partial(_four_rooms, sd, when))
+    for name, when in _WALKS
+    for sd in DRIFTS
+    if sd != 0.5
 ]
 _STILL = partial(_rooms, gvfx.Distractor(100, 0.5, at="right"), "second")
 _STATIONARY = "fourrooms-stationary", "FourRooms, both cumulants stationary", "ours", _STILL  # for the error theory

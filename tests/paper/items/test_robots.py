@@ -21,14 +21,26 @@ from gvfx_paper.settings.domains import INTERVENTIONS, OPTIONS, PRINTED
 def test_the_control_tables_compare_with_round_robin_and_name_the_truths_noise(source):
     table, each, *curves = build(ITEMS["mujoco-recommended"], source)
     rows = rows_of(table)
-    assert rows["walker", "at the end"]["GVFExplorer"] == "1.05 [1, 1.1]"
+    assert rows["walker", "at the end"]["GVFExplorer"] == "1.05 [0.573, 1.93]"
     assert rows["cheetah", "mean over training"]["GVFExplorer below RoundRobin"] == "80 [80, 80] %"
     assert "cheetah 0.27" in table.note
     assert [c.reference[0][1] for c in curves] == pytest.approx([noise_floor("walker"), noise_floor("cheetah")])
+    assert rows["cheetah", "at the end"]["Constant"] == "329" and rows["walker", "mean over training"]["Zero"] == "1,830"
+    assert all([name for name, _ in c.reference][1:] == ["Constant, without learning", "Zero, without learning"] for c in curves)
     assert rows["walker", "at the end, own points"]["Uniform"] == "1 [1, 1]"  # all answers are 1, the truth is 0
     assert {row[2] for row in each.rows} == {"walk", "flip", "run"} and each.rows[0][-1] == "10 %"
     options = build(ITEMS["mujoco-options"], source)[0]
-    assert [row[1] for row in options.rows] == ["recommended", *OPTIONS]
+    assert [row[1] for row in options.rows] == ["recommended", *OPTIONS, "Constant", "Zero"]
+
+
+def test_what_is_above_the_constant_is_not_ranked(source, monkeypatch):
+    errors = {"Uniform": np.array([300.0, 310.0]), "GVFExplorer": np.array([270.0, np.nan]), "Constant": np.array([260.0])}
+    assert robots.ranked(errors) is None and robots.ranked({**errors, "Constant": np.array([275.0])}) == "GVFExplorer"
+    low = {name: SimpleNamespace(**{**vars(r), "error": 0 * r.error}) for name, r in robots.unlearned("walker").items()}
+    monkeypatch.setattr(robots, "unlearned", lambda name: low)
+    table = build(ITEMS["mujoco-stabilised"], source)[0]
+    assert rows_of(table)["walker", "at the end"]["GVFExplorer below Uniform"] == "-"
+    assert {r for r, _ in table.best} == {2, 3, 6, 7}  # at own and other points the constants are as they were
 
 
 def test_own_and_cross_errors_and_the_first_measurement(source):
@@ -41,7 +53,7 @@ def test_own_and_cross_errors_and_the_first_measurement(source):
 
 def test_the_interventions_say_which_runs_diverged_and_when(source, monkeypatch):
     table = build(ITEMS["mujoco-interventions"], source)[0]
-    assert len(table.rows) == 2 * len(INTERVENTIONS) and rows_of(table)["walker", PRINTED]["diverged"] == "0 of 2"
+    assert len(table.rows) == 2 * (len(INTERVENTIONS) + 2) and rows_of(table)["walker", PRINTED]["diverged"] == "0 of 2"
     assert rows_of(table)["cheetah", "layer normalisation"]["saturated"] == "0 %"
 
 
@@ -50,7 +62,7 @@ def test_points_lookahead_and_longer_runs_are_made_of_the_recommended_method(sou
         assert [s.name for s in figure.series] == ["truth", "GVFExplorer", "RoundRobin"] and len(figure.x) == 50
     assert [row[1] for row in build(ITEMS["mujoco-lookahead"], source)[0].rows][:2] == ["none", "5 steps"]
     longer = build(ITEMS["mujoco-longer"], source)[0]
-    assert [row[1] for row in longer.rows] == ["100,000", "1,000,000"]
+    assert [row[1] for row in longer.rows] == ["100,000", "1,000,000", "Constant", "Zero"]
 
 
 def test_the_stills_say_which_explorer_they_show(built, source, monkeypatch):

@@ -48,6 +48,9 @@ QUESTIONS = {  # setting: (policy, cumulant) of each GVF
     "fourrooms-0.1": [(PI_1, ROOM), (PI_2, drifter(0.1))],
     "fourrooms-1": [(PI_1, ROOM), (PI_2, drifter(1.0))],
     "fourrooms-2": [(PI_1, ROOM), (PI_2, drifter(2.0))],
+    "fourrooms-visit-0.1": [(PI_1, ROOM), (PI_2, drifter(0.1, "visit"))],
+    "fourrooms-visit-1": [(PI_1, ROOM), (PI_2, drifter(1.0, "visit"))],
+    "fourrooms-visit-2": [(PI_1, ROOM), (PI_2, drifter(2.0, "visit"))],
     "fourrooms-stationary": [(PI_1, ROOM), (PI_2, gvfx.Distractor(100, 0.5, at="right"))],
 }
 GOALS = {"same": {"left": (0, 0)}, "forty": {f"goal{s}": (s // 20, s % 20) for s in FORTY}}  # the others have both corners
@@ -56,7 +59,10 @@ START = {"forty": (1.0, 2.0, 0.5)}  # Q, GVFExplorer's Q, M; the others 1, 1, 5
 ABLATION_RATES = {  # as the setting that they vary: alpha_Q of GVFExplorer, RoundRobin, Mixture, Uniform, SR, BPS (Table 2)
     "distinct-x2": (0.1, 0.8, 0.8, 0.8, 0.5, 0.8),
     "distinct-x4": (0.1, 0.8, 0.8, 0.8, 0.5, 0.8),
-    **dict.fromkeys(("fourrooms-0.1", "fourrooms-1", "fourrooms-2", "fourrooms-stationary"), (0.5, 0.8, 0.8, 0.8, 0.8, 0.8)),
+    **dict.fromkeys(
+        (f"fourrooms-{k}" for k in ("0.1", "1", "2", "visit-0.1", "visit-1", "visit-2", "stationary")),
+        (0.5, 0.8, 0.8, 0.8, 0.8, 0.8),
+    ),
 }
 
 
