@@ -24,12 +24,13 @@ CLOSE = 1.35  # the factor of "close"
 INSIDE, NEAR, LOWER, HIGHER = "inside", "close", "lower", "higher"
 HOLDS, PARTLY, FAILS, UNDECIDED = "holds", "holds in part", "does not hold", "undecided"
 SHOWN = "shown"  # a picture without a claim that could fail
-MEANING = f"""**One criterion for numbers.** The paper prints no intervals, so ours decides. *{INSIDE}*: the printed number lies
-in our 95 % interval; *{NEAR}*: outside, within a factor of `{CLOSE:g}` of our mean; *{LOWER}* or *{HIGHER}*: our error is, by more.
-**Claims** that one error is below another *hold* if the intervals of both, or of their paired difference where a table has it,
-agree; they are *{UNDECIDED}* if intervals overlap. Intervals of tables that say "bootstrap" are percentile bootstraps, which hold
-the mean less often the fewer seeds there are; those that say "Student's t" are better ([how often both hold](seed-intervals.md)).
-`paper` is the text, `authors` the authors' code ([presets](../presets.md))."""
+MEANING = f"""\
+**One criterion for numbers.** The paper prints no intervals, so ours decides. *{INSIDE}*: the printed number lies in
+our 95 % interval; *{NEAR}*: outside, within a factor of `{CLOSE:g}` of our mean; *{LOWER}* or *{HIGHER}*: our error is,
+by more. **Claims** that one error is below another *hold* if the intervals of both, or of their paired difference where
+a table has it, agree; they are *{UNDECIDED}* if intervals overlap. Intervals of tables that say "bootstrap" are
+percentile bootstraps, which hold the mean less often the fewer seeds there are; those that say "Student's t" are better
+([how often both hold](seed-intervals.md)). `paper` is the text, `authors` the authors' code ([presets](../presets.md))."""
 
 
 # --- published tables --------------------------------------------------------------------------------------------------

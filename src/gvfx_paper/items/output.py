@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -16,9 +17,9 @@ from rich.table import Table
 from gvfx.files import sweep_up, write_whole
 from gvfx.report.page import DataTable, Page, Section, Summary, write_page
 from gvfx_paper.items import ITEMS
-from gvfx_paper.items.curves import main_curves, tuned_curves
+from gvfx_paper.items.curves import AnyCurve, main_curves, tuned_curves
 from gvfx_paper.items.exhibits import SECTIONS, VERSIONS, AllDiverged, Exhibit, Item, Source, build
-from gvfx_paper.items.measures import Outcome, Ranking, Verdict, final_errors, ranking, verdict
+from gvfx_paper.items.measures import Outcome, Verdict, final_errors, ranking, verdict
 from gvfx_paper.report import statistics
 from gvfx_paper.report.figures import draw, save
 from gvfx_paper.report.maps import Pictures
@@ -134,17 +135,51 @@ def sections_of(exhibits: Mapping[str, Sequence[Exhibit]]) -> tuple[Section, ...
 # --- the summary -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Standing:
-    """Who is ahead on one setting, at the published rates and, where they have been run, at tuned ones."""
+class Group(NamedTuple):
+    """The methods of one table's row: errors at the end [seed] by method, printed ones, and errors at tuned rates, if any."""
 
-    setting: str
-    published: Ranking
-    tuned: Ranking | None
+    name: str
+    errors: dict[str, np.ndarray]
+    printed: Mapping[str, float]
+    tuned: dict[str, np.ndarray]
 
     def __str__(self) -> str:
-        tuned = f"; with every method tuned by one protocol {self.tuned.clause}" if self.tuned else ""
-        return f"{self.setting}: at the published rates {self.published.clause}{tuned}."
+        tuned = f"; with every method tuned by one protocol {ranking(self.tuned).clause}" if self.tuned else ""
+        return f"{self.name}: at the published rates {ranking(self.errors).clause}{tuned}."
+
+    def far_off(self) -> list[str]:
+        """Printed numbers that differ from ours by more than a factor of two and lie outside our interval, in one sentence."""
+        off = []
+        for method, published in self.printed.items():
+            ours = statistics.mean(self.errors[method]) if method in self.errors else statistics.NOTHING
+            inside = verdict(published, ours) is Verdict.INSIDE
+            if method in self.errors and not inside and not 0.5 < ours.value / published < 2:
+                off.append(f"{method} {published:g} (ours {DIVERGED if ours.diverged else f'{ours.value:.3g}{ours.count}'})")
+        sentence = f"Printed numbers that differ from ours by more than a factor of two, {self.name}: {', '.join(off)}."
+        return [sentence] if off else []
+
+
+def groups_of(source: Source, preset: str = "paper") -> tuple[list[Group], list[Group]]:
+    """The tabular settings and the replays of the continuous grid that have been run."""
+
+    def read(curves: Sequence[AnyCurve], item: str) -> dict[str, np.ndarray]:
+        seeds = ITEMS[item].seeds
+        return final_errors(source, curves, seeds) if curves and source.has(curves, seeds) else {}
+
+    tabular = [
+        Group(
+            name,
+            read(main_curves(name, preset), "table1"),
+            paper[name].published,
+            read(tuned_curves(name, source.tuned), "table1"),
+        )
+        for name in MAIN
+    ]
+    deep = [
+        Group(f"continuous grid, {words}", read([DeepCurve(m, r, preset) for m in grid.METHODS], "table3"), grid.PUBLISHED[r], {})
+        for r, words in (("uniform", "replay"), ("prioritised", "PER"))
+    ]
+    return [g for g in tabular if g.errors], [g for g in deep if g.errors]
 
 
 def summarise(source: Source) -> Summary:
@@ -153,69 +188,26 @@ def summarise(source: Source) -> Summary:
         "Does acting in proportion to the return's standard deviation (GVFExplorer) need fewer steps than following the "
         "target policies, acting uniformly, SR or BPS, when many GVFs are learned from one stream?"
     )
-    table1 = ITEMS["table1"]
-    curves = {name: main_curves(name) for name in MAIN}
-    errors = {name: final_errors(source, c, table1.seeds) for name, c in curves.items() if source.has(c, table1.seeds)}
-    standings = [Standing(name, ranking(found), _when_tuned(source, table1, name)) for name, found in errors.items()]
-    on_networks, off_on_networks = _networks(source)
-    close = (line for preset in PRESETS for line in _close_numbers(source, table1, preset))
-    behind = ", ".join(s.setting for s in standings if s.tuned is not None and s.tuned.outcome is not Outcome.HOLDS)
+    tabular, deep = groups_of(source)
+    won = [ranking(g.errors).outcome is Outcome.HOLDS for g in tabular]
+    won_tuned = {g.name: ranking(g.tuned).outcome is Outcome.HOLDS for g in tabular if g.tuned}
+    headline = "No setting has been run yet."
+    if tabular:
+        headline = f"With the published learning rates GVFExplorer is clearly ahead in {sum(won)} of {len(won)} settings"
+        headline += (
+            f"; with every method tuned by one protocol, in {sum(won_tuned.values())} of {len(won)}." if won_tuned else "."
+        )
+    behind = ", ".join(name for name, wins in won_tuned.items() if not wins)
+    close = []
+    for preset in PRESETS:
+        found = [(g, m) for g in groups_of(source, preset)[0] for m in g.printed if m in g.errors]
+        ratios = [g.errors[m].mean() / g.printed[m] for g, m in found]
+        near = sum(1 / 1.5 < r < 1.5 for r in ratios)
+        if ratios:
+            close.append(f"Printed errors: ours are within a factor of 1.5 for {near} of {len(ratios)} (preset {preset}).")
     failed = [
         *([f"The lead itself, once every method is tuned by one protocol: {behind}."] if behind else []),
-        *(line for name, found in errors.items() for line in _far_off(name, found, paper[name].published)),
-        *off_on_networks,
+        *(line for group in (*tabular, *deep) for line in group.far_off()),
         "Theorem 4.2, for two or more GVFs: docs/theory.md has a counterexample with two states.",
     ]
-    return Summary(asked, _headline(source, standings), (*map(str, standings), *close, *on_networks), tuple(failed))
-
-
-def _when_tuned(source: Source, item: Item, setting: str) -> Ranking | None:
-    curves = tuned_curves(setting, source.tuned)
-    return ranking(final_errors(source, curves, item.seeds)) if curves and source.has(curves, item.seeds) else None
-
-
-def _headline(source: Source, standings: Sequence[Standing]) -> str:
-    if not standings:
-        return "No setting has been run yet."
-    wins = sum(s.published.outcome is Outcome.HOLDS for s in standings)
-    headline = f"With the published learning rates GVFExplorer is clearly ahead in {wins} of {len(standings)} settings"
-    if any(tuned_curves(s.setting, source.tuned) for s in standings):
-        tuned_wins = sum(s.tuned is not None and s.tuned.outcome is Outcome.HOLDS for s in standings)
-        headline += f"; with every method tuned by one protocol, in {tuned_wins} of {len(standings)}"
-    return headline + "."
-
-
-def _networks(source: Source) -> tuple[list[str], list[str]]:
-    """The continuous grid with networks: who is ahead with each replay, and which printed numbers are far off."""
-    seeds, sentences, off = ITEMS["table3"].seeds, [], []
-    for replay, words in (("uniform", "replay"), ("prioritised", "PER")):
-        curves = [DeepCurve(m, replay) for m in grid.METHODS]
-        if source.has(curves, seeds):
-            errors = final_errors(source, curves, seeds)
-            sentences.append(f"continuous grid, {words}: at the published rates {ranking(errors).clause}.")
-            off += _far_off(f"continuous grid, {words}", errors, grid.PUBLISHED[replay])
-    return sentences, off
-
-
-def _close_numbers(source: Source, item: Item, preset: str) -> list[str]:
-    """How many of our errors are close to the printed ones, in one preset."""
-    ratios: list[float] = []
-    for name in MAIN:
-        curves = [c for c in main_curves(name, preset) if c.method in paper[name].published]
-        if source.has(curves, item.seeds):
-            errors = final_errors(source, curves, item.seeds)
-            ratios += [e.mean() / paper[name].published[m] for m, e in errors.items()]
-    close = sum(1 / 1.5 < r < 1.5 for r in ratios)
-    return [f"Printed errors: ours are within a factor of 1.5 for {close} of {len(ratios)} (preset {preset})."] if ratios else []
-
-
-def _far_off(setting: str, errors: Mapping[str, np.ndarray], printed: Mapping[str, float]) -> list[str]:
-    """Printed numbers that differ from ours by more than a factor of two and lie outside our interval, in one sentence."""
-    off = []
-    for method, published in printed.items():
-        if method not in errors:
-            continue
-        ours = statistics.mean(errors[method])
-        if verdict(published, ours) is not Verdict.INSIDE and not 0.5 < ours.value / published < 2:
-            off.append(f"{method} {published:g} (ours {DIVERGED if ours.diverged else f'{ours.value:.3g}{ours.count}'})")
-    return [f"Printed numbers that differ from ours by more than a factor of two, {setting}: {', '.join(off)}."] if off else []
+    return Summary(asked, headline, (*map(str, tabular), *close, *map(str, deep)), tuple(failed))
