@@ -11,7 +11,7 @@ from helpers.command_line import cli, invoke
 import gvfx
 import gvfx_paper
 from gvfx.cli.terminal import SHORT_NAMES, class_name
-from gvfx_paper.cli.progress import accepted_name, short_name
+from gvfx_paper.cli.options import accepted_name, short_name
 from gvfx_paper.items import headline
 from gvfx_paper.settings import runs as compare
 
@@ -165,7 +165,7 @@ def test_plan_shows_what_every_behaviour_would_need(tmp_path):
 
 
 def test_demo_names_a_winner_and_writes_figures(tmp_path, monkeypatch):
-    monkeypatch.setattr(headline, "run_now", lambda seeds, workers, progress: np.full((seeds, 3), [0.3, 0.02, 0.007]))
+    monkeypatch.setattr(headline, "run_now", lambda seeds, workers: np.full((seeds, 3), [0.3, 0.02, 0.007]))
     done = invoke("demo", "--steps", 20000, "--seeds", 2, "--workers", 1, "--out", tmp_path / "figures")
     assert done.exit_code == 0, done.output
     assert "times the statistical limit" in done.output and "has the lowest error" in done.output

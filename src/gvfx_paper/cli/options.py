@@ -8,13 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from gvfx.cli import options
 from gvfx.cli.options import Kind, starting
+from gvfx.cli.terminal import class_name, exchanged
 from gvfx.errors import InputError, UnknownName
+from gvfx.names import SHORT_NAMES
 
+_SHORT = {name.lower(): short for name, short in SHORT_NAMES.items()}
 DEVICES = ("cpu", "gpu", "tpu", "cuda", "rocm")
 
 
@@ -86,6 +89,22 @@ class Stored:
     cluster: Annotated[str, Kind(_address)] | None = None
     steal: bool = False
     verify: bool = False
+
+
+def short_name(name: str) -> str:
+    """A name with the paper's short name in place of the class name; names that have none stay as they are."""
+    return exchanged(name, _SHORT)
+
+
+def accepted_name(setting: Any, behaviour: str) -> str:
+    """The spelling of a behaviour that a setting accepts; an unknown name is left to the setting, which lists its own."""
+    for name in (class_name(behaviour), short_name(behaviour)):
+        try:
+            setting.experiment(name)
+        except UnknownName:
+            continue
+        return name
+    return behaviour
 
 
 def workers_given(workers: int | None) -> int:

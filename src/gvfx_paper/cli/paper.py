@@ -10,7 +10,6 @@ from gvfx.cli.options import Checkpoint, Count, OutputFile, OutputFolder, SaveFi
 from gvfx.cli.terminal import Terminal, check_output, class_name, make_console, make_table, write_json, write_outputs
 from gvfx.errors import Unsaved, require
 from gvfx_paper.cli import options
-from gvfx_paper.cli.progress import accepted_name, progress_bars
 
 # --- Commands that run behaviours on a setting of the paper: run and demo --------------------------------------------
 
@@ -72,22 +71,20 @@ def run(
     from gvfx_paper.settings.runs import find_setting, run_behaviour
 
     chosen = find_setting(setting)
-    name = accepted_name(chosen, behaviour)
+    name = options.accepted_name(chosen, behaviour)
     total = chosen.steps if steps is None else steps
     unsaved = ""
     try:
-        with progress_bars({name: total * max(seeds, 1)}) as report:
-            result = run_behaviour(
-                chosen,
-                name,
-                learner,
-                steps=total,
-                seeds=seeds,
-                evaluate_every=every if evaluate_every is None else evaluate_every,
-                workers=options.workers_given(workers),
-                progress=report,
-                **vars(given),
-            )
+        result = run_behaviour(
+            chosen,
+            name,
+            learner,
+            steps=total,
+            seeds=seeds,
+            evaluate_every=every if evaluate_every is None else evaluate_every,
+            workers=options.workers_given(workers),
+            **vars(given),
+        )
     except Unsaved as error:
         result, unsaved = error.result, str(error)
     console = make_console()
@@ -133,7 +130,7 @@ def demo(
     from gvfx_paper.demo import verdict, write_figures
     from gvfx_paper.items.measures import mean_or_only
     from gvfx_paper.settings.runs import compare
-    from gvfx_paper.settings.tabular import METHODS, paper
+    from gvfx_paper.settings.tabular import paper
 
     begun = time.perf_counter()
     console = make_console()
@@ -143,8 +140,7 @@ def demo(
         _picture(console, out, min(seeds, 2), count)
     world = f"{len(chosen.questions)} GVFs, {chosen.world.states} states"
     console.say_titled(chosen.title, f": {world}, {steps:,} steps, {seeds} seeds")
-    with progress_bars(dict.fromkeys(METHODS, steps * max(seeds, 1))) as report:
-        results = compare(chosen, steps=steps, seeds=seeds, workers=count, progress=report)
+    results = compare(chosen, steps=steps, seeds=seeds, workers=count)
     table = make_table("behaviour", "learning rate", "MSE, 95 % interval", "steps/s")
     for name, result in sorted(results.items(), key=lambda item: item[1].error[:, -1].mean()):
         rate = steps * len(result.seeds) / result.details.seconds.sum()
@@ -163,11 +159,9 @@ def _picture(console: Terminal, out: Path, seeds: int, workers: int) -> None:
     from gvfx_paper.report.figures import draw, save
     from gvfx_paper.report.style import steps_label
 
-    name = "gvfx"
     last = headline.NOW[-1]
     console.say_titled("gvfx beside other methods", f": 2 GVFs on the paper's continuous grid, {last:,} steps, {seeds} seeds")
-    with progress_bars({name: last * seeds}) as report:
-        runs = headline.run_now(seeds, workers, lambda seed, done, error: report(name, seed, done, error))
+    runs = headline.run_now(seeds, workers)
     table = make_table("method", *map(steps_label, headline.NOW))
     for row in headline.rows(runs):
         table.add_row(*row)

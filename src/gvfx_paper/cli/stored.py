@@ -19,8 +19,7 @@ from gvfx.experiments.specification import Experiment
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import Tally, run_all
 from gvfx.running.result import Result, standard_error
-from gvfx_paper.cli.options import Stored, workers_given
-from gvfx_paper.cli.progress import short_name, speed
+from gvfx_paper.cli.options import Stored, short_name, workers_given
 from gvfx_paper.items import ITEMS, Source
 from gvfx_paper.items.curves import load_tuned
 from gvfx_paper.items.measures import outside_goals
@@ -50,7 +49,8 @@ def run_missing(
         def show(tally: Tally) -> None:
             rate = tally.steps / max(tally.seconds, 1e-9)
             left = tally.steps_left / max(rate, 1e-9)
-            state = f"{speed(rate)}, {left // 60:.0f} min {left % 60:.0f} s left" if tally.done else "compiling"
+            speed = f"{rate / 1e6:.1f} M steps/s" if rate > 2e5 else f"{rate:,.0f} steps/s"
+            state = f"{speed}, {left // 60:.0f} min {left % 60:.0f} s left" if tally.done else "compiling"
             bars.update(task, total=tally.total, completed=tally.done + tally.found, state=state)
 
         with noted(f"finished runs are stored in {store.folder}, and the same command continues from there"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -125,10 +125,10 @@ def stored_errors() -> Errors:
     return Errors(**{name: np.array(kept[name]) for name in Errors._fields})
 
 
-def run_now(seeds: int, workers: int = 1, progress: Callable[[int, int, float], None] | None = None) -> np.ndarray:
+def run_now(seeds: int, workers: int = 1) -> np.ndarray:
     """Errors [seed, time] of gvfx's default method at the times NOW."""
     e = replace(LinearCurve(steps=NOW[-1]).experiment, evaluate_every=EVERY)
-    return at_times(run_experiment(e, seeds=seeds, workers=workers, progress=progress), NOW)
+    return at_times(run_experiment(e, seeds=seeds, workers=workers), NOW)
 
 
 def beside_stored(runs: np.ndarray) -> Errors:

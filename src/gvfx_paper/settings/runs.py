@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from gvfx_paper.settings.continuous import CONTINUOUS, ContinuousSetting
 from gvfx_paper.settings.domains import DOMAIN_SETTINGS, MujocoSetting
 from gvfx_paper.settings.tabular import METHODS, Setting, paper
 
-CompareProgress = Callable[[str, int, int, float], None]  # (behaviour, seed, steps done, current error)
 AnySetting = Setting | ContinuousSetting | MujocoSetting
 SETTINGS: Mapping[str, AnySetting] = {**paper, CONTINUOUS.name: CONTINUOUS, **DOMAIN_SETTINGS}
 
@@ -39,7 +38,6 @@ def run_behaviour(
     rate_q: float | None = None,
     rate_m: float | None = None,
     evaluate_every: int | None = None,
-    progress: CompareProgress | None = None,
     **options: Any,
 ) -> Result:
     """Run one behaviour on one setting; learning rates default to the published ones, options are those of `gvfx.evaluate`
@@ -47,8 +45,6 @@ def run_behaviour(
     e = setting.experiment(behaviour, preset, learner, rate_q, rate_m, steps, measurements=20)
     if options.get("audit"):
         options["workers"] = 1
-    if progress is not None:
-        options["progress"] = lambda seed, done, error: progress(behaviour, seed, done, error)
     return run_experiment(e if evaluate_every is None else replace(e, evaluate_every=evaluate_every), **options)
 
 
