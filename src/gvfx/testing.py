@@ -75,7 +75,9 @@ class _PlainModule:
         self._module, self._made = module, made
 
     def __getattr__(self, name: str) -> Any:
-        return in_plain_python(getattr(self._module, name), self._made)
+        found = in_plain_python(getattr(self._module, name), self._made)
+        setattr(self, name, found)  # looked up once
+        return found
 
 
 ENVIRONMENTS: dict[str, Learner] = {  # the kinds of learning that need an environment, with small networks that compile quickly
