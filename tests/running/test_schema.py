@@ -12,7 +12,7 @@ import pytest
 import gvfx
 from gvfx.running import schema
 from gvfx.running.result import gather
-from gvfx.running.schema import Measurement, Part, Record, no_part
+from gvfx.running.schema import Measurement, Part, Record, empty_part
 from gvfx.tensors import CorruptFile, pack, unpack
 
 NAMES, GVFS, STATES = ("a", "b"), 2, 3
@@ -61,7 +61,7 @@ def test_a_declared_array_is_measured_checkpointed_and_stored(declared):
     assert np.isnan(lost.extra["gap"]).all() and np.isnan(lost.extra["token"]).all() and lost.visits.sum() == 0
     moved = stored.reordered(np.array([3, 0, 1]), 5)
     assert moved.extra["shade"][0, 0].tolist() == [10.5, 10.5, 0, 10.5, 0] and np.isnan(moved.truth[:, [2, 4]]).all()
-    assert np.isnan(no_part([10], [10], GVFS).extra["gap"]).all()
+    assert np.isnan(empty_part([10], [10], GVFS).extra["gap"]).all()
 
 
 def test_a_declared_array_comes_back_in_a_result_and_its_file(declared, tmp_path):

@@ -30,7 +30,7 @@ from gvfx.questions.gvf import question_names
 from gvfx.running.drive import NAMES, Interrupted, Interruption
 from gvfx.running.plan import checked_seeds
 from gvfx.running.result import Result, gather
-from gvfx.running.schema import no_part
+from gvfx.running.schema import empty_part
 from gvfx.tensors import misfit
 
 ATTEMPTS = 4  # to go on with new workers when some die
@@ -326,7 +326,7 @@ def stored_result(store: Store, experiment: Experiment, seeds: int | Iterable[in
     described |= {"behaviour": repr(experiment.behaviour), "learner": repr(experiment.learner)}
     if len(good) < len(listed):
         plan = experiment.plan
-        like = loaded[good[0]] if good else no_part(plan.evaluations, plan.snapshots, len(experiment.questions))
+        like = loaded[good[0]] if good else empty_part(plan.evaluations, plan.snapshots, len(experiment.questions))
         loaded |= {seed: like.diverged() for seed in listed if seed not in loaded}
         described["diverged"] = [seed for seed in listed if seed not in good]
     weights = np.array([q.weight for q in experiment.questions])

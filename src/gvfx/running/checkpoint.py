@@ -35,7 +35,7 @@ from gvfx.tensors import CorruptFile, misfit, pack, read
 KEPT = "made of"  # the name under which files keep it
 PYTHON = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}{' -O' * bool(sys.flags.optimize)}"
 DIGITS = 16  # of a hash
-FEW = 3  # names in a sentence
+NAMED = 3  # names in a sentence
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Made:
         """Which parts are others now, in words; empty if none is, or if that cannot be known."""
         if self.python != now.python:
             return ""
-        return _some([name for name, own in self.parts.items() if now.parts.get(name, own) != own])
+        return _first_of([name for name, own in self.parts.items() if now.parts.get(name, own) != own])
 
     def not_compared(self, now: Made) -> str:
         """What could not be compared with what there is now, in words; empty if all could be."""
@@ -81,7 +81,7 @@ class Made:
             for name, version in sorted(self.libraries.items())
             if now.libraries.get(name, version) != version
         ]
-        return _some([*now.unknown, *versions])
+        return _first_of([*now.unknown, *versions])
 
 
 def made_of(parts: Iterable[tuple[str, object]]) -> Made:
@@ -112,7 +112,7 @@ def _asked(questions: Sequence[GVF]) -> Iterable[tuple[str, object]]:
                 yield f"the {kind} of {name!r}", part
 
 
-def together(one: Made, other: Made) -> Made:
+def merged(one: Made, other: Made) -> Made:
     """The parts of both."""
     return Made(one.parts | other.parts, one.unknown + other.unknown, one.libraries | other.libraries)
 
@@ -128,9 +128,9 @@ def _value(value: Any) -> object:
     return (type(value), value) if isinstance(value, int | float | str | None) else id(value)
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_of(names: Sequence[str]) -> str:
     """A few names, and how many more there are."""
-    return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def compared(kept: object, now: Made, warn: Callable[[str], None]) -> str:

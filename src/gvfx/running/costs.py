@@ -144,14 +144,14 @@ def plan(
         at = as_where(where, given)
     else:
         known = run_pilot(given, questions, pilot, seed, calibrate)
-        known = replace(known, asked=known.asked._replace(where=_found(where, given, known)))
+        known = replace(known, asked=known.asked._replace(where=_where_in_pilot(where, given, known)))
         if not isinstance(known, CellModel):  # cells have a check of their own, in `run_pilot`
             check_pilot(known, pilot)
         known = replace(known, asked=known.asked._replace(calibrated=False))  # calibrated below, in the estimated world
         counted = known.world.feature[known.world.live]
         at = known.asked.where.grouped(known.world)
         given, questions = estimated(known)
-        _check_found(at, given)
+        _check_reached(at, given)
         unseen = int((~given.live[counted]).sum())
     wanted = error
     if calibrate:
@@ -173,7 +173,7 @@ def plan(
     return Costs(float(error), tuple(costs), steps_needed(best.bound, wanted), pilot, unseen)
 
 
-def _found(where: WhereLike, world: World | Environment, data: Empirical) -> Where:
+def _where_in_pilot(where: WhereLike, world: World | Environment, data: Empirical) -> Where:
     """Where errors count in the table of a pilot."""
     if isinstance(data, CellModel):
         if where not in (None, "start"):
@@ -185,7 +185,7 @@ def _found(where: WhereLike, world: World | Environment, data: Empirical) -> Whe
     return as_where(where, data.world, first)
 
 
-def _check_found(where: Where, model: MDP) -> None:
+def _check_reached(where: Where, model: MDP) -> None:
     """Refuse states in which the pilot never acted."""
     lost = [s for s in where.states if model.terminal[s]]
     if lost:

@@ -20,7 +20,7 @@ JUDGED = (12, 48, 192)  # endings after which the record is judged
 FEWEST = 8  # endings of a kind
 USUAL = 5  # transitions from a pair that show what usually follows
 NUMBERS = 64  # of an observation that are compared
-TOLD_APART = 0.9  # the chance that a number is larger at an end than elsewhere, above which it may cause the end
+SEPARATED = 0.9  # the chance that a number is larger at an end than elsewhere, above which it may cause the end
 REPEATS = (
     "episodes with the same actions are the same, although there is chance in them; if reset seeds the environment's chance, let "
     "it do so only when a seed is given."
@@ -61,7 +61,7 @@ class Watch:
 
     def began(self, lane: int, observation: Any, seeded: bool = False, certain: bool = True) -> None:
         """An episode begins; seeded: its reset had a seed; certain: this is known, and not only what the mode says."""
-        self.now[lane] = _kept(observation)
+        self.now[lane] = _compared_part(observation)
         own = ("seeded", lane, len(self.starts)) if seeded else (_key(self.now[lane]),)  # equal seeds may be given again
         self.path[lane] = hash(own)
         end, self.ended[lane] = self.ended[lane], None
@@ -77,8 +77,8 @@ class Watch:
 
     def moved(self, lane: int, before: Any, action: Any, after: Any, age: int, end: str) -> bool:
         """A transition: every one while it is recording, then those that end an episode; whether the record must be judged."""
-        action, after = _kept(action), _kept(after)
-        before = self.now[lane] if self.recording else _kept(before)
+        action, after = _compared_part(action), _compared_part(after)
+        before = self.now[lane] if self.recording else _compared_part(before)
         self.path[lane] = hash((self.path[lane], _key(action)))
         move = Moved(before, action, after, age, end, self.path[lane])
         if self.recording:
@@ -109,7 +109,7 @@ class Watch:
         return new
 
 
-def _kept(value: Any) -> Any:
+def _compared_part(value: Any) -> Any:
     """A copy of what is compared."""
     if isinstance(value, int | np.integer):
         return int(value)
@@ -157,7 +157,7 @@ def _are_starts(last: list[tuple[Any, int | None]], starts: list[Any] | np.ndarr
     last: with the numbers of the starts that follow, which do not count: a reset may continue where the last episode was cut.
     """
     n, k = len(last), sum(_is_other_start(end, following, starts) for end, following in last)
-    again, usual = _again(starts), (_inside(between, starts).sum() + 1) / (len(between) + 2)
+    again, usual = _share_repeated(starts), (_among(between, starts).sum() + 1) / (len(between) + 2)
     enough = k / n >= again - 2 * math.sqrt(again * (1 - again) / n)
     return bool(enough and k and 1 - bdtr(k - 1, n, usual) < UNLIKELY)
 
@@ -165,9 +165,9 @@ def _are_starts(last: list[tuple[Any, int | None]], starts: list[Any] | np.ndarr
 def _is_other_start(observation: Any, following: int | None, starts: list[Any] | np.ndarray) -> bool:
     """Whether an observation is among the starts without the one of this number."""
     if following is None:
-        return bool(_inside([observation], starts)[0])
+        return bool(_among([observation], starts)[0])
     if isinstance(starts, np.ndarray):
-        return len(starts) > 1 and bool(_inside([observation], np.delete(starts, following, axis=0))[0])
+        return len(starts) > 1 and bool(_among([observation], np.delete(starts, following, axis=0))[0])
     return starts.count(observation) > (starts[following] == observation)
 
 
@@ -188,7 +188,7 @@ def _come_from_nowhere(watch: Watch, end: str) -> bool:
     return bool(new and 1 - bdtr(new - 1, len(met), chance) < UNLIKELY)
 
 
-def _inside(observations: list[Any], starts: list[Any] | np.ndarray) -> np.ndarray:
+def _among(observations: list[Any], starts: list[Any] | np.ndarray) -> np.ndarray:
     """Which observations are among the starts: the same number, or a vector between the smallest and largest."""
     if not observations:
         return np.zeros(0, bool)
@@ -200,7 +200,7 @@ def _inside(observations: list[Any], starts: list[Any] | np.ndarray) -> np.ndarr
     return np.asarray(((rows >= low) & (rows <= high)).all(axis=1))
 
 
-def _again(starts: list[Any] | np.ndarray) -> float:
+def _share_repeated(starts: list[Any] | np.ndarray) -> float:
     """The share of the starts that are among the others."""
     if not isinstance(starts, np.ndarray):
         times = Counter(starts)
@@ -223,7 +223,7 @@ def limits_time(watch: Watch) -> dict[str, str]:
     if longest == 0 or len(at) < FEWEST or any(move.end == "truncated" for move in ends):
         return {}
     steps = sum(min(move.age, longest - 1) + 1 for move in ends)  # at earlier ages
-    if ((len(ends) - len(at) + 1) / (steps + 2)) ** len(at) > UNLIKELY or _shown(at, watch.moves, longest):
+    if ((len(ends) - len(at) + 1) / (steps + 2)) ** len(at) > UNLIKELY or _foreseeable(at, watch.moves, longest):
         return {}
     return {
         "terminated": f"{len(at)} of {len(ends)} episodes terminated after exactly {longest + 1} steps, the most of all, where "
@@ -231,7 +231,7 @@ def limits_time(watch: Watch) -> dict[str, str]:
     }
 
 
-def _shown(at: list[Moved], moves: list[Moved], longest: int) -> bool:
+def _foreseeable(at: list[Moved], moves: list[Moved], longest: int) -> bool:
     """Whether the observations before ends may show that they come."""
     on = [move for move in moves if not move.end and move.age < longest]
     went_on = set(map(_pair, on))
@@ -243,11 +243,11 @@ def _shown(at: list[Moved], moves: list[Moved], longest: int) -> bool:
     ending, other = np.array([move.before for move in at]), np.array([move.before for move in on])
     clock = (np.ptp(ending, axis=0) == 0) & (np.ptp(other, axis=0) > 0)
     middle = np.median(other, axis=0)
-    apart = np.maximum(_apart(ending, other), _apart(abs(ending - middle), abs(other - middle)))
-    return bool(clock.any() or (apart > TOLD_APART).any() or not np.ptp(other, axis=0).any())
+    apart = np.maximum(_separation(ending, other), _separation(abs(ending - middle), abs(other - middle)))
+    return bool(clock.any() or (apart > SEPARATED).any() or not np.ptp(other, axis=0).any())
 
 
-def _apart(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _separation(some: np.ndarray, others: np.ndarray) -> np.ndarray:
     """How well each number tells two groups apart: 1/2 not at all, 1 always."""
     larger = (some[:, None] > others).mean(axis=(0, 1)) + (some[:, None] == others).mean(axis=(0, 1)) / 2
     return np.maximum(larger, 1 - larger)

@@ -21,7 +21,7 @@ from gvfx.learners.base import Learner
 from gvfx.questions.gvf import GVF, Audit, comparable, expand, on_rewards
 from gvfx.questions.where import EVERYWHERE, WhereLike
 from gvfx.running.backends import as_world, open_backend
-from gvfx.running.checkpoint import Checkpoints, locked, made_of, of_questions, together
+from gvfx.running.checkpoint import Checkpoints, locked, made_of, merged, of_questions
 from gvfx.running.drive import Interrupted, Interruption, drive
 from gvfx.running.log_table import LogLike
 from gvfx.running.plan import Method, Options, Plan, checked_seeds, rule_for
@@ -160,7 +160,7 @@ class _Run:
         if options.checkpoint is not None:
             self.identity = self._identity()  # long, if there are many questions
             parts = {"environment": self.world, "behaviour": self.backend.behaviour, "learner": self.backend.learner}
-            self.made = together(self.content, made_of((f"the {name}", part) for name, part in parts.items()))
+            self.made = merged(self.content, made_of((f"the {name}", part) for name, part in parts.items()))
 
     def parts(self) -> list[Part]:
         """One part per seed; a run with too many different observations for tables begins again with features or networks."""

@@ -61,14 +61,14 @@ def _csv(path: Path) -> dict[str, np.ndarray]:
     if len(lines) < 2:
         raise InputError(f"log: {path} is empty; give a line of names and a line per transition.")
     names, rows = [name.strip() for name in lines[0]], lines[1:]
-    once(names)
+    check_distinct(names)
     for k, row in enumerate(rows):
         if len(row) != len(names):
             raise InputError(f"log: line {k + 2} of {path} has {len(row)} entries and the first has {len(names)}; give as many.")
     return {name: _typed(list(column)) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def once(names: Iterable[str]) -> None:
+def check_distinct(names: Iterable[str]) -> None:
     """Raise InputError if two columns have one name."""
     for name, times in Counter(names).items():
         if name and times > 1:
@@ -133,7 +133,7 @@ def as_columns(table: Any) -> Mapping[str, Any]:
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # a frame of polars that is not computed yet
         table = table.collect()
     if (frame := _frame(table)) is not None:
-        once(str(name) for name in getattr(table, "column_names", getattr(table, "columns", ())))
+        check_distinct(str(name) for name in getattr(table, "column_names", getattr(table, "columns", ())))
         return _transitions({name: _column(column, name) for name, column in frame})
     if isinstance(table, Mapping):
         return _transitions(table)
@@ -261,7 +261,7 @@ def _transitions(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _renamed(table: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Columns under other names, of which no two may be the same."""
-    once(names.get(name, name) for name in table)
+    check_distinct(names.get(name, name) for name in table)
     return {names.get(name, name): column for name, column in table.items()}
 
 
@@ -331,8 +331,8 @@ def as_log(table: LogLike, questions: Sequence[GVF] = ()) -> Checked:
     if not isinstance(given.info, Mapping | type(None)):
         raise InputError(f"info: {shown(given.info)} is not a mapping; give the columns of further signals by name.")
     names = (*NEEDED, "reward", "behaviour_prob")
-    columns: dict[str, Any] = {n: None if (c := getattr(given, n)) is None else _sized(c, n, size) for n in names}
-    columns["info"] = {name: _sized(column, name, size) for name, column in (given.info or {}).items()}
+    columns: dict[str, Any] = {n: None if (c := getattr(given, n)) is None else _of_length(c, n, size) for n in names}
+    columns["info"] = {name: _of_length(column, name, size) for name, column in (given.info or {}).items()}
     box = columns["observation"].dtype.kind == "f" or columns["observation"].ndim > 1
     moves = columns["action"].ndim > 1 or (columns["action"].dtype.kind == "f" and (columns["action"] % 1 != 0).any())
     for name in names:
@@ -386,7 +386,7 @@ def _size(log: Log) -> int:
     return len(log.observation)
 
 
-def _sized(column: Any, name: str, size: int) -> np.ndarray:
+def _of_length(column: Any, name: str, size: int) -> np.ndarray:
     """The column as an array with an entry per transition."""
     try:
         array = np.asarray(column)

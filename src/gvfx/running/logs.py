@@ -134,7 +134,7 @@ class _Tables:
         start = part.start.copy()
         if start.size:
             start[untried @ self.known.world.start[: len(self.visits)] > 0, 0] = np.nan
-        return {"start": start, "untried": untried[None], "behaviour": _tried(self.visits)[None]}
+        return {"start": start, "untried": untried[None], "behaviour": _shares_taken(self.visits)[None]}
 
     def notes(self) -> dict[str, Any]:
         """The shares of the questions' choices that were tried, and what to collect."""
@@ -170,7 +170,7 @@ class _Vectors:
         return isinstance(self.agent, LinearAgent)
 
     def changes(self, part: Part) -> dict[str, Any]:
-        return {"behaviour": _tried(part.visits[0])[None]}
+        return {"behaviour": _shares_taken(part.visits[0])[None]}
 
     def notes(self) -> dict[str, Any]:
         """The shares of the questions' choices that were tried, what the features leave out, and what to collect."""
@@ -184,7 +184,7 @@ class _Vectors:
         return out | {"collect": worth_collecting_around(agent.data, agent.reader, *own)}
 
 
-def _tried(visits: np.ndarray) -> np.ndarray:
+def _shares_taken(visits: np.ndarray) -> np.ndarray:
     """The shares of the actions among those tried, [row, action]."""
     return np.asarray(visits / np.maximum(1, visits.sum(axis=1, keepdims=True)))
 
@@ -235,7 +235,7 @@ def _answered(log: Checked, questions: Sequence[GVF], learner: Any, options: Opt
     stream = LogStream.opened(run)
     (part,) = drive(run, stream)
     seen = _Tables(log, run, stream) if isinstance(run, TableGym) else _Vectors(log, run, stream)
-    experiment = _noted(log, questions, run.where) | {"learner": repr(run.learner)} | seen.notes()
+    experiment = _described(log, questions, run.where) | {"learner": repr(run.learner)} | seen.notes()
     changes = seen.changes(part)
     if log.actions:
         pi = seen.policies(log.observation)
@@ -273,7 +273,7 @@ def _effective(log: Checked, names: Sequence[str], pi: np.ndarray) -> dict[str, 
     return {"effective": dict(zip(names, share.tolist(), strict=True))}
 
 
-def _noted(log: Checked, questions: Sequence[GVF], where: Where) -> dict[str, Any]:
+def _described(log: Checked, questions: Sequence[GVF], where: Where) -> dict[str, Any]:
     """What is noted of any log."""
     noted: dict[str, Any] = {"environment": "a log", "steps": len(log.action), **comparable(questions).note}
     return noted if where == EVERYWHERE else noted | {"where": str(where)}

@@ -22,7 +22,7 @@ from gvfx.running.comparing import Comparison, compared, difference_errors
 from gvfx.running.predictor import Predictor, TablePredictor
 from gvfx.running.schema import ARRAYS, Array, Named, Part, Snapshot, array
 from gvfx.running.starts import Check, Value, checks_at_start, start_rows, values_at_start
-from gvfx.running.summary import bars_of, leads, notebook, plotted, summary_of
+from gvfx.running.summary import bars_of, notebook, plotted, start_comes_first, summary_of
 from gvfx.tensors import pack
 from gvfx.threads import one_thread
 from gvfx.types import Described
@@ -279,7 +279,7 @@ class Result:
 
         With where="start" the first row of every question is its value at the start.
         """
-        lead = start_rows(self.value()) if leads(self.details) else []
+        lead = start_rows(self.value()) if start_comes_first(self.details) else []
         predicted, error = self.details.answers.mean(axis=0), standard_error(self.values)
         truth, visits = self.details.truth.mean(axis=0), self.visits.sum(axis=(0, 2))
         between, spread = bars_of(self)

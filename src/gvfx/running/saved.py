@@ -33,7 +33,7 @@ ENTRIES: dict[str, Any] = {  # types of what a file may say about its run
     **dict.fromkeys(("support", "not_resolved", "unseen", "effective", "compared"), dict),
     **dict.fromkeys(("collect", "decided", "diverged"), list),
 }
-WRONG = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, AssertionError)
+MALFORMED = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, AssertionError)
 
 
 def keep(result: Result, path: Path) -> None:
@@ -72,7 +72,7 @@ def load(path: str | Path, env: Environment | None = None, questions: Sequence[G
         _compare(described.get(KEPT), asked, path)
     try:
         predictor = _predictor(arrays, described, str(path), env, questions)
-    except WRONG as error:
+    except MALFORMED as error:
         if isinstance(error, GvfxError):
             raise
         raise misfit(str(path), "its predictor is not complete") from None
@@ -119,7 +119,7 @@ def _described(text: str, path: str) -> dict[str, Any]:
             and type(described.get("freedom", 0)) is int
             and ("actions" not in described or _all(str, described["actions"]))
         )
-    except WRONG:
+    except MALFORMED:
         good = False
     if not good:
         raise misfit(path, "its description is not complete")
@@ -132,7 +132,7 @@ def _all(kind: type, values: Any) -> bool:
 
 
 def _fits_questions(about: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Whether what a file says question by question is about these questions; raises one of WRONG if it has another form."""
+    """Whether what a file says question by question is about these questions; raises one of MALFORMED if it has another form."""
     numbers = [about[name] for name in ("support", "unseen", "effective") if about.get(name)]
     compared = about.get("compared", {"policies": names, "signals": names})
     return (

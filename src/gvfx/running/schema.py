@@ -90,7 +90,7 @@ class Array(NamedTuple):
         """Of its numbers in the files of a store."""
         return self.kind if self.kind == "bool" else f"{self.kind}{32 if self.single else 64}"
 
-    def nothing(self, sizes: Mapping[str, int]) -> np.ndarray:
+    def filled(self, sizes: Mapping[str, int]) -> np.ndarray:
         """The array where it was not measured; axes without a size have 0."""
         shape = [sizes.get(axis, 0) for axis in self.axes.split()]
         return np.full(shape, self.unmeasured) if self.kind == "float" else np.zeros(shape, np.int64)
@@ -134,7 +134,7 @@ ARRAYS = {
         Array("audit_bounds", "gvf level 2", "intervals by known ranges (`gvfx.evidence.betting.LEVELS`)", stored=False),
     )
 }
-HOLLOW = "variances"  # files of a store have it of every run: [k, 0] where it was not measured
+ALWAYS_STORED = "variances"  # files of a store have it of every run: [k, 0] where it was not measured
 COLUMNS = {  # of every checkpoint, also if they were not measured; mse_outside is there since 0.1, sides may be missing
     "t": ("steps", "episodes", "mse", "mse_outside", "expected", "levels"),
     "k": tuple(array.measured for array in ARRAYS.values() if array.when == "k" and array.stored and array.name != "sides"),
@@ -249,7 +249,7 @@ class Part(Named):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays to store, tables in single precision."""
-        held = {HOLLOW: np.empty((len(self.snapshot_steps), 0))} | self.held
+        held = {ALWAYS_STORED: np.empty((len(self.snapshot_steps), 0))} | self.held
         stored = {array(name): found for name, found in held.items() if array(name).stored}
         return {row.name: found.astype(row.dtype) if row.single else found for row, found in stored.items()}
 
@@ -261,9 +261,9 @@ class Part(Named):
         odd = [each for each in unknown if each not in declared()]
         rows += [declared()[each] for each in unknown if each not in odd]
         wanted = {row.name: row.in_store for row in rows}
-        if HOLLOW in arrays and arrays[HOLLOW].ndim == 2:
-            wanted[HOLLOW] = "float32 k 0"
-        fit(arrays, wanted, name, [row.name for row in rows if row.optional and row.name != HOLLOW])
+        if ALWAYS_STORED in arrays and arrays[ALWAYS_STORED].ndim == 2:
+            wanted[ALWAYS_STORED] = "float32 k 0"
+        fit(arrays, wanted, name, [row.name for row in rows if row.optional and row.name != ALWAYS_STORED])
         if odd:
             raise misfit(name, f"{odd[0]} does not belong to a result")
         return cls(**arrays)
@@ -293,12 +293,12 @@ class Part(Named):
         return self.replaced(**{row.name: row.placed(found, at, states) for row, found in rows})
 
 
-def no_part(times: Sequence[int], shown: Sequence[int], gvfs: int) -> Part:
+def empty_part(times: Sequence[int], shown: Sequence[int], gvfs: int) -> Part:
     """A part without tables, for runs of which none has finished: all errors at the times of measurement are NaN."""
     sizes = {"t": len(times), "k": len(shown), "gvf": gvfs}
     rows = [row for row in ARRAYS.values() if row.stored and not row.optional]
     rows += [row for row in declared().values() if row.when == "t"]
-    held: dict[str, Any] = {row.name: row._replace(unmeasured=np.nan).nothing(sizes) for row in rows}
+    held: dict[str, Any] = {row.name: row._replace(unmeasured=np.nan).filled(sizes) for row in rows}
     return Part(**held | {"steps": np.array(times, np.int64), "snapshot_steps": np.array(shown, np.int64)})
 
 
@@ -333,7 +333,7 @@ class Record:
         new = {name: found for name, found in held.items() if np.shape(found) != EMPTY.shape and column(axis, name)}
         for t in times:
             rows.append({"steps": t, **new})
-            if axis == "t" and (names := _unlike(*rows[-2:])):
+            if axis == "t" and (names := _other_shapes(*rows[-2:])):
                 raise StoreError(f"checkpoint: {names[0]} does not fit this run; delete the checkpoint to start again.")
 
     def _columns(self, axis: str) -> dict[Array, np.ndarray]:
@@ -378,7 +378,7 @@ class Record:
         """One seed's part of the result; truth [gvf, state], or None if it is not known."""
         sizes = {axis: len(rows) for axis, rows in self.rows.items()} | {"gvf": self.gvfs}
         rows = [row for row in ARRAYS.values() if row.when in KINDS and not row.optional]
-        held: dict[str, Any] = {row.name: row.nothing(sizes) for row in rows}
+        held: dict[str, Any] = {row.name: row.filled(sizes) for row in rows}
         held |= {row.name: stacked for axis in KINDS for row, stacked in self._columns(axis).items()}
         if truth is not None:
             held.pop("expected", None)
@@ -386,7 +386,7 @@ class Record:
         return Part(**held, truth=truth, seconds=seconds, **more)
 
 
-def _unlike(*rows: Mapping[str, Any]) -> list[str]:
+def _other_shapes(*rows: Mapping[str, Any]) -> list[str]:
     """The names whose arrays have not the same shape in all rows."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if len({np.shape(row[name]) if name in row else None for row in rows}) > 1]

@@ -117,7 +117,7 @@ NEXT = 5  # choices that are named as worth collecting
 SUPPORTED = 0.995  # a question is warned about if less than this share of its choices was ever tried
 
 
-def leads(details: Details) -> bool:
+def start_comes_first(details: Details) -> bool:
     """Whether the value at the start is what was asked for."""
     return details.experiment.get("where") == "start" and details.starts is not None
 
@@ -152,13 +152,13 @@ def summary_of(result: Result) -> str:
     bars = ERROR_BARS[details.error_bars]
     if details.audits is not None and not details.has_intervals:
         bars = f"95 % intervals at the start, from audits; elsewhere {bars}"
-    lines += [_spent(result, spent), f"error bars: {bars}"]
+    lines += [_steps_line(result, spent), f"error bars: {bars}"]
     if details.stopped is not None and "target" in details.experiment:
         lines.append(until_line(float(str(details.experiment["target"])), details.stopped, details.bounds, details.reached))
     if details.stopped is not None and "decided" in details.experiment:
         lines += decided_lines(details.experiment["decided"], details.stopped, details.reached)  # type: ignore[arg-type]
     starts = [] if details.starts is None else start_lines(result.value(), None if details.audits is None else result.audit())
-    lines += starts if leads(details) else []
+    lines += starts if start_comes_first(details) else []
     chance = details.unseen
     known, answers = not np.isnan(details.truth).any(), details.answers
     between, spread = bars_of(result)
@@ -183,7 +183,7 @@ def summary_of(result: Result) -> str:
         line += f", WARNING: {untried[name]:.0%} of its choices were never tried" if name in untried else ""
         line += f", {missed[name]}" if name in missed else ""
         lines.append(line + (f", MSE {result.mse[:, -1, i].mean():.3g}" if known else ""))
-    lines += [] if leads(details) else starts
+    lines += [] if start_comes_first(details) else starts
     if between is not None and details.points is None:
         lines.append(PLUS_MINUS)
     if "frontier" in details.experiment:
@@ -192,7 +192,7 @@ def summary_of(result: Result) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _spent(result: Result, shares: np.ndarray) -> str:
+def _steps_line(result: Result, shares: np.ndarray) -> str:
     if all(choice.isdigit() for choice in result.details.choices):
         return "actions " + " ".join(f"{a}: {p:.0%}" for a, p in enumerate(shares))
     return "steps " + ", ".join(f"{choice} {p:.0%}" for choice, p in zip(result.details.choices, shares, strict=True))
