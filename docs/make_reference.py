@@ -285,9 +285,7 @@ def index_page() -> str:
         "axes, in this order: seeds of the run, times of measurement, questions.\n"
     ]
     for page, (title, names) in GROUPS.items():
-        rows = "".join(
-            f"| [`{name}`]({page}.md#{name.lower()}) | {_cell(purpose(public(name)))} |\n" for name in names.split()
-        )
+        rows = "".join(f"| [`{name}`]({page}.md#{name.lower()}) | {_cell(purpose(public(name)))} |\n" for name in names.split())
         parts.append(f"## {title}\n\n| name | what it is for |\n|---|---|\n{rows}")
     return "\n".join(parts)
 

@@ -6,8 +6,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from helpers.driving import driven
-from helpers.environments import Clock, Sound, Vectors, Veiled
+from helpers.environments import Sound, Vectors, Veiled
 from helpers.networks import DEEP
+from helpers.recording import Push
 from helpers.scanned import BEHAVIOUR, questions, runner
 from helpers.worlds import small_world, two_questions
 
@@ -178,13 +179,22 @@ def test_another_calibration_is_another_experiment(tmp_path):
         gvfx.evaluate(Sound(), UNEQUAL, **options)
 
 
-def test_box_actions_are_refused_with_what_can_be_calibrated():
-    class Arm(Clock):
-        action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-
-    asked = [gvfx.GVF(gvfx.gaussian_policy([0.0], 0.5), gvfx.Reward(), 0.9)]
-    with pytest.raises(gvfx.InputError, match=r"^calibrate: .* Box actions .* tables and networks, such as gvfx.GVFExplorer\(\)"):
-        gvfx.evaluate(Arm(), asked, steps=100, calibrate=True)
+def test_critics_divide_weights_by_the_scales_of_their_answers():
+    asked = [gvfx.GVF(gvfx.gaussian_policy([0.5], 0.5), lambda o, a, r, o2, info: 30.0, 0.8, name="large")]
+    asked = [gvfx.GVF(asked[0].policy, 1.0, 0.8, name="small"), *asked]
+    learner = gvfx.TwinCritics(hidden=(16,), batch=32, learning_starts=40, capacity=400)
+    options = Options(Plan.checked(600, None, ()), calibrate=True)
+    backend = open_backend(Push(), asked, gvfx.Hold(gvfx.GVFExplorer()), learner, options=options)
+    stream, other = backend.begin(0), backend.begin(0)
+    stream.start()
+    stream.advance(600)
+    scales = stream.agent.calibration
+    assert 200 < scales.square[1] / scales.square[0] < 3000  # the true ratio is 900
+    np.testing.assert_allclose(stream.agent.weights, scales.factor * stream.agent.scales.unit**2, rtol=1e-5)
+    other.restore(stream.state())
+    np.testing.assert_array_equal(other.agent.calibration.square, scales.square)
+    plain = open_backend(Push(), asked, gvfx.RoundRobin(), learner, options=options).begin(0)
+    assert plain.agent.calibration is None  # a behaviour that reads no variance has no use for them
 
 
 def test_questions_of_the_grid_keep_their_own_weights_too():

@@ -234,14 +234,8 @@ def method_for(
     """
     behaviour, learner = choose_method(run, questions, *given, options.plan.steps + logged)
     check_until(options.until, questions, learner, audited)
-    if not options.calibrate:
-        return Method(behaviour, learner)
-    if run.supports == "box_actions":
-        raise InputError(
-            "calibrate: behaviours for Box actions cannot be calibrated, only those for tables and networks, such as "
-            "gvfx.GVFExplorer() and gvfx.OptimalDesign(); give each question its own weight instead."
-        )
-    return Method(calibrated(behaviour), learner)
+    wrapped = options.calibrate and run.supports != "box_actions"  # where the agent itself divides the weights
+    return Method(calibrated(behaviour) if wrapped else behaviour, learner)
 
 
 def check_until(until: Any, questions: Sequence[GVF], learner: Any, audited: bool = False) -> None:
@@ -288,6 +282,8 @@ class FiniteWorld:
     world: MDP
 
     def open(self, questions: Sequence[GVF], method: Method, options: Options) -> Backend:
+        if isinstance(method.learner, Rollouts):
+            return GymWorld(SteppedMDP(self.world, 64)).open(questions, method, options)
         return TableCompiled(self.world, questions, method_for(RUNS["tables"], questions, method, options), options)
 
     def stepped(self, questions: Sequence[GVF]) -> tuple[Any, Sequence[GVF]]:
@@ -323,7 +319,7 @@ class GymWorld:
         audit = audit if share == audit.share else replace(audit, share=0.0)
         if options.where is not None and options.calibrate:
             raise InputError("calibrate: with `where` it needs a world that is known; give each question its own weight instead.")
-        audited = bool(share) and kind in ("networks", "box_actions") and isinstance(options.where, str)
+        audited = bool(share) and kind != "linear" and isinstance(options.where, str)
         log: Checked = None if options.log is None else as_log(options.log)
         logged = 0 if log is None else len(log.action)
         method = method_for(RUNS[kind], questions, method, options, audited, logged)

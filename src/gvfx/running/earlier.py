@@ -22,6 +22,8 @@ from gvfx.questions.reader import Reader
 from gvfx.running.log_table import Checked, apart, ended, signals
 from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 
+MOST_RECORDED = 50_000  # transitions of a run whose observations are numbered that are kept for one without the numbers
+
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
@@ -170,6 +172,43 @@ def _check_within(column: np.ndarray, count: int, first: int, name: str, env: st
         )
 
 
+class Recorded:
+    """The first transitions of a run whose observations are numbered, for one that begins again without the numbers."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+
+    def add(self, at: Any) -> None:
+        """Note the transitions that an agent's arrays hold."""
+        for k in range(len(at.counts)):
+            if at.counts[k] and len(self.rows) < MOST_RECORDED:
+                made = (at.state.item(k), at.action.item(k), at.following.item(k), at.alive.item(k), at.ended.item(k))
+                self.rows.append((k, *made, at.c[k].copy(), at.gamma[k].copy()))
+
+    def log(self, observation: Callable[[int], Any]) -> Earlier:
+        """They as a log, one lane after another; observation: by its number."""
+        lane, state, action, following, alive, over, c, gamma = (
+            np.array(column) for column in zip(*sorted(self.rows, key=lambda row: row[0]), strict=True)
+        )
+        goes_on = (lane[1:] == lane[:-1]) & ~over[:-1]
+        begins = np.append(True, ~goes_on | (state[1:] != following[:-1]))
+        return Earlier(
+            here=list(map(observation, state.tolist())),
+            after=list(map(observation, following.tolist())),
+            action=action,
+            probability=None,
+            terminated=alive == 0,
+            ended=over,
+            last=np.append(begins[1:], True),
+            begins=begins,
+            starts=np.append(True, ~goes_on),
+            c=c,
+            gamma=gamma * alive[:, None],
+            origin={},
+            columns=(),
+        )
+
+
 def learn_from_log(agent: Any, log: Earlier) -> None:
     """Have an actor learn from a log before its first step, one transition after another, in its first lane."""
     at, source, lanes = agent.at, agent.source, len(agent.at.counts)
@@ -187,7 +226,7 @@ def learn_from_log(agent: Any, log: Earlier) -> None:
     at = agent.at
     at.counts[:] = True
     at.c[:], at.gamma[:] = constant
-    agent.logged, agent.room = len(log), 0
+    agent.logged, agent.room = agent.logged + len(log), 0
 
 
 def plan_first(agent: Any) -> None:

@@ -79,7 +79,7 @@ def evaluate(
                     linear features; networks and Box actions with where="start", by audits.
     calibrate:      divide each question's weight by its mean square value, so that errors count relative to its scale;
                     behaviours that plan (OptimalDesign) and those that read the variance (GVFExplorer) estimate the scales
-                    from the data so far.  Not for Box actions.
+                    from the data so far.
     where:          where errors count: by default in all states equally.  "start": the error is that of the value at the start,
                     `result.value()`; or states (observations, if they are continuous), or weights by state, or one weight per
                     state: the weighted mean of their squared errors.  OptimalDesign is then optimal for it, and `until` bounds
@@ -170,8 +170,11 @@ class _Run:
             except Uncountable as error:
                 if self.method.learner is not None:
                     raise
+                paid = self.backend.paid_for()  # type: ignore[attr-defined]
                 self._open(replace(self.options, numbered=False))
-                what = f"world: {error.what}, too many for tables; the run begins again with {self.backend.why}."
+                self.backend.paid = paid  # type: ignore[attr-defined]
+                kept = f"; it learns from the {sum(map(len, paid.values())):,} transitions made so far, too"
+                what = f"world: {error.what}, too many for tables; the run begins again with {self.backend.why}{kept}."
                 warnings.warn(what, stacklevel=3)
                 return self._all(interruption)
 

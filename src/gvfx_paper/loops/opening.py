@@ -47,6 +47,8 @@ def open_domain(world: Domain, questions: Sequence[GVF], method: Method, options
     """Twin critics in worlds that run in lockstep."""
     if options.where is not None:
         raise InputError(NO_WHERE)
+    if options.calibrate:
+        raise InputError("calibrate: the critics of a MuJoCo world have the paper's weights; give each question its own weight.")
     behaviour, learner = method_for(MUJOCO, questions, method, options)
     require("jax", "mujoco")
     from gvfx_paper.loops.critics_lockstep import CriticsLockstep

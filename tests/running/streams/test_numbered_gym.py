@@ -178,10 +178,11 @@ def test_the_numbers_of_a_run_do_not_depend_on_a_pause():
 
 def test_too_many_observations_are_answered_by_features_instead(monkeypatch):
     monkeypatch.setattr(numbering, "SAMPLE", 200)
-    with pytest.warns(UserWarning, match="observations were met in 201 steps, too many for tables; the run begins again"):
+    with pytest.warns(UserWarning, match="in 201 steps, too many for tables; the run begins again .* the 196 transitions"):
         result = gvfx.evaluate(Odometer(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5, name="q")], steps=600)
     assert "LinearCertaintyEquivalence" in str(result.details.experiment["learner"])
     assert result.value()["q"].value == pytest.approx(2.0, abs=0.2)
+    assert result.details.snapshots[-1].visits.sum() == 600 + 196  # with the transitions of the tables
     tables = {"learner": gvfx.CertaintyEquivalence(), "steps": 600}
     with pytest.raises(gvfx.RunError, match=r"too many for tables; give learner=gvfx\.Linear") as caught:
         gvfx.evaluate(Odometer(), [gvfx.GVF(HALF, gvfx.Reward(), 0.5)], **tables)

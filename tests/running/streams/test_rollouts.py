@@ -71,6 +71,13 @@ def test_a_known_table_is_answered_by_rollouts_if_they_are_asked_for():
     assert rolled.details.experiment["learner"].startswith("Rollouts") and value.low < known.value()["goal"].truth < value.high
 
 
+def test_a_finite_world_is_stepped_for_rollouts():
+    world = gvfx.gridworld(3, {"goal": (0, 0)})
+    question = gvfx.GVF(gvfx.uniform_policy(), gvfx.Constant(1.0, at="goal"), 0.9, name="goal")
+    value = gvfx.evaluate(world, [question], learner=gvfx.Rollouts(), steps=4000).value()["goal"]
+    assert value.low < gvfx.evaluate(world, [question], steps=100).value()["goal"].truth < value.high
+
+
 def test_they_stop_when_it_is_decided():
     result = run(Said(), steps=20_000, until=gvfx.decided())
     assert result.reached.all() and result.stopped[0] < 10_000

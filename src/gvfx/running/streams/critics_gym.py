@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gvfx.behaviours.wrappers import Calibrated, no_scales, noted
 from gvfx.errors import InputError
 from gvfx.evidence.episodes import surprises
 from gvfx.learners.networks import deep_updates as memory
@@ -69,6 +70,7 @@ class CriticsGym(GymNetworks):
         self.absorb = jax.jit(self._absorb, donate_argnums=(0, 1))
         self.refresh = jax.jit(self._refresh, donate_argnums=2)
         self.look = jax.jit(self._look)
+        self.squares = jax.jit(self._squares)
         self.points_middles = np.empty(0)  # [point, gvf, action]
         self.points_draws = np.empty(0)  # [point, draw, gvf, action]
 
@@ -120,6 +122,14 @@ class CriticsGym(GymNetworks):
 
         return jax.vmap(one)(seen, middles, chance)
 
+    def _squares(self, learning: CriticLearning, rows: jax.Array) -> jax.Array:
+        """The mean square values at the observations after transitions, in the critics' units, [gvf]."""
+        c, critics, n = self.columns, learning.critics, len(rows)
+        middles = rows[:, c.notes].reshape(n, -1, self.spec.actions)[:, self.targets.member].clip(-1, 1)
+        around = jnp.broadcast_to(rows[:, None, c.following], (*middles.shape[:2], self.spec.size))
+        found = self.agent.predict(critics.q, critics, around, middles)  # [n, gvf of the action, gvf]
+        return (jnp.diagonal(found, axis1=1, axis2=2) ** 2).mean(axis=0)
+
     def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedCritics:
         return SteppedCritics(self, seed, source)
 
@@ -141,6 +151,7 @@ class SteppedCritics(SteppedNetworks):
         **{name: f"generator:{k}" for k, name in enumerate(("chance", "updates", "reader.noise"))},
         "acting": "acting:",
         "aims": "aims:",
+        "calibration": "calibration",
     }
 
     def __init__(self, run: CriticsGym, seed: int, source: SingleStepper | VectorStepper) -> None:
@@ -160,6 +171,8 @@ class SteppedCritics(SteppedNetworks):
         self.acting = run.agent.rule.begin(lanes, len(run.names))
         self.aims = run.agent.begin_aims()
         self.refreshed = 0  # transitions stored when their targets were computed
+        reads = run.calibrated and run.behaviour.needs_variance
+        self.calibration = no_scales(len(run.names), np) if reads else None  # which the behaviour's weights are divided by
         self.renew()
 
     def renew(self) -> None:
@@ -200,7 +213,8 @@ class SteppedCritics(SteppedNetworks):
     @property
     def weights(self) -> np.ndarray:
         """The weights of the GVFs' variances in the critics' units."""
-        return (self.run.weights * self.scales.unit**2).astype(np.float32)
+        factor = 1.0 if self.calibration is None else self.calibration.factor
+        return (self.run.weights * factor * self.scales.unit**2).astype(np.float32)
 
     def learn(self, at: Lanes) -> None:
         lanes = len(at.state)
@@ -258,6 +272,9 @@ class SteppedCritics(SteppedNetworks):
             words = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(b"targets"), before)).generate_state(2)
             self.aims, self.refreshed = run.refresh(self.learning, self.replay, self.aims, words), before
         self.learning, self.replay, self.losses = run.absorb(self.learning, self.replay, rows, self.weights, many, self.aims)
+        if self.calibration is not None:
+            squares = np.asarray(run.squares(self.learning, rows)) * self.scales.unit**2
+            self.calibration = noted(self.calibration, squares, len(rows), Calibrated.rate, np)
 
     def network(self) -> TwinQNetworks:
         critics, learner = self.learning.critics, self.run.learner

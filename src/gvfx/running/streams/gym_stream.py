@@ -10,8 +10,9 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from gvfx.questions.gvf import GVF, Audit
 from gvfx.questions.policies import ConstantPolicy
 from gvfx.questions.reader import Reader, Targets
 from gvfx.running.drive import Agent, Backend, Stream
-from gvfx.running.earlier import Earlier, earlier
+from gvfx.running.earlier import Earlier, earlier, learn_from_log
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import Frozen
 from gvfx.running.stepping import NEW_EPISODE, SingleStepper, VectorStepper, stepper
@@ -51,6 +52,7 @@ class GymRun(Backend, ABC):
     further = True  # whether a plain environment is reset further times, to see where episodes begin
     alone = False  # whether a log is all that there is to learn from
     points: np.ndarray | None = None  # [point, o], absolute: where answers are shown, chosen by the first seed
+    paid: Mapping[int, Earlier] = MappingProxyType({})  # transitions of seeds that began again without numbered observations
     note_targets: Callable[[list[Any]], None]  # evaluates the target policies at the points, once
 
     def __init__(self, spec: Any, questions: Sequence[GVF], method: Method, options: Options, share: float = 0.0) -> None:
@@ -226,6 +228,8 @@ class GymStream(Stream):
         self.agent: Actor = run.actor(seed, self.stepper)
         if run.log is not None:
             self.agent.take_log(run.log)
+        if seed in run.paid:
+            learn_from_log(self.agent, run.paid[seed])
         self.whole: WholeEpisodes | None = None
         if run.share:
             self.whole = WholeEpisodes(run, self.stepper.reader.discounts, seed)

@@ -26,7 +26,7 @@ from gvfx.running.schema import Measurement, Part
 from gvfx.running.stepping import NEW_EPISODE, Lanes, SingleStepper
 from gvfx.running.whole_episodes import Followed, WholeEpisodes
 from gvfx.schedules import growing
-from gvfx.worlds.spec import environment_name, numbered_actions, spaces_of
+from gvfx.worlds.spec import discrete_spec, environment_name, numbered_actions, spaces_of
 
 SAME = 1e-12  # relative difference of returns that count as equal
 LEAST = 1e-3  # the weight of what follows, below which an episode is cut
@@ -130,7 +130,9 @@ class RolloutsGym(Backend):
         if unknown := sorted(set(ranges) - set(self.names)):
             raise InputError(f"ranges: there is no question {unknown[0]!r}; the questions are {', '.join(self.names)}.")
         self.ranges = [ranges.get(name) for name in self.names]
-        Reader(questions)  # refuses signals that cannot be read here
+        discrete = {type(space).__name__ for space in spaces_of(env)} == {"Discrete"}
+        self.reads = discrete_spec(env) if discrete else None  # signals by state, too
+        Reader(questions, self.reads)  # refuses signals that cannot be read here
 
     def begin(self, seed: int) -> RolloutStream:
         return RolloutStream(self, seed)
@@ -154,7 +156,7 @@ class RolloutStream(Loop):
 
     def __init__(self, run: RolloutsGym, seed: int) -> None:
         self.run, self.seed, self.seeds = run, seed, (seed,)
-        self.reader = Reader(run.questions, seed=seed)
+        self.reader = Reader(run.questions, run.reads, seed)
         self.stepper = SingleStepper(run.spec, self.reader)
         self.stepper.watch, self.stepper.recording = None, False  # which reads observations
         self.at = Lanes(np.zeros(1, object), np.zeros(1, object), *self.reader.begin(1))

@@ -36,7 +36,7 @@ from gvfx.questions.reader import Reader, Targets, policies_only
 from gvfx.questions.where import EVERYWHERE, START, as_where, is_start
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import tables
-from gvfx.running.earlier import Earlier, later, learn_from_log, plan_first
+from gvfx.running.earlier import Earlier, Recorded, later, learn_from_log, plan_first
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, frozen_table, labels_of
 from gvfx.running.schema import EMPTY, Measurement, Part, expected_error, expected_over
@@ -45,7 +45,8 @@ from gvfx.running.streams.gym_stream import NEVER, Actor, GymRun, drawn_action
 from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableAgent, dynamics, make_table
 from gvfx.theory.exact import DENSE_BELOW, predicted_values
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spaces import Key, batched, key_of
+from gvfx.worlds.returns import copied
+from gvfx.worlds.spaces import Key, batched, key_of, observation_of
 from gvfx.worlds.spec import MOST_STATES, DiscreteSpec, skeleton_mdp
 
 # --- The agent of tables in an environment stepped from Python ------------------------------------------------------
@@ -184,6 +185,7 @@ class TableGym(GymRun):
                 raise InputError(f"{what}: {type(part).__name__} handles one episode at a time; give a plain environment.")
         reader = Reader(questions, spec)
         self.varying = any(callable(q.discount) for q in reader.questions)
+        self.streams: dict[int, SteppedTables] = {}  # of the seeds whose observations are numbered
         if learner.by_episode and self.varying:
             raise InputError(f"discount: {type(learner).__name__} needs constant discounts; use gvfx.ExpectedSarsa().")
         self.pairs = skeleton.states * skeleton.actions
@@ -237,6 +239,10 @@ class TableGym(GymRun):
 
     def actor(self, seed: int, source: SingleStepper | VectorStepper) -> SteppedTables:
         return SteppedTables(self, seed, source)
+
+    def paid_for(self) -> dict[int, Earlier]:
+        """The transitions that seeds have made by now, if observations are numbered."""
+        return {seed: own.recorded.log(own.observation) for seed, own in self.streams.items() if own.recorded.rows}
 
     def aligned(self, parts: Sequence[Part]) -> list[Part]:
         if self.spec.fixed:
@@ -296,6 +302,9 @@ class SteppedTables(TableAgent, Actor):
             self.policies_of = Targets([asked[i] for i in self.given], run.sizes.actions) if self.given else None
             self.retargeted = 0
             self.spec.numbering.met = self.new_state
+            self.shown: dict[int, Any] = {}  # the observations by number, as far as they were met in this process
+            self.learn_by_number, self.learn = self.learn, self.learn_and_record
+            run.streams[seed], self.recorded = self, Recorded()
             for observation in run.met_first:
                 self.spec.seen(observation)
 
@@ -333,6 +342,18 @@ class SteppedTables(TableAgent, Actor):
             self.count(log)
         else:
             learn_from_log(self, log)
+        if not self.spec.fixed:
+            self.recorded.rows.clear()  # which are this run's own alone
+
+    def learn_and_record(self, at: TableArrays) -> None:
+        """Learn, and note the transitions."""
+        self.recorded.add(at)
+        self.learn_by_number(at)
+
+    def observation(self, number: int) -> Any:
+        """The numbered observation; one that was met before a checkpoint without the entries that are not read."""
+        numbering = self.spec.numbering
+        return self.shown[number] if number in self.shown else observation_of(numbering.space, numbering.keys[number])
 
     def count(self, log: Earlier) -> None:
         """Count a log that is all there is at once; nothing can be counted after it."""
@@ -396,6 +417,7 @@ class SteppedTables(TableAgent, Actor):
     def new_state(self, number: int, observation: Any) -> None:
         """Note the target policies at an observation that is met for the first time."""
         agent = self.arrays
+        self.shown[number] = copied(observation)
         if self.policies_of is not None:
             try:
                 agent.pi[number][:, self.given] = self.policies_of(self.spec.together([observation]))[0]
