@@ -57,8 +57,8 @@ REFUSED = {  # the beginning of the sentence, and the reason
 }
 HEAD = """# Which options work where
 
-Every option of `gvfx.evaluate` works with every kind of learner, or is refused before the first step with one sentence; the reason
-is one of mathematics, not of what has been written so far. A test runs every combination of this table.
+Every option of `gvfx.evaluate` works with every kind of learner, or is refused before the first step with one sentence, for a
+reason that is mathematical. A test runs every combination of this table.
 
 """
 
