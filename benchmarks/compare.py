@@ -23,7 +23,7 @@ import scipy.optimize
 import gvfx
 from benchmarks import study
 from benchmarks.common.worlds import careful_policies, frozen_lake, garnet
-from benchmarks.study import Asked, Found, Part, Row, Study, each, from_to, numbers
+from benchmarks.study import Asked, Found, Part, Row, Study, each, numbers
 from gvfx.evidence.decisions import Decided, quantile
 from gvfx.running.comparing import difference_errors
 
@@ -124,12 +124,12 @@ def differences(worlds: dict[str, Case], count: int, times: Sequence[int]) -> St
 
     def bars(found: Found) -> Iterator[Row]:
         held, width, count = (numbers(each(found), of) for of in ("covered %", "width over separate intervals", "_count"))
-        note = f"{count.sum():,.0f} intervals; {from_to(held)}"
+        note = f"{count.sum():,.0f} intervals; from {held.min():.1%} to {held.max():.1%}"
         yield study.share_within("differences: coverage", float(held @ count / count.sum()), *COVERED, note)
         case = "differences: width over separate intervals of the same run"
-        yield study.at_most(case, float(np.median(width)), 0.8, "x", f"median; {from_to(width)}")
+        yield study.at_most(case, float(np.median(width)), 0.8, "x", f"median; from {width.min():.3g} to {width.max():.3g}")
 
-    ways = {f"{b.__name__}: {t:,} steps": (b(), t) for b in (gvfx.Uniform, gvfx.OptimalDesign) for t in times}
+    ways = {f"{b.__name__}: {t:,}": (b(), t) for b in (gvfx.Uniform, gvfx.OptimalDesign) for t in times}
     return Study(worlds, measure, bars, f"differences, {count} seeds", ("world", "behaviour", "steps"), ways)
 
 

@@ -45,7 +45,8 @@ def observations(worlds: Sequence[BoxWorld], seeds: int, fewer: int, steps: int,
         ours, networks = (by_method(world, networks) for networks in (False, True))
         return {
             "numbers": world.numbers,
-            **{"linear features": np.array(ours["errors"]), "networks": np.array(networks["errors"])},
+            "linear features": np.array(ours["errors"]),
+            "networks": np.array(networks["errors"]),
             "ratio": np.mean(ours["errors"]) / np.mean(networks["errors"]),
             "intervals that hold %": np.mean(ours["held"]),
             "not resolved": int(sum(ours["lost"])),

@@ -310,8 +310,11 @@ def logs(many: int) -> Study:
         held, plain, half, returns, own = log_intervals(case, episodes, seeds_from(LOG_SEEDS, many))
         sure = np.isfinite(own)
         return {
-            **{"coverage %": held.mean(), "of returns %": plain.mean(), "half-width": np.median(half)},
-            **{"half-width of returns": np.median(returns), "ratio": np.median(half / returns)},
+            "coverage %": held.mean(),
+            "of returns %": plain.mean(),
+            "half-width": np.median(half),
+            "half-width of returns": np.median(returns),
+            "ratio": np.median(half / returns),
             "the answer's own": np.median(own[sure]) if sure.any() else np.nan,
             "finite %": sure.mean(),
         }
@@ -368,8 +371,11 @@ def where(steps: int, seeds: int) -> Study:
         return {
             "mean of squares": squares[0].mean() / squares[1].mean(),
             "median of squares": np.median(squares[0]) / np.median(squares[1]),
-            **{"by visits": np.median(visited[0] / visited[1]), "limit": best.constant / rival},
-            **{"no behaviour below": best.bound / rival, "over the bound": over[0], "all states": over[1]},
+            "by visits": np.median(visited[0] / visited[1]),
+            "limit": best.constant / rival,
+            "no behaviour below": best.bound / rival,
+            "over the bound": over[0],
+            "all states": over[1],
         }
 
     def bars(found: Found) -> Iterator[Row]:
@@ -471,8 +477,13 @@ def states(runs: int) -> Study:
             float(np.nanmean(x)) if np.isfinite(x).any() else np.nan for x in rows.T
         )
         return {
-            **{"held %": held, "delta method %": old, "finite %": finite, "width over delta": width},
-            **{"error of the mean": np.sqrt(mean / plain), "start %": start, "differences %": apart},
+            "held %": held,
+            "delta method %": old,
+            "finite %": finite,
+            "width over delta": width,
+            "error of the mean": np.sqrt(mean / plain),
+            "start %": start,
+            "differences %": apart,
         }
 
     def bars(found: Found) -> Iterator[Row]:

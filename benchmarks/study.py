@@ -80,11 +80,6 @@ def mean_and_median(x: Any) -> str:
     return f"{np.mean(x):.3g} ({np.median(x):.3g})"
 
 
-def from_to(x: Any) -> str:
-    """A note: the least and the greatest."""
-    return f"from {np.min(x):.3g} to {np.max(x):.3g}"
-
-
 def seeds_from(first: int, count: int) -> range:
     """Seeds that nothing was chosen on."""
     return range(first, first + count)
@@ -272,11 +267,17 @@ def run(console: Console, name: str, parts: Mapping[str, Part], quick: bool = Fa
 
 
 def table(title: str | None, heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
-    """A table for a terminal; numbers have three digits, whole ones all."""
+    """A table for a terminal; numbers have three digits, whole and large ones all."""
     out = Table(*heads, title=title, title_justify="left")
     for row in rows:
-        out.add_row(*(x if isinstance(x, str) else f"{x:,}" if isinstance(x, int) else f"{x:.3g}" for x in row))
+        out.add_row(*map(_text, row))
     return out
+
+
+def _text(x: Any) -> str:
+    if isinstance(x, str):
+        return x
+    return "-" if np.isnan(x) else f"{x:,.0f}" if isinstance(x, int) or abs(x) >= 1000 else f"{x:.3g}"
 
 
 class Recorder(Console):

@@ -2,7 +2,7 @@
 
 A promise is broken if a run stopped by `error_below` has a larger error than its target; coverage is the share of finite 95 %
 intervals that hold the truth.  "Own variance": the same theory without what pairs share and without the unseen.  Constants were
-chosen on seeds below 1,000.  At full size it takes about an hour on one core.
+chosen on seeds below 1,000.  At full size it takes about an hour and a half on one core.
 """
 
 from __future__ import annotations
@@ -230,7 +230,9 @@ def easy(title: str, worlds: Worlds, wide: float, runs: int, times: Sequence[int
         return {
             "runs": many,
             **_covered(o, times),
-            **{"width": f"{o['width']:.3f}x", "newly infinite %": o["newly"], "stop time": o["slower"]},
+            "width": f"{o['width']:.3f}x",
+            "newly infinite %": o["newly"],
+            "stop time": o["slower"],
             "pilots given": f"{some - o['refused']} of {some}, {steps:,} steps",
             "forecast over truth": _range(o["ratios"]),
             **_hidden(o),
