@@ -27,6 +27,7 @@ from gvfx.running.drive import Backend, Loop
 from gvfx.running.plan import Plan
 from gvfx.running.schema import EMPTY, Measurement
 from gvfx.running.streams.critic_agent import CriticLearning, GVFAgent, WorldSizes, learn_from
+from gvfx_paper.loops.lookahead import LookingAhead
 from gvfx_paper.targets import Target
 from gvfx_paper.truths.trajectories import MujocoTruth, mujoco_truth
 from gvfx_paper.worlds.mujoco import Domain, Lockstep
@@ -214,7 +215,8 @@ class CriticsLockstep(Backend):
         self.truth = truth if truth is not None else domain_truth(world, targets, discounts, signals)
         asked = CriticQuestions(_single(discounts), signals, _single([target.sigma for target in targets]))
         sizes = WorldSizes(world.observation_size, world.action_size, world.tasks)
-        self.agent = GVFAgent(sizes, targets, asked, _single(self.weights), behaviour, learner, plan.steps)
+        kind = LookingAhead if learner.lookahead else GVFAgent
+        self.agent = kind(sizes, targets, asked, _single(self.weights), behaviour, learner, plan.steps)
         self.answers, self.predict = jax.jit(self.agent.answers), jax.jit(self.agent.predict, static_argnums=4)
 
     def begin(self, seed: int) -> LockstepCritics:

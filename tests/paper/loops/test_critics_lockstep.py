@@ -17,7 +17,6 @@ from gvfx.behaviours.rivals import SuccessorRepresentation
 from gvfx.behaviours.wrappers import Alternate, Hold
 from gvfx.errors import Diverged, InputError
 from gvfx.experiments.specification import Experiment
-from gvfx.learners.networks.critic_updates import ROLLOUTS
 from gvfx.learners.networks.learners import Deep, TwinCritics
 from gvfx.questions.gvf import GVF
 from gvfx.questions.signals import Constant, Signal
@@ -25,6 +24,7 @@ from gvfx.running.backends import open_backend
 from gvfx.running.plan import Options, Plan
 from gvfx_paper.algorithm2 import ACTORS, CRITICS
 from gvfx_paper.loops.critics_lockstep import AsLearned, CriticsLockstep
+from gvfx_paper.loops.lookahead import ROLLOUTS
 from gvfx_paper.worlds.mujoco import CHEETAH
 
 

@@ -7,7 +7,6 @@ a' ~ pi_i(.|s') of every GVF costs noise only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -34,52 +33,6 @@ def log_clipped(middles: Any, sigmas: Any, actions: Any) -> Any:
         return inside.sum(axis=-1)
     above, below = log_ndtr((middles - 1) / sigmas), log_ndtr((-1 - middles) / sigmas)
     return xp.where(actions >= 1, above, xp.where(actions <= -1, below, inside)).sum(axis=-1)
-
-
-# --- A learned model of deterministic dynamics, with which answers look some steps ahead before they ask Q ----------
-
-HIDDEN = (128, 128)
-ROLLOUTS = 32  # per answer
-
-
-class LearnedDynamics(NamedTuple):
-    """The network, its average over the last updates, and the scales of a step's change."""
-
-    network: Heads
-    averaged: Heads
-    adam: Any
-    change: jax.Array  # [o] standard deviation of s' - s, in scaled units
-
-
-class DynamicsUpdates:
-    """Learns s' - s and the cumulants of a step from (s, a)."""
-
-    def __init__(self, columns: ReplayColumns, optimiser: optax.GradientTransformation) -> None:
-        self.columns, self.optimiser = columns, optimiser
-        self.size, self.cumulants = columns.sizes[0], columns.cumulants.stop - columns.cumulants.start
-
-    def begin(self, generator: np.random.Generator) -> LearnedDynamics:
-        network = Heads(generator, sum(self.columns.sizes), HIDDEN, (self.size + self.cumulants,))
-        return LearnedDynamics(network, network, self.optimiser.init(network), jnp.ones(self.size))
-
-    def update(
-        self, model: LearnedDynamics, scaled: Callable[[jax.Array], jax.Array], rows: jax.Array, tau: float
-    ) -> LearnedDynamics:
-        """One step of Adam on the squared error of the change, in standard deviations, and of the cumulants."""
-        c = self.columns
-        now, then = scaled(rows[:, c.observation]), scaled(rows[:, c.following])
-        x = jnp.concatenate([now, rows[:, c.action]], axis=1)
-        y = jnp.concatenate([(then - now) / model.change, rows[:, c.cumulants]], axis=1)
-        gradient = jax.grad(lambda network: ((network(x) - y) ** 2).mean())(model.network)
-        change, adam = self.optimiser.update(gradient, model.adam)
-        network = optax.apply_updates(model.network, change)
-        averaged = jax.tree.map(lambda old, new: old + tau * (new - old), model.averaged, network)
-        return model._replace(network=network, averaged=averaged, adam=adam)
-
-    def step(self, model: LearnedDynamics, scaled: jax.Array, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The next scaled observations [..., o] and the cumulants [..., cumulant]."""
-        out = model.averaged(jnp.concatenate([scaled, actions], axis=-1))
-        return scaled + out[..., : self.size] * model.change, out[..., self.size :]
 
 
 # --- Networks for continuous actions in [-1, 1]: twin critics of (observation, action), and a squashed-Gaussian actor
@@ -175,7 +128,7 @@ class Critics(NamedTuple):
     updates: jax.Array  # [] updates of Q so far
     seen: jax.Array  # [2, gvf] smallest and largest value of each cumulant so far; [3, gvf] with the largest discount
     scaling: NetworkScaling | None  # None: numbers enter and leave as they are
-    model: Any  # the learned dynamics of `lookahead`, or None
+    model: Any = None  # what an agent learns besides
 
 
 class CriticQuestions(NamedTuple):
@@ -219,7 +172,6 @@ class CriticUpdates:
         def adam(rate: float, number: int) -> optax.GradientTransformation:
             return optax.adam(optax.linear_schedule(rate, rate * described.final_rate, max(1, number)))
 
-        self.dynamics = DynamicsUpdates(columns, adam(described.rate_q, updates)) if described.lookahead else None
         self.optimiser_q = adam(described.rate_q, updates)
         self.optimiser_m = adam(described.rate_m, updates // described.m_every)
 
@@ -234,8 +186,7 @@ class CriticUpdates:
         if d.scaled and not self.varying:
             size = self.columns.sizes[0]
             scaling = NetworkScaling(jnp.zeros(size), jnp.ones(size), jnp.ones(self.gvfs))
-        model = self.dynamics.begin(generator) if self.dynamics is not None else None
-        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32), seen, scaling, model)
+        return Critics(q, q, self.optimiser_q.init(q), m, m, adam_m, jnp.zeros((), jnp.int32), seen, scaling)
 
     def prepare(self, critics: Critics, scaling: NetworkScaling | None, level: Any) -> Critics:
         """The critics as learning starts: with the scales of the first transitions, and Q at the level [gvf]."""

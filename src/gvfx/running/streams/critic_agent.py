@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,12 +13,10 @@ import numpy as np
 from gvfx.behaviours.base import Behaviour
 from gvfx.behaviours.explorer import MixtureActor
 from gvfx.errors import InputError
-from gvfx.features.scaling import LIMIT
 from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks import retrace
 from gvfx.learners.networks.actors import Acting, ActorUpdates, MixtureUpdates, Surroundings, log_gaussians
 from gvfx.learners.networks.critic_updates import (
-    ROLLOUTS,
     CriticQuestions,
     Critics,
     CriticUpdates,
@@ -106,7 +103,10 @@ class GVFAgent:
         self.learn_draws = one_step + for_actor
 
     def begin(self, generator: np.random.Generator) -> CriticLearning:
-        return CriticLearning(self.critics.begin(generator), self.actor.begin(generator) if self.actor else None)
+        return CriticLearning(self.begin_critics(generator), self.actor.begin(generator) if self.actor else None)
+
+    def begin_critics(self, generator: np.random.Generator) -> Critics:
+        return self.critics.begin(generator)
 
     def begin_acting(self) -> Any:
         worlds = self.described.worlds
@@ -134,14 +134,7 @@ class GVFAgent:
         scaling = critics.scaling
         if scaling is not None:
             scaling = NetworkScaling(*map(jnp.asarray, _parts(Scales.found(rows[:, c.observation], cumulants, discounts))))
-        critics = self.critics.prepare(critics, scaling, level)
-        if critics.model is not None:
-            assert scaling is not None
-            change = np.asarray(
-                scaling.scaled(jnp.asarray(rows[:, c.following])) - scaling.scaled(jnp.asarray(rows[:, c.observation]))
-            ).std(axis=0)
-            critics = critics._replace(model=critics.model._replace(change=jnp.asarray(np.where(change > 1e-6, change, 1.0))))
-        return learning._replace(critics=critics)
+        return learning._replace(critics=self.critics.prepare(critics, scaling, level))
 
     def weighing(self, weights: jax.Array) -> GVFAgent:
         """The same agent with other GVF weights."""
@@ -237,7 +230,7 @@ class GVFAgent:
         self, learning: CriticLearning, batches: jax.Array, aims: jax.Array, noise: jax.Array
     ) -> tuple[CriticLearning, Losses]:
         """As `learn`, towards the stored targets [updates, batch, k] (`gvfx.learners.networks.retrace`)."""
-        d, every = self.described, self.described.m_every
+        every = self.described.m_every
 
         def group(critics: Critics, each: tuple) -> tuple[Critics, tuple[jax.Array, jax.Array]]:
             m = jnp.zeros(self.gvfs)
@@ -246,16 +239,17 @@ class GVFAgent:
                 critics, q = self.critics.update_q(critics, rows, aims[:, : self.gvfs])
                 if k == every - 1 and self.critics.variance:
                     critics, m = self.critics.update_m(critics, rows, aims[:, self.gvfs :])
-                if self.critics.dynamics is not None:
-                    model = self.critics.dynamics.update(critics.model, partial(self.scaled, critics), rows, d.tau)
-                    critics = critics._replace(model=model)
-                critics = self.critics.follow(critics)
+                critics = self.critics.follow(self.also_learn(critics, rows))
             return critics, (q, m)
 
         groups = (batches.reshape(-1, every, *batches.shape[1:]), aims.reshape(-1, every, *aims.shape[1:]))
         critics, losses = jax.lax.scan(group, learning.critics, groups)
         acting, loss = self.update_actors(learning.actor, critics, batches, noise)
         return CriticLearning(critics, acting), Losses(losses[0].sum(axis=0), losses[1].sum(axis=0), loss, jnp.zeros(self.gvfs))
+
+    def also_learn(self, critics: Critics, rows: jax.Array) -> Critics:
+        """The critics after an update of what an agent learns besides, from a batch."""
+        return critics
 
     def update_actors(
         self, acting: Acting | None, critics: Critics, batches: jax.Array, noise: jax.Array
@@ -312,34 +306,15 @@ class GVFAgent:
 
     def answers(self, critics: Critics, observations: jax.Array, actions: jax.Array) -> jax.Array:
         """The answers Q [point, gvf], within the possible range if targets are bounded."""
-        twins = critics.target_q if self.described.averaged else critics.q
-        ask = partial(self.predict, twins, critics)
-        answers = self.look_ahead(critics, observations, actions, ask) if self.described.lookahead else ask(observations, actions)
+        answers = self.unbounded(critics, observations, actions)
         if not self.described.bounded:
             return answers
         low, high = self.critics.range(critics)
         return jnp.where(low <= high, answers.clip(low, high), answers)  # before the first transition no range is known
 
-    def look_ahead(self, critics: Critics, observations: jax.Array, actions: jax.Array, ask: Any) -> jax.Array:
-        """sum_h gamma^h c_h over `lookahead` steps of the learned dynamics, with each GVF's policy, and then Q; [point, gvf]."""
-        assert critics.scaling is not None and self.critics.dynamics is not None
-        scaling, step, steps = critics.scaling, self.critics.dynamics.step, self.described.lookahead
-        noise = jax.random.normal(jax.random.key(0), (steps, ROLLOUTS, len(observations), self.size))
-        begun = jnp.broadcast_to(scaling.scaled(observations), (ROLLOUTS, *observations.shape))
-        first = jnp.broadcast_to(actions, (ROLLOUTS, *actions.shape))
-        sigmas, low, high = wide(self.asked.sigmas), *critics.seen[:2]
-        found = []
-        for i, (target, signal) in enumerate(zip(self.targets, self.asked.signals, strict=True)):
-            seen, action, total = begun, first, jnp.zeros(begun.shape[:2])
-            for h in range(steps):
-                seen, cumulants = step(critics.model, seen, action)
-                seen = seen.clip(-LIMIT, LIMIT)
-                total += self.asked.discounts[i] ** h * cumulants[..., signal].clip(low[i], high[i])
-                middle = target.act(seen * scaling.spread + scaling.centre)
-                action = (middle + sigmas[i] * noise[h]).clip(-1, 1)
-            at_the_end = ask(seen * scaling.spread + scaling.centre, action)[..., i]
-            found.append((total + self.asked.discounts[i] ** steps * at_the_end).mean(axis=0))
-        return jnp.stack(found, axis=1)
+    def unbounded(self, critics: Critics, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        """The answers Q [point, gvf] of the networks."""
+        return self.predict(critics.target_q if self.described.averaged else critics.q, critics, observations, actions)
 
 
 def _unwrapped(behaviour: Any) -> Any:
