@@ -37,7 +37,7 @@ CURVES = [Curve(gvfx.Uniform()), Curve(gvfx.Mixture()), Curve(gvfx.OptimalDesign
 
 def built(b):
     """The item's exhibits, as data: a figure of the error over time and a table of its end."""
-    results = {curve.name: b.result(curve) for curve in CURVES}
+    results = {curve.name: b.source.result(curve) for curve in CURVES}
     lines = [b.series(name, result.error, colour(name)) for name, result in results.items()]
     rows = [[name, f"{result.error[:, -1].mean():.3f}"] for name, result in results.items()]
     steps = next(iter(results.values())).steps

@@ -205,7 +205,7 @@ def sweep(setting: options.TabularSettings = (), *, seeds: Seeds | None = None, 
     run_missing(store, runs, stored)
     console = make_console()
     for name, p in protocols.items():
-        surface = p.errors(Source(store, seeds, {}))
+        surface = p.errors(Source(store, seeds, {}, p.seeds))
         chosen = choose_rates(surface, p.rates)
         tuned[name] = {m: list(rates) for m, rates in chosen.items()}
         table = make_table("method", *(f"{q:g}" for q in p.rates), "chosen", "published")

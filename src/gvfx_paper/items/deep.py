@@ -56,7 +56,7 @@ def _table3(b: Build) -> list[Exhibit]:
         printed = grid.PUBLISHED[replay]
         rows.append(measures.printed_row(WORDS[replay], printed, grid.PUBLISHED_LEADS[replay], METHODS))
         for name, curves in _rows(authors, replay, b.source.tuned).items():
-            results = {c.method: b.result(c) for c in curves}
+            results = {c.method: b.source.result(c) for c in curves}
             finals = Finals({m: r.error[:, -1] for m, r in results.items()})
             best.append((len(rows), 2 + METHODS.index(finals.lowest)))
             rows.append(finals.row(WORDS[replay], name, METHODS))
@@ -93,7 +93,7 @@ def _spread(replay: str, name: str, results: dict[str, Result], printed: Mapping
 def _by_replay(b: Build) -> Iterator[tuple[str, dict[str, Result]]]:
     """The results of all methods with uniform and with prioritised replay."""
     for replay in REPLAYS:
-        yield WORDS[replay], {m: b.result(DeepCurve(m, replay)) for m in METHODS}
+        yield WORDS[replay], {m: b.source.result(DeepCurve(m, replay)) for m in METHODS}
 
 
 @ITEMS.add("continuous", "fig:avgmse_sub1", "Continuous grid: average MSE", NETWORKS, grid.TABLE_CURVES, grid.SEEDS)
@@ -153,7 +153,7 @@ def upright(per_point: np.ndarray) -> np.ndarray:
 )
 def value_error(b: Build) -> list[Exhibit]:
     """Absolute value errors at 900,000 steps: the mean over GVFs, all of them, and how they compare cell by cell."""
-    results = {m: b.finished(DeepCurve(m, "prioritised")) for m in SHOWN}
+    results = {m: b.source.finished(DeepCurve(m, "prioritised")) for m in SHOWN}
     times = [s.step for s in results["RoundRobin"].details.snapshots if s.step < grid.STEPS]  # the paper's 900,000, not the end
 
     def panel(m: str, which: str, name: str) -> Panel:
@@ -190,7 +190,7 @@ _VARIANCE = "variance-continuous", "fig:cont_env_variance", "Continuous grid: va
 @ITEMS.add(*_VARIANCE, NETWORKS, [DeepCurve(OURS)], grid.SEEDS, rank=2)
 def variance(b: Build) -> list[Exhibit]:
     """GVFExplorer's M(s) = sum_a pi(a|s) M(s, a): the mean over GVFs, and of each."""
-    r = b.finished(DeepCurve(OURS))
+    r = b.source.finished(DeepCurve(OURS))
     kept = [s.variances.mean(axis=0) for s in r.details.snapshots if s.variances is not None]
     panels = [Panel(which, [upright(v[gvfs].mean(axis=0)) for v in kept]) for which, gvfs in ERRORS.items()]
     return [maps(b, b.item.name, b.item.title, [s.step for s in r.details.snapshots], panels, "estimated variance M")]
@@ -203,7 +203,7 @@ _BEHAVIOUR = "behaviour-continuous", "fig:traj_2d_world", "Continuous grid: wher
 def behaviour(b: Build) -> list[Exhibit]:
     """Where RoundRobin and GVFExplorer went, with the mean move of each cell; and two simulated episodes of each."""
     moves = np.array(MOVES) * (1, -1)  # (right, down) on the map
-    results = {m: b.finished(DeepCurve(m)) for m in SHOWN}
+    results = {m: b.source.finished(DeepCurve(m)) for m in SHOWN}
     times = [s.step for s in results[OURS].details.snapshots]
     arrows = []
     for m, r in results.items():
@@ -263,16 +263,16 @@ _PER = "Sec. 7.2, Prioritized Experience Replay", "PER by the error of Q, of M, 
 
 @ITEMS.add("priorities", *_PER, NETWORKS, [*PRIORITIES.values()], grid.PRIORITY_SEEDS, rank=2)
 def _priorities(b: Build) -> list[Exhibit]:
-    results = {name: b.result(c) for name, c in PRIORITIES.items()}
+    results = {name: b.source.result(c) for name, c in PRIORITIES.items()}
     return [
         final_table(b, "priorities", "method, priority", results),
-        b.curves("priorities-curves", b.item.title, next(iter(results.values())).steps, b.lines(results, spare=True)),
+        b.curves("priorities-curves", b.item.title, next(iter(results.values())).steps, b.lines(results)),
     ]
 
 
 @ITEMS.add("recommended", "ours", "Continuous grid: the recommended setting", NETWORKS, grid.RECOMMENDED_CURVES, grid.SEEDS)
 def _recommended(b: Build) -> list[Exhibit]:
-    results = {c.method: b.result(c) for c in grid.RECOMMENDED_CURVES}
+    results = {c.method: b.source.result(c) for c in grid.RECOMMENDED_CURVES}
     first, rows = next(iter(results.values())), []
     for m, r in results.items():
         means = (str(statistics.mean(errors[:, -1])) for errors in (r.error, measures.outside_goals(r)))
@@ -291,7 +291,7 @@ def _tuning(b: Build) -> list[Exhibit]:
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
     for m in METHODS:
-        errors = [b.result(grid.tuning_curve(m, rate)).error[:, -1] for rate in grid.TUNING_RATES]
+        errors = [b.source.result(grid.tuning_curve(m, rate)).error[:, -1] for rate in grid.TUNING_RATES]
         best += lowest([errors], (len(rows), 1))
         rows.append([m, *(statistics.plus_minus(e, 2) for e in errors), f"{grid.RATES[m]:g}"])
     columns = ["method", *(f"{rate:g}" for rate in grid.TUNING_RATES), "published (Table 2)"]
@@ -310,7 +310,7 @@ def _stabilising(b: Build) -> list[Exhibit]:
     for trial in grid.TRIALS:
         cells = []
         for rate in grid.TRIAL_RATES:
-            final = b.result(grid.trial_curve(trial, rate)).error[:, -1]
+            final = b.source.result(grid.trial_curve(trial, rate)).error[:, -1]
             cells += [statistics.plus_minus(final, 2), of_seeds(final, np.max)]
         rows.append([trial, *cells])
     columns = ["GVFExplorer", *(f"{what} at {rate:g}" for rate in grid.TRIAL_RATES for what in ("MSE", "largest seed"))]

@@ -13,7 +13,7 @@ from gvfx.errors import GvfxError
 from gvfx.experiments.store import VERSIONS as VERSIONS
 from gvfx.experiments.store import Store
 from gvfx.experiments.sweep import finished_seeds, stored_error, stored_result
-from gvfx.report.page import SPARE, UNKNOWN, Curves, DataTable, Provenance, Section, Series
+from gvfx.report.page import UNKNOWN, Curves, DataTable, Provenance, Section, Series
 from gvfx.running.result import Result
 from gvfx.threads import one_thread
 from gvfx.worlds.mdp import MDP
@@ -39,43 +39,48 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A store, the number of seeds (None: each item's own) and the rates that a sweep chose.
-
-    The methods take an item's own number of seeds, which `seeds` replaces.
-    """
+    """A store, the number of seeds (None: each item's own) and the rates that a sweep chose."""
 
     store: Store
     seeds: int | None
     tuned: Tuned
-    _errors: dict[tuple[AnyCurve, range], Errors] = field(default_factory=dict, init=False, repr=False, compare=False)
+    own: int = SEEDS  # the item's own number of seeds, which `seeds` replaces
+    _errors: dict[tuple[AnyCurve, range], Errors] = field(default_factory=dict, repr=False, compare=False)
 
-    def has(self, curves: Iterable[AnyCurve], own_seeds: int) -> bool:
+    def of(self, item: Item) -> Source:
+        """The same store for an item's number of seeds."""
+        return replace(self, own=item.seeds)
+
+    def seeds_of(self, curve: AnyCurve) -> range:
+        return seeds_of(curve, self.seeds, self.own)
+
+    def has(self, curves: Iterable[AnyCurve]) -> bool:
         """Whether every seed of every curve is finished: a result is stored, or that it diverged."""
-        return not any(self.store.unfinished(c.experiment, seeds_of(c, self.seeds, own_seeds)) for c in curves)
+        return not any(self.store.unfinished(c.experiment, self.seeds_of(c)) for c in curves)
 
-    def result(self, curve: AnyCurve, own_seeds: int) -> Result:
+    def result(self, curve: AnyCurve) -> Result:
         """The stored result of a curve, NaN for seeds that diverged (`report.statistics` counts them); ask `has` first."""
-        return stored_result(self.store, curve.experiment, seeds_of(curve, self.seeds, own_seeds))
+        return stored_result(self.store, curve.experiment, self.seeds_of(curve))
 
-    def errors(self, curve: AnyCurve, own_seeds: int) -> Errors:
+    def errors(self, curve: AnyCurve) -> Errors:
         """Only the errors of a curve's stored result, which are fast to read."""
-        seeds = seeds_of(curve, self.seeds, own_seeds)
+        seeds = self.seeds_of(curve)
         if (curve, seeds) not in self._errors:
             self._errors[curve, seeds] = Errors(*stored_error(self.store, curve.experiment, seeds))
         return self._errors[curve, seeds]
 
-    def finished(self, curve: AnyCurve, own_seeds: int) -> Result:
-        """The stored result of the seeds that did not diverge, for maps and pictures."""
-        good = finished_seeds(self.store, curve.experiment, seeds_of(curve, self.seeds, own_seeds))
+    def finished(self, curve: AnyCurve) -> Result:
+        """The stored result of the seeds that did not diverge, for maps and pictures; the provenance lists the others."""
+        good = finished_seeds(self.store, curve.experiment, self.seeds_of(curve))
         if not good:
             raise AllDiverged(f"{curve.method} on {curve.setting}: all of its runs diverged, so there is nothing to show.")
         return stored_result(self.store, curve.experiment, good)
 
-    def diverged(self, curves: Iterable[AnyCurve], own_seeds: int) -> str:
+    def diverged(self, curves: Iterable[AnyCurve]) -> str:
         """The seeds that diverged, by curve, in words; empty if none did."""
         sentences = []
         for curve in dict.fromkeys(curves):
-            seeds = seeds_of(curve, self.seeds, own_seeds)
+            seeds = self.seeds_of(curve)
             lost = sorted({*seeds} - {*finished_seeds(self.store, curve.experiment, seeds)})
             if lost:
                 preset = getattr(curve, "preset", "paper")
@@ -83,11 +88,11 @@ class Source:
                 sentences.append(f"{len(lost)} of {len(seeds)} of {whose} (seed {', '.join(map(str, lost))})")
         return "; ".join(sentences)
 
-    def provenance(self, name: str, curves: Iterable[AnyCurve], own_seeds: int) -> Provenance:
+    def provenance(self, name: str, curves: Iterable[AnyCurve]) -> Provenance:
         """How the item of this name was made from these curves."""
-        count, curves = self.seeds or own_seeds, list(curves)
-        used = sorted({seed for curve in curves for seed in seeds_of(curve, self.seeds, own_seeds)}) or range(count)
-        lost = self.diverged((c for c in curves if self.has([c], own_seeds)), own_seeds)
+        count, curves = self.seeds or self.own, list(curves)
+        used = sorted({seed for curve in curves for seed in self.seeds_of(curve)}) or range(count)
+        lost = self.diverged(c for c in curves if self.has([c]))
         return Provenance(
             command=f"gvfx reproduce {name}" + (f" --seeds {self.seeds}" if self.seeds else ""),
             seeds=f"{count} ({used[0]} to {used[-1]})" + (f"; diverged: {lost}" if lost else ""),
@@ -146,7 +151,7 @@ class Item:
 
     def is_complete(self, source: Source) -> bool:
         """Whether everything that building it requires is in the store."""
-        return source.has(self.needs({}), self.seeds)
+        return source.of(self).has(self.needs({}))
 
 
 class Items(list[Item]):
@@ -178,14 +183,14 @@ class Items(list[Item]):
 
 @dataclass(frozen=True)
 class Build:
-    """An item that is being built from a source; its methods fill in the label and the provenance."""
+    """An item that is being built, from a source for its number of seeds; its methods fill in the label and the provenance."""
 
     source: Source
     item: Item
 
     @cached_property
     def provenance(self) -> Provenance:
-        return self.source.provenance(self.item.name, self.item.needs(self.source.tuned), self.item.seeds)
+        return self.source.provenance(self.item.name, self.item.needs(self.source.tuned))
 
     @cached_property
     def caption(self) -> str:
@@ -193,34 +198,20 @@ class Build:
         curves = self.item.needs(self.source.tuned)
         if not curves:
             return ""
-        presets = ", ".join(dict.fromkeys(getattr(c, "preset", "paper") for c in curves))
-        return f"Preset {presets}; seeds {self.provenance.seeds}; mean, band: 95 % interval over seeds."
-
-    def has(self, curves: Iterable[AnyCurve]) -> bool:
-        """Whether optional curves are in the store."""
-        return self.source.has(curves, self.item.seeds)
-
-    def result(self, curve: AnyCurve) -> Result:
-        return self.source.result(curve, self.item.seeds)
-
-    def errors(self, curve: AnyCurve) -> Errors:
-        return self.source.errors(curve, self.item.seeds)
-
-    def finished(self, curve: AnyCurve) -> Result:
-        """The result of the seeds that did not diverge, for maps and pictures; the provenance lists the others."""
-        return self.source.finished(curve, self.item.seeds)
+        presets = ", ".join(dict.fromkeys(c.preset for c in curves if hasattr(c, "preset")))
+        preset = f"Preset {presets}. " if presets else ""
+        return f"{preset}Seeds: {self.provenance.seeds}; mean, band: 95 % interval over seeds."
 
     def series(self, name: str, samples: np.ndarray, hue: str, dashed: bool = False) -> Series:
         """Samples [seed, t] as a line with its band; the name says how many runs diverged, if any."""
         middle, low, high = statistics.mean_curve(samples)
         return Series(f"{name}{statistics.count(samples)}", middle, low, high, hue, dashed)
 
-    def lines(
-        self, results: Mapping[str, Any], of: Callable[[Any], np.ndarray] = lambda r: r.error, spare: bool = False
-    ) -> list[Series]:
-        """The error of each result over time (or other samples of it [seed, t]), in its method's colour or in spare ones."""
-        hues = SPARE if spare else [colour(name, k) for k, name in enumerate(results)]
-        return [self.series(name, of(r), hues[k]) for k, (name, r) in enumerate(results.items())]
+    def lines(self, results: Mapping[str, Any], of: Callable[[Any], np.ndarray] = lambda r: r.error) -> list[Series]:
+        """The error of each result over time (or other samples of it [seed, t]), in the colour of its method, by which its name
+        begins; a second line of a method is dashed."""
+        hues = [colour(name.partition(", ")[0], k) for k, name in enumerate(results)]
+        return [self.series(name, of(r), hues[k], hues[k] in hues[:k]) for k, (name, r) in enumerate(results.items())]
 
     def curves(
         self, key: str, title: str, x: np.ndarray, series: Sequence[Series], y_label: str = AVERAGE, note: str = "", **axes: Any
@@ -296,4 +287,4 @@ def uncovered(series: Sequence[Series]) -> tuple[list[Series], str]:
 @one_thread()
 def build(item: Item, source: Source) -> list[Exhibit]:
     """The exhibits of an item whose runs are in the store (`item.is_complete`)."""
-    return item.build(Build(source, item))
+    return item.build(Build(source.of(item), item))

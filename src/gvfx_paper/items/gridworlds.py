@@ -36,18 +36,18 @@ def _on(setting: str) -> Callable[[Tuned], list[Curve]]:
 def _average_mse(b: Build) -> list[Exhibit]:
     """The mean error of every method; if a sweep chose other rates and they have been run, a second figure with those."""
     setting = b.item.name
-    results = {c.method: b.errors(c) for c in main_curves(setting)}
+    results = {c.method: b.source.errors(c) for c in main_curves(setting)}
     steps = next(iter(results.values())).steps
     out: list[Exhibit] = [b.curves(setting, b.item.title, steps, b.lines(results))]
     if setting == "fourrooms":  # the MSE of the drifting GVF divided by the square of the present level
-        drifting = {c.method: b.result(c) for c in main_curves(setting)}
+        drifting = {c.method: b.source.result(c) for c in main_curves(setting)}
         note = "After 4 M steps the level's standard deviation is 1,000, so raw means are dominated by seeds that drifted far."
         title, lines = "The drifter's MSE over its squared level", b.lines(drifting, drifter_error)
         out.append(b.curves("fourrooms-relative", title, steps, lines, "MSE / level²", note))
     tuned = tuned_curves(setting, b.source.tuned)
-    if tuned and b.has(tuned):
+    if tuned and b.source.has(tuned):
         title = f"{b.item.title}, every method at the rate our sweep chose"
-        lines = [b.series(_with_rate(c), b.errors(c).error, colour(c.method)) for c in tuned]
+        lines = [b.series(_with_rate(c), b.source.errors(c).error, colour(c.method)) for c in tuned]
         out.append(b.curves(f"{setting}-tuned", title, steps, lines))
     if setting == "semi-greedy":
         out.append(_final_errors(b, setting))
@@ -81,7 +81,7 @@ for _name, _label, _title, _rank in (
 
 def _individual(b: Build) -> list[Exhibit]:
     setting = b.item.name.removeprefix("individual-")
-    results, out = {c.method: b.errors(c) for c in main_curves(setting)}, []
+    results, out = {c.method: b.source.errors(c) for c in main_curves(setting)}, []
     for i, name in enumerate(question_names(main_curves(setting)[0].experiment.questions)):
         lines = b.lines(results, lambda r, i=i: r.mse[:, :, i])  # type: ignore[misc]
         key, title = f"{b.item.name}-{i + 1}", f"MSE of GVF {i + 1} ({name}), {setting}"
@@ -103,7 +103,7 @@ _SWEPT = "Learning-rate sensitivity of every method: same"
 @ITEMS.add("sensitivity", "fig:lr_sens_mp_sg", _SWEPT, TUNING, sweep_curves("same"), ABLATION_SEEDS)
 def _sensitivity(b: Build) -> list[Exhibit]:
     """The error by the minimum learning rate of Q: a line per baseline, and one per rate of M for GVFExplorer."""
-    surface = sweep_errors(b.source, "same", b.item.seeds)
+    surface = sweep_errors(b.source, "same")
     looks = zip(shades(colour(OURS), len(RATES)), cycle((False, True)), strict=False)  # of GVFExplorer: colour, dashed
     styled = ((*line, next(looks) if line[1] == OURS else (colour(line[1]),)) for line in surface_lines(surface))
     lines = [Series(name, e, e, e, *look) for name, _, e, look in styled]
@@ -124,7 +124,7 @@ _LIES = "fig:val_error_base, fig:val_error_ours", "Where the value error lies: R
 def value_error(b: Build) -> list[Exhibit]:
     """Absolute value errors in `distinct`, where the behaviours went, and how the errors compare cell by cell."""
     world = paper["distinct"].world
-    results = {c.method: b.finished(c) for c in _MAPPED}
+    results = {c.method: b.source.finished(c) for c in _MAPPED}
     times = [s.step for s in results["RoundRobin"].details.snapshots]
 
     def absolute(r: Result, k: int) -> np.ndarray:
@@ -164,7 +164,7 @@ def by_distance(world: MDP) -> dict[str, np.ndarray]:
 def _variance(b: Build) -> list[Exhibit]:
     """GVFExplorer's estimated variance over time: a map of each GVF, or one of their mean with its first time beside it."""
     each, (curve,) = b.item.name == "variance", b.item.needs({})
-    world, r = paper[curve.setting].world, b.finished(curve)
+    world, r = paper[curve.setting].world, b.source.finished(curve)
     kept = [s.variances.mean(axis=0) for s in r.details.snapshots if s.variances is not None]  # each [gvf, state]
     if each:
         panels = [Panel(f"GVF {i + 1} ({name})", [on_grid(world, m[i]) for m in kept]) for i, name in enumerate(r.names)]
@@ -206,7 +206,7 @@ def _grouping(b: Build) -> list[Exhibit]:
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
     for k, curves in _GROUPINGS.items():
-        results = {m: b.result(c) for m, c in curves.items()}
+        results = {m: b.source.result(c) for m, c in curves.items()}
         figures.append(b.curves(f"grouping-{k}", f"States grouped by {k}", results[OURS].steps, b.lines(results)))
         finals = [r.error[:, -1] for r in results.values()]
         best += lowest([finals], (len(rows), 1))
@@ -218,9 +218,9 @@ def _one_changed(head: str, curves: dict[str, Curve]) -> Callable[[Build], list[
     """The errors of some curves over time and at the end."""
 
     def make(b: Build) -> list[Exhibit]:
-        results = {name: b.result(c) for name, c in curves.items()}
+        results = {name: b.source.result(c) for name, c in curves.items()}
         steps = next(iter(results.values())).steps
-        figure = b.curves(b.item.name, b.item.title, steps, b.lines(results, spare=True))
+        figure = b.curves(b.item.name, b.item.title, steps, b.lines(results))
         return [figure, final_table(b, f"{b.item.name}-errors", head, results)]
 
     return make
@@ -302,9 +302,9 @@ def _choices(b: Build) -> list[Exhibit]:
     figures: list[Exhibit] = []
     rows = []
     for setting in SETTINGS[:2]:
-        results = {name: b.result(Curve(setting, m)) for m, name in CHOICES.items()}
+        results = {name: b.source.result(Curve(setting, m)) for m, name in CHOICES.items()}
         steps = results["greedy"].steps
-        figures.append(b.curves(f"successor-{setting}", f"{b.item.title}: {setting}", steps, b.lines(results, spare=True)))
+        figures.append(b.curves(f"successor-{setting}", f"{b.item.title}: {setting}", steps, b.lines(results)))
         finals = {name: r.error[:, -1] for name, r in results.items()}
         gain = statistics.improvement(finals["Boltzmann"], finals["greedy"])
         cells = [str(statistics.mean(e)) for e in finals.values()]
@@ -335,7 +335,7 @@ def _authors(b: Build) -> list[Exhibit]:
         printed = paper[setting].published.get("SR")
         cells = []
         for method in AUTHORS:
-            final = statistics.mean(b.result(_as_authors(setting, method)).error[:, -1])
+            final = statistics.mean(b.source.result(_as_authors(setting, method)).error[:, -1])
             cells += [str(final), "-" if printed is None or final.diverged else f"{final.value / printed:.2g}"]
         rows.append([setting, "-" if printed is None else f"{printed:g}", *cells])
     columns = ["setting", "paper, as printed", *(head for name in AUTHORS.values() for head in (name, f"{name}: times printed"))]
@@ -353,7 +353,7 @@ _HEATED = [Curve(s, m) for s in SETTINGS for m in TEMPERATURES]
 
 @ITEMS.add("successor-temperature", _SR, "SR: how much depends on the temperature", ABLATIONS, _HEATED, ABLATION_SEEDS)
 def _temperature(b: Build) -> list[Exhibit]:
-    finals = {c: str(statistics.mean(b.result(c).error[:, -1])) for c in _HEATED}
+    finals = {c: str(statistics.mean(b.source.result(c).error[:, -1])) for c in _HEATED}
     columns = ["setting", *(f"temperature {t}" for t in TEMPERATURES.values())]
     rows = [[setting, *(final for c, final in finals.items() if c.setting == setting)] for setting in SETTINGS]
     return [b.table("successor-temperature", b.item.title, columns, rows, "MSE at the end, at the published learning rates.")]

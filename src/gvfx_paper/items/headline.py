@@ -79,8 +79,8 @@ class Errors(NamedTuple):
 def errors(b: Build) -> Errors:
     """The errors of the stored runs, of rollouts and of the limit."""
     rolled = np.array([rollout_error(grid_rollouts(SIDE), steps) for steps in TIMES])
-    paper, networks = (at_times(b.result(curve), TIMES) for curve in (PAPER, NETWORKS))
-    ours = np.concatenate([at_times(b.result(curve), [curve.steps]) for curve in linear()], axis=1)
+    paper, networks = (at_times(b.source.result(curve), TIMES) for curve in (PAPER, NETWORKS))
+    ours = np.concatenate([at_times(b.source.result(curve), [curve.steps]) for curve in linear()], axis=1)
     return Errors(paper, networks, rolled, ours, limits(SIDE).optimal / np.array(TIMES))
 
 

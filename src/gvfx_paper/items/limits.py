@@ -41,7 +41,7 @@ for _name, _title, _pairs, _seeds in (
 
 
 def _results(b: Build, curves: Sequence[LimitCurve]) -> Results:
-    return {(c.method, c.learner): b.result(c) for c in curves}
+    return {(c.method, c.learner): b.source.result(c) for c in curves}
 
 
 def over_optimum(setting: str, r: Result) -> np.ndarray:
@@ -129,7 +129,7 @@ _DRIFTING = "A drifting cumulant: certainty equivalence and the paper's methods"
 def _drift(b: Build) -> list[Exhibit]:
     """FourRooms with the drifter: certainty equivalence beside every method of the paper."""
     ours = _results(b, limit.DRIFT_CURVES)
-    theirs = {(c.method, SARSA): b.result(c) for c in main_curves(limit.DRIFTING)}
+    theirs = {(c.method, SARSA): b.source.result(c) for c in main_curves(limit.DRIFTING)}
     best = min(statistics.centre(r.error[:, -1]) for r in theirs.values())
     rows = []
     for (method, learner), r in {**ours, **theirs}.items():
@@ -155,7 +155,7 @@ def _coverage(b: Build) -> list[Exhibit]:
     """How many of the 95 % intervals hold the truth, averaged over the states whose answers have a variance."""
     rows = []
     for curve in limit.COVERAGE_CURVES:
-        r, lost = b.finished(curve), statistics.count(b.result(curve).error)
+        r, lost = b.source.finished(curve), statistics.count(b.source.result(curve).error)
         held, open_ended = covered(r)
         for name, share in [("all", held.mean(axis=1)), *zip(r.names, held.T, strict=True)]:
             cells = (f"{len(share)}{lost}", f"{statistics.mean(100 * share)} %", f"{100 * open_ended:.2g} %")
@@ -217,7 +217,7 @@ def _stops(b: Build) -> list[Exhibit]:
     for curve in limit.STOP_CURVES:
         assert curve.target is not None
         ideal = statistics.short(optimum(curve.setting) / curve.target)
-        target, stopped, kept, steps, error = _stopped(b, curve, curve.target, b.finished(curve).error[:, -1])
+        target, stopped, kept, steps, error = _stopped(b, curve, curve.target, b.source.finished(curve).error[:, -1])
         rows.append([curve.setting, target, stopped, kept, statistics.short(steps), error, ideal])
     columns = ["setting", "target MSE", "stopped", "truly below it", "steps, median", "MSE then, mean", "optimum's steps"]
     note = (
@@ -229,7 +229,7 @@ def _stops(b: Build) -> list[Exhibit]:
 
 def _stopped(b: Build, curve: LimitCurve | LinearCurve, target: float, error: np.ndarray) -> tuple[str, str, str, float, str]:
     """The target, how many runs stopped, how many of these have an error [seed] below it, median steps, and the mean error."""
-    done, lost = b.finished(curve).visits.sum(axis=(1, 2)), statistics.count(b.result(curve).error)
+    done, lost = b.source.finished(curve).visits.sum(axis=(1, 2)), statistics.count(b.source.result(curve).error)
     stopped = done < curve.experiment.steps
     kept = statistics.share(error[stopped] <= target) if stopped.any() else "-"
     how_many = f"{stopped.sum()} of {len(done)}{lost}"
@@ -250,10 +250,10 @@ def _grid_limit(b: Build) -> list[Exhibit]:
 def _grid_errors(b: Build) -> Exhibit:
     rows, best = [], limits(SIDE).optimal
     for curve in grid.CURVES:
-        r = b.result(curve)
+        r = b.source.result(curve)
         outside = outside_goals(r)[:, -1]
         ratio = statistics.mean(outside * curve.steps / best)
-        held = statistics.mean(100 * grid_coverage(b.finished(curve))) if curve.method == grid.MAIN else "-"
+        held = statistics.mean(100 * grid_coverage(b.source.finished(curve))) if curve.method == grid.MAIN else "-"
         cells = [str(statistics.mean(outside)), str(statistics.mean(r.mse[:, -1].mean(axis=1))), str(ratio), str(held)]
         rows.append([curve.method, steps_label(curve.steps), str(len(outside)), *cells])
     columns = ["behaviour", "steps", "seeds", "MSE outside", "MSE, all points", "× limit", "95 % intervals that hold, %"]
@@ -288,7 +288,7 @@ def _constants(b: Build) -> Exhibit:
 
 
 def _grid_stops(b: Build) -> Exhibit:
-    error = outside_goals(b.finished(grid.STOP_CURVE))[:, -1]
+    error = outside_goals(b.source.finished(grid.STOP_CURVE))[:, -1]
     *first, steps, mean = _stopped(b, grid.STOP_CURVE, grid.TARGET, error)
     row = [*first, f"{steps:,.0f}", mean]
     columns = ["target MSE", "stopped", "truly below it", "steps, median", "MSE outside then, mean"]

@@ -161,9 +161,9 @@ def of_seeds(final: np.ndarray, measure: Callable[[np.ndarray], float]) -> str:
     return statistics.short(float(measure(left))) + statistics.count(final) if len(left) else statistics.DIVERGED
 
 
-def final_errors(source: Source, curves: Iterable[AnyCurve], seeds: int) -> dict[str, np.ndarray]:
+def final_errors(source: Source, curves: Iterable[AnyCurve]) -> dict[str, np.ndarray]:
     """Error at the end of every method, [seed]; NaN where a run diverged."""
-    return {c.method: source.errors(c, seeds).error[:, -1] for c in curves}
+    return {c.method: source.errors(c).error[:, -1] for c in curves}
 
 
 def outside_goals(r: Result) -> np.ndarray:

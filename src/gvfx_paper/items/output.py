@@ -163,8 +163,8 @@ def groups_of(source: Source, preset: str = "paper") -> tuple[list[Group], list[
     """The tabular settings and the replays of the continuous grid that have been run."""
 
     def read(curves: Sequence[AnyCurve], item: str) -> dict[str, np.ndarray]:
-        seeds = ITEMS[item].seeds
-        return final_errors(source, curves, seeds) if curves and source.has(curves, seeds) else {}
+        runs = source.of(ITEMS[item])
+        return final_errors(runs, curves) if curves and runs.has(curves) else {}
 
     tabular = [
         Group(

@@ -52,7 +52,7 @@ def stills(b: Build) -> list[Exhibit]:
         notes = [STILLS, b.caption.replace("; mean, band: 95 % interval over seeds", "")]
         for preset, label in EXPLORERS.items():
             curve = MujocoCurve(name, OURS, preset)
-            result = b.finished(curve)
+            result = b.source.finished(curve)
             if not result.details.extra.keys() & {"actor", "critics"}:
                 notes.append(f"{label}: left out, its weights are not in the stored run.")
                 continue
@@ -216,7 +216,7 @@ def _figure(b: Build) -> list[Exhibit]:
     """Every method on both domains: their errors over training, at the end, at own and at other points."""
     preset = b.item.name.removeprefix("mujoco-")
     methods, compared = domains.FIGURE_METHODS[preset], ("RoundRobin", "Uniform", *[HELD] * (preset == "recommended"))
-    results = {name: {m: b.result(MujocoCurve(name, m, preset)) for m in methods} for name in DOMAIN_SETTINGS}
+    results = {name: {m: b.source.result(MujocoCurve(name, m, preset)) for m in methods} for name in DOMAIN_SETTINGS}
     curves = [
         b.curves(
             f"{b.item.name}-{name}",
@@ -291,7 +291,7 @@ def _interventions(b: Build) -> list[Exhibit]:
     for name in DOMAIN_SETTINGS:
         for change in domains.INTERVENTIONS:
             curve = MujocoCurve(name, OURS, "paper", domains.INTERVENTION_STEPS, change)
-            r = b.result(curve)
+            r = b.source.result(curve)
             lost = [b.source.store.divergence(curve.experiment, seed) for seed in r.details.diverged]
             when = ", ".join(f"{found.step:,}" for found in lost if found) or "-"
             acts = statistics.finished(r.details.behaviour)  # [seed, point, action]
@@ -316,8 +316,8 @@ def _points(b: Build) -> list[Exhibit]:
     out: list[Exhibit] = []
     for name in DOMAIN_SETTINGS:
         curves = {m: MujocoCurve(name, m) for m in DEFAULT}
-        r, _ = (b.finished(curve) for curve in curves.values())
-        found = {m: b.result(curve) for m, curve in curves.items()}
+        r, _ = (b.source.finished(curve) for curve in curves.values())
+        found = {m: b.source.result(curve) for m, curve in curves.items()}
         i = int(squared(r).mean(axis=(0, 2)).argmax())
         order = np.argsort(r.details.truth[0, i])
         lines = [b.series(m, x.values[:, i][:, order], colour(m)) for m, x in found.items()]
@@ -342,9 +342,8 @@ def _compare(
     rows: list[list[str]] = []
     best: list[tuple[int, int]] = []
     for domain, found in named.items():
-        errors = {name: [pick(r) for pick in picks.values()] for name, r in found.items()}
-        best += lowest([*errors.values()], (len(rows), 2), of_columns=True)
-        errors |= {name: [pick(r) for pick in picks.values()] for name, r in unlearned(domain).items()}
+        errors = {name: [pick(r) for pick in picks.values()] for name, r in (found | unlearned(domain)).items()}
+        best += lowest([errors[name] for name in found], (len(rows), 2), of_columns=True)
         rows += [[domain, name, *map(mean_or_only, each)] for name, each in errors.items()]
     return [b.table(b.item.name, b.item.title, ["domain", first, *picks], rows, f"{note} {UNLEARNED}", best)]
 
@@ -357,7 +356,7 @@ def _options(b: Build) -> list[Exhibit]:
     """RoundRobin on Cheetah with other options of the critics."""
     named = zip(("recommended", *domains.OPTIONS), domains.OPTION_CURVES, strict=True)
     note = "RoundRobin follows one target per episode: it never takes the other target's actions where this one leads."
-    return _compare(b, {"cheetah": {name: b.result(curve) for name, curve in named}}, "critics", note)
+    return _compare(b, {"cheetah": {name: b.source.result(curve) for name, curve in named}}, "critics", note)
 
 
 _AHEAD = "Walker and Cheetah: answers that look ahead with learned dynamics"
@@ -367,7 +366,7 @@ _AHEAD = "Walker and Cheetah: answers that look ahead with learned dynamics"
 def _lookaheads(b: Build) -> list[Exhibit]:
     """Answers that look ahead with learned dynamics."""
     steps = {f"{h} steps" if h else "none": h for h in domains.LOOKAHEADS}
-    named = {d: {k: b.result(MujocoCurve(d, OURS, lookahead=h)) for k, h in steps.items()} for d in DOMAIN_SETTINGS}
+    named = {d: {k: b.source.result(MujocoCurve(d, OURS, lookahead=h)) for k, h in steps.items()} for d in DOMAIN_SETTINGS}
     note = f"The recommended method, {STEPS:,} steps. Only answers use the model; the actor begins with other random weights."
     return _compare(b, named, "lookahead", note)
 
@@ -375,6 +374,7 @@ def _lookaheads(b: Build) -> list[Exhibit]:
 @ITEMS.add("mujoco-longer", "ours", "Cheetah: what more steps buy", MUJOCO, domains.LONGER_CURVES, domains.LONGER_SEEDS)
 def _longer(b: Build) -> list[Exhibit]:
     """More steps."""
-    named = {d: {f"{n:,}": b.result(MujocoCurve(d, OURS, steps=n)) for n in (STEPS, *domains.LONGER[d])} for d in domains.LONGER}
+    lengths = {d: (STEPS, *more) for d, more in domains.LONGER.items()}
+    named = {d: {f"{n:,}": b.source.result(MujocoCurve(d, OURS, steps=n)) for n in each} for d, each in lengths.items()}
     picks = {k: pick for k, pick in MEASURES.items() if k != AFTER_FIRST}
     return _compare(b, named, "steps", "The recommended method; every length is a run of its own.", picks)

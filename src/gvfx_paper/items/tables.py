@@ -59,16 +59,16 @@ def finals_of(b: Build, setting: str, presets: Sequence[str]) -> dict[str, Final
     """The errors at the end of a setting in some presets and, where they have been run, at the tuned rates, by name."""
     variants = {f"ours ({preset})": main_curves(setting, preset) for preset in presets}
     at_tuned_rates = curves.tuned_curves(setting, b.source.tuned)
-    if at_tuned_rates and b.has(at_tuned_rates):
+    if at_tuned_rates and b.source.has(at_tuned_rates):
         variants[AT_TUNED_RATES] = at_tuned_rates
-    return {name: Finals(final_errors(b.source, found, b.item.seeds)) for name, found in variants.items()}
+    return {name: Finals(final_errors(b.source, found)) for name, found in variants.items()}
 
 
 def _statistics_table(b: Build) -> DataTable:
     """Standard errors, interquartile means, paired differences and steps to a common error."""
     rows = []
     for setting in PRINTED:
-        results = {c.method: b.errors(c) for c in main_curves(setting)}
+        results = {c.method: b.source.errors(c) for c in main_curves(setting)}
         explorer = results[OURS].error
         target = 2 * min(statistics.centre(r.error[:, -1]) for r in results.values())
         for m, r in results.items():
@@ -84,11 +84,11 @@ def _statistics_table(b: Build) -> DataTable:
 # --- Table 2 and the tuning sweep --------------------------------------------------------------------------------
 
 
-def sweep_errors(source: Source, setting: str, seeds: int) -> dict[str, np.ndarray]:
+def sweep_errors(source: Source, setting: str) -> dict[str, np.ndarray]:
     """Error after the tuning steps, averaged over seeds: [rate_q], for GVFExplorer [rate_q, rate_m]; NaN if a run diverged."""
 
     def at(method: str, q: float, m: float | None = None) -> float:
-        return float(source.errors(curves.sweep_curve(setting, method, q, m), seeds).error[:, -1].mean())
+        return float(source.errors(curves.sweep_curve(setting, method, q, m)).error[:, -1].mean())
 
     surface = {m: np.array([at(m, q) for q in RATES]) for m in methods_on(setting) if m in BASELINES}
     surface[OURS] = np.array([[at(OURS, q, m) for m in RATES] for q in RATES])
@@ -111,7 +111,7 @@ _SWEPT = [c for name in MAIN for c in curves.sweep_curves(name)]
 
 @ITEMS.add("table2", "tab:hyperparameters", "Learning rates, published and ours", TUNING, _SWEPT, ABLATION_SEEDS, rank=1)
 def _table2(b: Build) -> list[Exhibit]:
-    surfaces = {setting: sweep_errors(b.source, setting, b.item.seeds) for setting in MAIN}
+    surfaces = {setting: sweep_errors(b.source, setting) for setting in MAIN}
     chosen = {setting: choose_rates(surface) for setting, surface in surfaces.items()}
     rows = []
     for method in METHODS:
@@ -177,7 +177,7 @@ def protocol(setting: str) -> Protocol:
     s, axis = paper[setting], "minimum learning rate of Q (GVFExplorer: at its best rate of M)"
 
     def errors(source: Source) -> dict[str, np.ndarray]:
-        return sweep_errors(source, setting, ABLATION_SEEDS)
+        return sweep_errors(source, setting)
 
     def published(method: str) -> str:
         return f"{s.rate(method):g}" + (f", {s.rate_m:g}" if method == OURS else "")
@@ -189,6 +189,6 @@ def grid_errors(source: Source) -> dict[str, np.ndarray]:
     """The continuous grid: mean error after the tuning steps, [rate] by method."""
 
     def at(method: str, rate: float) -> float:
-        return float(source.errors(grid.tuning_curve(method, rate), grid.TUNING_SEEDS).error[:, -1].mean())
+        return float(source.errors(grid.tuning_curve(method, rate)).error[:, -1].mean())
 
     return {m: np.array([at(m, rate) for rate in grid.TUNING_RATES]) for m in grid.METHODS}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import ClassVar
 
 from gvfx.evidence.uncertainty import error_below
 from gvfx.experiments.specification import Experiment
@@ -53,6 +54,8 @@ class LimitCurve:
     learner: str = CE
     steps: int | None = None  # None: the setting's, measured during the run; otherwise measured only at the end
     target: float | None = None  # the target error of the stopping rule
+
+    preset: ClassVar[str] = "paper"
 
     @property
     @cache  # noqa: B019

@@ -42,6 +42,7 @@ class LinearCurve:
     seeds: int = SEEDS  # runs, unless another number is asked for
 
     setting: ClassVar[str] = "continuous"
+    preset: ClassVar[str] = "recommended"  # gvfx's own choices
 
     @property
     @cache  # noqa: B019

@@ -71,7 +71,7 @@ def test_curves_say_how_many_runs_diverged(source, tmp_path):
 
 
 def test_a_rate_at_which_a_run_diverged_is_not_chosen(source):
-    surface = sweep_errors(source, "same", ITEMS["table2"])
+    surface = sweep_errors(source, "same")
     chosen = choose_rates(surface)
     assert chosen["Uniform"][0] == 0.25 and "Mixture" not in chosen  # without divergence 0.5
     table = next(e for e in build(ITEMS["table2"], source) if e.id == "surface-same")

@@ -69,7 +69,7 @@ def test_an_item_is_added_in_one_module(little, tmp_path, monkeypatch):
     """It is listed, chosen by its group, built from stored results and shown in its section of the report."""
 
     def halves(b):
-        return [b.table("halves", b.item.title, ["half the error"], [[f"{b.result(curve).error[:, -1].mean() / 2:g}"]])]
+        return [b.table("halves", b.item.title, ["half the error"], [[f"{b.source.result(curve).error[:, -1].mean() / 2:g}"]])]
 
     curve = Curve("same", "Uniform")
     extra = Item("halves", "ours", "Half of Uniform's error", lambda tuned: [curve], halves, ABLATIONS, seeds=7)
@@ -136,7 +136,7 @@ def test_what_is_missing_is_asked_of_the_store(little):
     assert "same" not in available(little)
     path.write_bytes(raw[:-1] + b"?")
     with pytest.raises(CorruptFile):
-        available(replace(little))  # which has read nothing yet
+        available(Source(little.store, SEEDS, little.tuned))  # which has read nothing yet
 
 
 def test_table_1_does_without_tuned_rates_that_have_not_been_run(results):

@@ -13,7 +13,7 @@ from helpers.results import rows_of
 from PIL import Image
 
 from gvfx.running.result import Result
-from gvfx_paper.items import ITEMS, Build, build, robots
+from gvfx_paper.items import ITEMS, Source, build, robots
 from gvfx_paper.items.robots import EXPLORERS, at_the_end, cross, noise_floor, over_training, own
 from gvfx_paper.settings.domains import INTERVENTIONS, OPTIONS, PRINTED
 
@@ -80,13 +80,15 @@ def test_the_stills_say_which_explorer_they_show(built, source, monkeypatch):
     with Image.open(io.BytesIO(walker.film)) as film:
         assert film.size == (3 * 200, 2 * 150) and film.n_frames > 20
 
-    def without(b, curve):
-        result = b.source.finished(curve, 1)
+    finished = Source.finished
+
+    def without(runs, curve):
+        result = finished(runs, curve)
         held = {name: array for name, array in result.details.held.items() if name != "actor"}
         older = Result(replace(result.details, held=held))
         return older if curve.preset == "recommended" else result
 
-    monkeypatch.setattr(Build, "finished", without)
+    monkeypatch.setattr(Source, "finished", without)
     monkeypatch.setattr(robots, "FILMED", (0, 1))
     monkeypatch.setattr(robots, "DOMAIN_SETTINGS", {"walker": robots.DOMAIN_SETTINGS["walker"]})
     (walker,) = build(ITEMS["mujoco-stills"], source)

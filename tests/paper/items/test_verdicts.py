@@ -81,6 +81,6 @@ def test_every_figure_says_band_seeds_and_preset(built):
     for exhibits in built.values():
         for exhibit in exhibits:
             runs = type(exhibit).__name__ in ("Curves", "Maps", "Pictures") and exhibit.provenance.hash != "none"
-            assert not runs or re.search(r"[Pp]reset.* seeds?", exhibit.note), exhibit.id
+            assert not runs or re.search(r"Preset.* Seeds: ", exhibit.note), exhibit.id
             assert type(exhibit).__name__ != "Curves" or not runs or "95 % interval" in exhibit.note, exhibit.id
             assert not exhibit.id.startswith("mujoco") or "Constant" in str(exhibit) or "stills" in exhibit.id, exhibit.id
