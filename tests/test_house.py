@@ -1,9 +1,15 @@
-"""Rules of the house that no linter knows: imports at the top, no long files."""
+"""Rules of the house that no linter knows: imports at the top, no long files, few methods that replace others."""
 
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
+import inspect
+import pkgutil
 from pathlib import Path
+
+from gvfx import running
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -103,3 +109,19 @@ def test_few_modules_have_one_reader():
 def test_few_files_share_a_name():
     names = [path.name for path in LIBRARY if path.name != "__init__.py"]
     assert len({name for name in names if names.count(name) > 1}) <= MOST_NAMES_TWICE
+
+
+def concrete(found):
+    kinds = property, functools.cached_property, classmethod, staticmethod
+    return (inspect.isfunction(found) or isinstance(found, kinds)) and not getattr(found, "__isabstractmethod__", False)
+
+
+def test_few_methods_of_runs_replace_others():
+    """A class of `running` is abstract or final: what differs is passed in, or declared and not yet written."""
+    found = []
+    for module in (importlib.import_module(each.name) for each in pkgutil.walk_packages(running.__path__, "gvfx.running.")):
+        for cls in (each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__):
+            bases = [vars(base) for base in cls.__mro__[1:] if base.__module__.startswith("gvfx")]
+            own = [name for name, each in vars(cls).items() if not name.startswith("__") and concrete(each)]
+            found += [f"{cls.__name__}.{name}" for name in own if any(concrete(base.get(name)) for base in bases)]
+    assert len(found) <= 8, found

@@ -125,7 +125,7 @@ class Backend(ABC):
     log: Earlier | None = None  # the transitions from which it starts
     asked_at: np.ndarray = np.empty(0)  # [point, o] the observations at which errors count, if they were given
     aligned: Callable[[Sequence[Part]], list[Part]] = list  # the seeds' parts with the same states in the same order
-    predictor: Callable[[list[Part]], Any] = staticmethod(lambda parts: None)  # that of the result; None uses the result's tables
+    predictor: Callable[[list[Part]], Any] | None = None  # makes that of the result, if it is not the result's tables alone
 
     def __init__(self, questions: Sequence[GVF], method: Method, options: Options) -> None:
         self.questions, (self.behaviour, self.learner), self.options = questions, method, options

@@ -231,7 +231,7 @@ class _Run:
         seeds = tuple(seed for seed in self.options.seeds if seed in self.done)
         parts = backend.aligned(parts)
         weights = backend.weigh([(part.values[-1], part.visits[-1]) for part in parts])
-        predictor = backend.predictor(parts)
+        predictor = backend.predictor(parts) if backend.predictor is not None else None
         models = [part.model for part in parts if part.model is not None]
         described = self.named | backend.described() | notes
         described |= seen_in(models, int if predictor is None else predictor.label) | self.comparable.note

@@ -315,6 +315,7 @@ class Predictor(ABC):
 
     points: np.ndarray | None = None  # [point, o] observations of the rows of a result's tables; None: all states
     first_state: int = 0  # the environment's number of the first state
+    actions: tuple[str, ...] = ()  # the labels of the last axis of `visits`, if they are not numbers
 
     @property
     @abstractmethod
@@ -337,7 +338,7 @@ class Predictor(ABC):
 
     def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
         """The labels of the last axis of `visits`."""
-        return tuple(str(a) for a in range(actions))
+        return self.actions or tuple(str(a) for a in range(actions))
 
     def label(self, s: int) -> Any:
         """The s-th state or point as the environment returns it."""
@@ -349,7 +350,8 @@ class Predictor(ABC):
 
     def metadata(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {"freedom": self.bars.freedom} if self.bars.freedom else {}
+        found: dict[str, Any] = {"freedom": self.bars.freedom} if self.bars.freedom else {}
+        return found | ({"actions": list(self.actions)} if self.actions else {})
 
 
 def labels_of(listed: Sequence[Any]) -> tuple[str, ...]:
@@ -363,17 +365,11 @@ class TablePredictor(Predictor):
 
     first_state: int = 0
     freedom: int = 0
-    actions: tuple[str, ...] = ()  # labels of the actions, if they are not numbers
+    actions: tuple[str, ...] = ()
 
     @property
     def bars(self) -> ErrorBars:
         return OF_TABLES._replace(kind="half-samples", freedom=self.freedom) if self.freedom else OF_TABLES
-
-    def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
-        return self.actions or super().choices(names, actions)
-
-    def metadata(self) -> dict[str, Any]:
-        return super().metadata() | ({"actions": list(self.actions)} if self.actions else {})
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         try:
@@ -391,11 +387,16 @@ class TablePredictor(Predictor):
 
 
 @dataclass(frozen=True, eq=False)
-class NumberedPredictor(TablePredictor):
+class NumberedPredictor(Predictor):
     """Tables whose states are observations of a few whole numbers, those that were met."""
 
+    actions: tuple[str, ...] = ()
     space: Any = None  # of the observations, without entries that hold no numbers
     keys: tuple[Key, ...] = ()  # of the states
+
+    @property
+    def bars(self) -> ErrorBars:
+        return OF_TABLES
 
     @cached_property
     def number(self) -> dict[Key, int]:

@@ -45,6 +45,7 @@ class Details(Named):
     """
 
     known: ClassVar[dict[str, Array]] = {each.in_result: each for each in ARRAYS.values() if each.when != "k"}
+    optional: ClassVar[bool] = True
     names: tuple[str, ...]  # of the questions
     weights: np.ndarray  # [gvf] of the questions
     seeds: tuple[int, ...]  # that were run
@@ -57,9 +58,6 @@ class Details(Named):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.snapshots[-1], name) if name in Snapshot.known else super().__getattr__(name)
-
-    def _without(self, missing: Array) -> None:
-        return None
 
     @property
     def points(self) -> np.ndarray | None:

@@ -175,19 +175,17 @@ class Named:
 
     known: ClassVar[Mapping[str, Array]] = ARRAYS  # the library's, by the names that they have here
     held: dict[str, Any]
+    optional: ClassVar[bool] = False  # whether an array that a run does not have is None; else it is empty, or not measured
 
     def __getattr__(self, name: str) -> Any:
         found = self.known.get(name)
         if found is None or found.extra:
             raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        return self.held.get(name, self._without(found))
+        missing = None if self.optional else EMPTY if found.axes else found.unmeasured
+        return self.held.get(name, missing)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(name for name, each in self.known.items() if not each.extra)]
-
-    def _without(self, missing: Array) -> Any:
-        """What stands for an array that a run does not have."""
-        return EMPTY if missing.axes else missing.unmeasured
 
     @property
     def extra(self) -> dict[str, np.ndarray]:
@@ -214,13 +212,11 @@ class Measurement(Named):
 class Snapshot(Named):
     """The tables of a run after `step` steps, of all seeds: [seed, ...]; one that the run does not have is None."""
 
+    optional = True
     known = {each.measured: each for each in ARRAYS.values() if each.when == "k" and each.in_file}
 
     def __init__(self, step: int, **held: np.ndarray) -> None:
         self.step, self.held = step, held
-
-    def _without(self, missing: Array) -> None:
-        return None
 
 
 class Part(Named):

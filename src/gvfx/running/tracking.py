@@ -35,49 +35,34 @@ from gvfx.types import Described
 Report = Callable[[int, int, float], None]  # (seed, steps done, current error)
 
 
-class Listener:
-    """What is called during a run; it does nothing by default."""
+class Listeners:
+    """What is called during a run: all that have `began(seed)`, `stepped(seed, t)`, `measured(seed, t, error)` or `close()`."""
 
-    def began(self, seed: int) -> None: ...
-    def stepped(self, seed: int, t: int) -> None: ...
-    def measured(self, seed: int, t: int, error: float) -> None: ...
-    def close(self) -> None: ...
-
-
-class Listeners(Listener):
-    """Several listeners as one."""
-
-    def __init__(self, *listeners: Listener) -> None:
-        self.listeners = listeners
-
-    def began(self, seed: int) -> None:
-        for each in self.listeners:
-            each.began(seed)
-
-    def stepped(self, seed: int, t: int) -> None:
-        for each in self.listeners:
-            each.stepped(seed, t)
-
-    def measured(self, seed: int, t: int, error: float) -> None:
-        for each in self.listeners:
-            each.measured(seed, t, error)
-
-    def close(self) -> None:
-        for each in self.listeners:
-            each.close()
+    def __init__(self, *listeners: object) -> None:
+        self.began, self.stepped, self.measured, self.close = (
+            _each([getattr(listener, name) for listener in listeners if hasattr(listener, name)])
+            for name in ("began", "stepped", "measured", "close")
+        )
 
 
-class Calls(Listener):
+def _each(functions: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    """Calls all functions."""
+
+    def call(*given: Any) -> None:
+        for function in functions:
+            function(*given)
+
+    return call
+
+
+class Calls:
     """Calls a function after every measurement."""
 
     def __init__(self, function: Report) -> None:
-        self.function = function
-
-    def measured(self, seed: int, t: int, error: float) -> None:
-        self.function(seed, t, error)
+        self.measured = function
 
 
-class Bar(Listener):
+class Bar:
     """A bar over the steps of all seeds; shows "compiling" until the first step."""
 
     def __init__(self, steps: int, seeds: Iterable[int]) -> None:
@@ -250,7 +235,7 @@ def _as_tracker(track: Any) -> Tracker:
     return Given(function)
 
 
-class Tracking(Listener):
+class Tracking:
     """A listener that passes every measurement to trackers; without a known truth the error is the estimated one,
     and without an estimate it is omitted."""
 

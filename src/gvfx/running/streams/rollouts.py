@@ -301,7 +301,7 @@ class RolloutStream(Loop):
 class StartOnly(Predictor):
     """Values at the start alone."""
 
-    followed: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()  # the policies that were followed
 
     @property
     def bars(self) -> ErrorBars:
@@ -309,9 +309,6 @@ class StartOnly(Predictor):
 
     def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise InputError("observation: rollouts have values at the start alone; use result.value().")
-
-    def choices(self, names: Sequence[str], actions: int) -> tuple[str, ...]:
-        return self.followed
 
     def label(self, s: int) -> Any:
         return "start"

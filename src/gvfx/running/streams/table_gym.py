@@ -8,7 +8,7 @@ has its own numbers, tables grow as states are found, and at the end the seeds' 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,23 +30,23 @@ from gvfx.evidence.counts import (
 )
 from gvfx.evidence.uncertainty import interval_errors, standard_errors
 from gvfx.kernel import BehaviourRule, LearnerRule, Sizes, Transition, whole
-from gvfx.questions.gvf import GVF, Stacked, expand, stack
+from gvfx.questions.gvf import GVF, Stacked, stack
 from gvfx.questions.policies import OwnPolicy, Steady, is_function
 from gvfx.questions.reader import Reader, Targets, policies_only
-from gvfx.questions.where import EVERYWHERE, START, as_where, is_start
+from gvfx.questions.where import EVERYWHERE, START, as_where
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import tables
-from gvfx.running.earlier import Earlier, Recorded, later, learn_from_log, plan_first
+from gvfx.running.earlier import Earlier, later, learn_from_log, plan_first
 from gvfx.running.plan import Method, Options
 from gvfx.running.predictor import FrozenTable, NumberedPredictor, TablePredictor, frozen_table, labels_of
 from gvfx.running.schema import EMPTY, Measurement, Part, expected_error, expected_over
 from gvfx.running.stepping import SingleStepper, VectorStepper
 from gvfx.running.streams.gym_stream import NEVER, Actor, GymRun, drawn_action
+from gvfx.running.streams.numbers import Met, Numbers, aligned, numbered_where
 from gvfx.running.streams.table_compiled import FiniteTables, Improvement, TableAgent, dynamics, make_table
 from gvfx.theory.exact import DENSE_BELOW, predicted_values
 from gvfx.worlds.mdp import MDP
-from gvfx.worlds.returns import copied
-from gvfx.worlds.spaces import Key, batched, key_of, observation_of
+from gvfx.worlds.spaces import key_of
 from gvfx.worlds.spec import MOST_STATES, DiscreteSpec, skeleton_mdp
 
 # --- The agent of tables in an environment stepped from Python ------------------------------------------------------
@@ -153,12 +153,6 @@ def bound(function: Any, agent: Any) -> Callable[[Any], None]:
     return function.overloads[signature].entry_point
 
 
-FIRST_STATES = (
-    64  # states for which there is room at first if they are numbered; plans and stopping rules take it for their number
-)
-RETARGET = 1 / 8  # growth of the numbered states after which a behaviour learns of the new ones' policies
-
-
 class Sized(NamedTuple):
     """The questions, and the sizes of a learner's tables, for a number of states."""
 
@@ -176,7 +170,9 @@ class TableGym(GymRun):
     ) -> None:
         super().__init__(spec, questions, method, options, share)
         behaviour, learner, plan, skeleton = self.behaviour, self.learner, self.plan, spec.skeleton
-        self.met_first = [] if spec.fixed else self._numbered_where()
+        self.met_first: list[Any] = []  # observations that get the first numbers
+        if not spec.fixed:
+            self.tag, self.met_first, self.aligned = "-numbered", numbered_where(options.where, spec.space), aligned
         self.asked_at = np.array([key_of(spec.space, observation) for observation in self.met_first])
         where: Any = list(range(len(self.met_first))) or options.where
         self.where = as_where(where, skeleton, spec.first_state)
@@ -185,7 +181,7 @@ class TableGym(GymRun):
                 raise InputError(f"{what}: {type(part).__name__} handles one episode at a time; give a plain environment.")
         reader = Reader(questions, spec)
         self.varying = any(callable(q.discount) for q in reader.questions)
-        self.streams: dict[int, SteppedTables] = {}  # of the seeds whose observations are numbered
+        self.numbers: dict[int, Numbers] = {}  # of the seeds whose observations are numbered
         if learner.by_episode and self.varying:
             raise InputError(f"discount: {type(learner).__name__} needs constant discounts; use gvfx.ExpectedSarsa().")
         self.pairs = skeleton.states * skeleton.actions
@@ -204,21 +200,6 @@ class TableGym(GymRun):
         self.rule = behaviour.rule(self.sizes)
         rule = learner.rule(self.sizes, behaviour.needs_variance)
         self.compiled = make_agent(self.sizes, self.rule, rule, learner.needs_next_action, self.counted)
-
-    def _numbered_where(self) -> list[Any]:
-        """The observations at which errors count, if some were given: they get the first numbers."""
-        self.tag, where, spec = "-numbered", self.options.where, self.spec
-        if where is None or is_start(where):
-            return []
-        try:
-            rows = batched(spec.space, where)[0]
-        except InputError as error:
-            reason = str(error).removeprefix("observation: ").rstrip(".")
-            raise InputError(f"where: {reason}; give 'start', or a list of observations.") from None
-        own = list({key_of(spec.space, row): row for row in rows}.values())
-        if not 0 < len(own) <= FIRST_STATES // 2:
-            raise InputError(f"where: {len(own)} observations are none or too many; give 1 to {FIRST_STATES // 2}.")
-        return own
 
     def sized(self, spec: DiscreteSpec) -> Sized:
         """The questions and tables for the states of a spec."""
@@ -242,19 +223,7 @@ class TableGym(GymRun):
 
     def paid_for(self) -> dict[int, Earlier]:
         """The transitions that seeds have made by now, if observations are numbered."""
-        return {seed: own.recorded.log(own.observation) for seed, own in self.streams.items() if own.recorded.rows}
-
-    def aligned(self, parts: Sequence[Part]) -> list[Part]:
-        if self.spec.fixed:
-            return list(parts)
-        order = sorted({key for part in parts for key in part.met.keys})
-        place = {key: s for s, key in enumerate(order)}
-        out = []
-        for part in parts:
-            at = np.array([place[key] for key in part.met.keys], int)
-            model = part.met.model(order) if part.model is not None else None
-            out.append(part.reordered(at, len(order)).replaced(met=Met(None, tuple(order)), model=model))
-        return out
+        return {seed: own.recorded.log(own.observation) for seed, own in self.numbers.items() if own.recorded.rows}
 
     def predictor(self, parts: list[Part]) -> TablePredictor | NumberedPredictor:
         labels = labels_of(self.spec.listed)
@@ -263,28 +232,16 @@ class TableGym(GymRun):
         return NumberedPredictor(actions=labels, space=self.spec.numbering.space, keys=parts[0].met.keys)
 
 
-@dataclass(frozen=True)
-class Met:
-    """The numbered states of one seed at the end: their keys in the order of their numbers, and the evidence in any order."""
-
-    stream: SteppedTables | None
-    keys: tuple[Key, ...]
-
-    def model(self, order: Sequence[Key]) -> Empirical | None:
-        """The evidence with the states in a given order, which includes all of these keys."""
-        return self.stream.in_order(order) if self.stream is not None else None
-
-
 class SteppedTables(TableAgent, Actor):
     """One seed: the arrays in which it acts and learns."""
 
     run: TableGym
     room = 0
-    retargeted: int | None = None  # the numbered states whose policies the behaviour knows
+    numbers: Numbers | None = None  # of observations, if they are numbered as they are met
     kept: ClassVar = {
         "arrays": "",
         ("source.episode", "source.episode"): "episodes",
-        "retargeted": "numbering:told",
+        "numbers": "numbering:",
         "reader.noise": "noise",
     }
 
@@ -295,16 +252,9 @@ class SteppedTables(TableAgent, Actor):
         self.arrays = self.new_agent()
         self.act, self.learn = (bound(function, self.arrays) for function in run.compiled[:2])
         self.finite = FiniteTables(run.names, seed, self.arrays.behaviour)
-        self.policies_of: Targets | None = None  # asked at numbered states, when they are met
         if not self.spec.fixed:
-            asked = expand(run.questions)
-            self.given = [i for i, q in enumerate(asked) if not isinstance(q.policy, OwnPolicy)]
-            self.policies_of = Targets([asked[i] for i in self.given], run.sizes.actions) if self.given else None
-            self.retargeted = 0
-            self.spec.numbering.met = self.new_state
-            self.shown: dict[int, Any] = {}  # the observations by number, as far as they were met in this process
-            self.learn_by_number, self.learn = self.learn, self.learn_and_record
-            run.streams[seed], self.recorded = self, Recorded()
+            self.numbers = run.numbers[seed] = Numbers(self)
+            self.learn = self.numbers.recording(self.learn)
             for observation in run.met_first:
                 self.spec.seen(observation)
 
@@ -342,22 +292,12 @@ class SteppedTables(TableAgent, Actor):
             self.count(log)
         else:
             learn_from_log(self, log)
-        if not self.spec.fixed:
-            self.recorded.rows.clear()  # which are this run's own alone
-
-    def learn_and_record(self, at: TableArrays) -> None:
-        """Learn, and note the transitions."""
-        self.recorded.add(at)
-        self.learn_by_number(at)
-
-    def observation(self, number: int) -> Any:
-        """The numbered observation; one that was met before a checkpoint without the entries that are not read."""
-        numbering = self.spec.numbering
-        return self.shown[number] if number in self.shown else observation_of(numbering.space, numbering.keys[number])
+        if self.numbers is not None:
+            self.numbers.recorded.rows.clear()  # which are this run's own alone
 
     def count(self, log: Earlier) -> None:
         """Count a log that is all there is at once; nothing can be counted after it."""
-        here, after = log.columns if self.spec.fixed else self.numbered(log)
+        here, after = log.columns if self.numbers is None else self.numbers.of(log)
         actions, states, arrays = self.run.sizes.actions, self.spec.skeleton.states, self.arrays
         key = (here * actions + log.action) * (states + 1) + np.where(log.terminated, states, after)
         outcomes, which, counts = np.unique(key, return_inverse=True, return_counts=True)
@@ -371,18 +311,6 @@ class SteppedTables(TableAgent, Actor):
         met.evidence.found[reached] = 1 + (first + 1) // 2
         np.add.at(arrays.visits, (here, log.action), 1)
         arrays.t[0], self.arrays = len(log), arrays._replace(outcomes=met)
-
-    def numbered(self, log: Earlier) -> tuple[np.ndarray, np.ndarray]:
-        """The states in which the transitions of a log begin and end, numbered in the order in which they are met."""
-        rows = np.stack(log.columns, axis=1).reshape(2 * len(log), -1)
-        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        number = np.empty(len(first), np.int64)
-        for k in np.argsort(first):
-            if not self.room:
-                self.grow()
-            number[k] = self.spec.seen((log.after if first[k] % 2 else log.here)[first[k] // 2])
-        here, after = number[which.ravel()].reshape(-1, 2).T
-        return here, after
 
     def heed(self, at: TableArrays, begins: bool, probability: float | None) -> None:
         at.mu[0] = 1 / at.mu.shape[1] if probability is None else probability
@@ -413,27 +341,6 @@ class SteppedTables(TableAgent, Actor):
     def met(self) -> int:
         """The number of states, or of those that were met if they are numbered."""
         return self.spec.skeleton.states if self.spec.fixed else len(self.spec.numbering.keys)
-
-    def new_state(self, number: int, observation: Any) -> None:
-        """Note the target policies at an observation that is met for the first time."""
-        agent = self.arrays
-        self.shown[number] = copied(observation)
-        if self.policies_of is not None:
-            try:
-                agent.pi[number][:, self.given] = self.policies_of(self.spec.together([observation]))[0]
-            except Exception as error:
-                what = str(error) if isinstance(error, InputError) else _raised(error, observation)
-                raise self.source.failed(what) if agent.t[0] else InputError(what) from error
-        if self.spec.skeleton.states - number <= 4 * self.spec.lanes + 4:
-            self.room = 0
-        if number >= (1 + RETARGET) * (self.retargeted or 0):
-            self.retarget()
-
-    def retarget(self) -> None:
-        """Have the behaviour know the policies of all numbered states."""
-        self.retargeted = self.met
-        known = Empirical(self.tables, self.asked._replace(pi=self.arrays.pi), self.arrays.outcomes.evidence)
-        self.run.behaviour.retarget(self.arrays.behaviour, known)
 
     def resized(self, states: int) -> TableArrays:
         """The agent with room for more states, and everything that it learned."""
@@ -513,13 +420,13 @@ class SteppedTables(TableAgent, Actor):
         return Empirical(self.tables, asked, no_evidence(self.tables, asked, kept=False)), self.arrays.visits
 
     def pause(self, stop: int) -> None:
-        if stop in self.stops and not self.spec.fixed:  # not at measurements, which must not change a run
-            self.retarget()
+        if self.numbers is not None:
+            self.numbers.retarget()
         self.plan(stop)
 
     def check(self) -> None:
         self.check_finite()
-        for asked in (self.reader, *self.run.steady, self.policies_of):
+        for asked in (self.reader, *self.run.steady, None if self.numbers is None else self.numbers.policies):
             if asked is not None:
                 asked.again()
 
@@ -561,50 +468,14 @@ class SteppedTables(TableAgent, Actor):
             return np.full(len(run.names), np.nan)
         return expected_over(errors, known.evaluation.weights[: errors.shape[1]])
 
-    def in_order(self, order: Sequence[Key]) -> Empirical:
-        """The evidence with numbered states in a given order, which includes all met; the environment may have others."""
-        run, outcomes, known = self.run, self.arrays.outcomes, self.known
-        states, actions, before = len(order), run.sizes.actions, self.spec.skeleton.states
-        place = {key: s for s, key in enumerate(order)}
-        at = np.full(before + 1, -1)
-        at[: self.met] = [place[key] for key in self.spec.numbering.keys]
-        at[before] = states
-        used = int(outcomes.used[0])
-        pair, following = outcomes.pair[:used], outcomes.following[:used]
-        kept, evidence = np.flatnonzero(at >= 0), outcomes.evidence
-        pi = np.full((states + 1, *known.asked.pi.shape[1:]), 1 / actions)
-        pi[at[kept]] = known.asked.pi[kept]
-        moved = {name: np.zeros(states + 1, np.int64) for name in ("starts", "found")}
-        for name, array in moved.items():
-            array[at[kept]] = getattr(evidence, name)[kept]
-        where = self.asked.where
-        if where.kind == "states":
-            where = replace(where, states=tuple(at[list(where.states)].tolist()))
-        pays = np.full((states + 1, *known.asked.pays.shape[1:]), -1, known.asked.pays.dtype)
-        model = empirical(
-            outcomes._replace(
-                evidence=evidence._replace(**moved),
-                pair=at[pair // actions] * actions + pair % actions,
-                following=at[following],
-            ),
-            skeleton_mdp(states, actions, self.spec.skeleton.horizon),
-            self.asked._replace(pi=pi, pays=pays, where=where),
-            run.varying,
-        )
-        return replace(model, closed=False)
-
     def outcome(self, k: int) -> dict[str, Any]:
         out = self.learned(bool(self.run.counted and self.known.evidence.starts.any()))
-        return out if self.spec.fixed else out | {"met": Met(self, tuple(self.spec.numbering.keys))}
+        return out if self.numbers is None else out | {"met": Met(self.numbers, tuple(self.spec.numbering.keys))}
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def fit_to(self, arrays: Mapping[str, np.ndarray]) -> None:
-        if len(arrays["visits"]) != self.spec.skeleton.states and not self.spec.fixed:
+        if len(arrays["visits"]) != self.spec.skeleton.states and self.numbers is not None:
             self.arrays = self.resized(len(arrays["visits"]))
         while len(self.arrays.outcomes.pair) < len(arrays["outcomes.pair"]):
             self.arrays = self.arrays._replace(outcomes=grown(self.arrays.outcomes))
-
-
-def _raised(error: Exception, observation: Any) -> str:
-    return f"policy: raised {type(error).__name__} ({error}) at {observation!r:.60}; make it accept every observation."
