@@ -29,9 +29,11 @@ class BadObservation(ValueError):
 
 
 def parts_of(space: Any) -> list[tuple[Any, Any]]:
-    """The entries of a Tuple or Dict space, (index or key, space); empty for any other."""
+    """The entries of a Tuple or Dict space, (index or key in an observation of the environment, space); empty for any other."""
     if isinstance(space, spaces.Dict):
         return list(space.spaces.items())
+    if isinstance(space, _Some):
+        return list(zip(space.places, space.spaces, strict=True))
     return list(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else []
 
 
@@ -115,15 +117,8 @@ def key_of(space: Any, observation: Any) -> Key:
         return (observation.__index__(),)
     if not parts_of(space):
         return tuple(int(x) for x in np.ravel(observation))
-    keys = [key_of(part, observation[place]) for place, part in _places(space)]
+    keys = [key_of(part, observation[place]) for place, part in parts_of(space)]
     return tuple(x for key in keys for x in key)
-
-
-def _places(space: Any) -> list[tuple[Any, Any]]:
-    """The entries of a space that `readable` returned, with where they stand in an observation of the environment."""
-    if isinstance(space, _Some):
-        return list(zip(space.places, space.spaces, strict=True))
-    return parts_of(space)
 
 
 def observation_of(space: Any, key: Sequence[int]) -> Any:
@@ -139,7 +134,7 @@ def _taken(space: Any, rest: list[int]) -> tuple[Any, list[int]]:
         size = math.prod(space.shape)
         return np.array(rest[:size], space.dtype).reshape(space.shape), rest[size:]
     out = {}
-    for place, part in _places(space):
+    for place, part in parts_of(space):
         out[place], rest = _taken(part, rest)
     return (out if isinstance(space, spaces.Dict) else tuple(out.values())), rest
 
@@ -215,7 +210,7 @@ def fits(space: Any, observation: Any) -> bool:
             key in observation and fits(part, observation[key]) for key, part in space.spaces.items()
         )
     if isinstance(space, spaces.Tuple):
-        places = _places(space)
+        places = parts_of(space)
         if not isinstance(observation, tuple | list) or len(observation) <= max(place for place, _ in places):
             return False
         exact = isinstance(space, _Some) or len(observation) == len(places)
@@ -253,7 +248,7 @@ def _rows(space: Any, given: Any) -> list[Any] | None:
         return _together(space, {key: _rows(part, given[key]) for key, part in space.spaces.items()})
     if isinstance(space, spaces.Tuple) and isinstance(given, tuple):
         if len(given) == len(space.spaces):
-            split = {place: _rows(part, given[place]) for place, part in _places(space) if place < len(given)}
+            split = {place: _rows(part, given[place]) for place, part in parts_of(space) if place < len(given)}
             return _together(space, split)
         return list(given)
     return list(given) if isinstance(given, list | tuple) or np.ndim(given) else None
@@ -292,7 +287,7 @@ def described(space: Any) -> list[Any]:
         return ["Box", list(space.shape), str(space.dtype)]
     if isinstance(space, spaces.Dict):
         return ["Dict", [[key, described(part)] for key, part in space.spaces.items()]]
-    return ["Tuple", [[place, described(part)] for place, part in _places(space)]]
+    return ["Tuple", [[place, described(part)] for place, part in parts_of(space)]]
 
 
 def space_from(data: Sequence[Any]) -> Any:
