@@ -32,13 +32,13 @@ from gvfx.questions.where import is_start
 from gvfx.running.drive import Backend
 from gvfx.running.earlier import check_start
 from gvfx.running.log_table import Checked, as_log
-from gvfx.running.plan import Method, Options
+from gvfx.running.plan import Method, Options, checked_share
 from gvfx.running.streams.linear import LinearGym
 from gvfx.running.streams.numbers import FIRST_STATES
 from gvfx.running.streams.rollouts import RolloutsGym
 from gvfx.running.streams.table_compiled import TableCompiled
 from gvfx.running.streams.table_gym import TableGym
-from gvfx.running.whole_episodes import SHARE, checked_share, room_for
+from gvfx.running.whole_episodes import SHARE, room_for
 from gvfx.threads import one_thread
 from gvfx.worlds.conversion import SteppedMDP, from_gymnasium, is_toy_text
 from gvfx.worlds.mdp import MDP, CompiledWorld

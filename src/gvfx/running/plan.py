@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gvfx.behaviours.base import Behaviour
 from gvfx.errors import InputError
 from gvfx.evidence.decisions import WHERE, Decided, Decision
 from gvfx.evidence.uncertainty import ErrorBelow
 from gvfx.files import check_writable
-from gvfx.inputs import is_real, listed, whole
+from gvfx.inputs import is_real, listed, shown, whole
 from gvfx.learners.base import Learner
 from gvfx.questions.gvf import GVF, Audit
 from gvfx.questions.where import WhereLike, is_start
@@ -44,6 +46,17 @@ def _seed(seed: int, field: str) -> int:
     if (number := whole(seed, field)) < 0:
         raise InputError(f"{field}: {number} is negative; give distinct seeds of at least 0.")
     return number
+
+
+def checked_share(audit: object, default: float = 0.0) -> float:
+    """The share of the steps that audits take; None is the default."""
+    if isinstance(audit, Audit):
+        audit = audit.share
+    if audit is None:
+        return default
+    if not (is_real(audit) and isinstance(audit, int | float | np.number) and 0 <= audit < 1):
+        raise InputError(f"audit: {shown(audit)} is not a share of the steps; give a number of at least 0 and below 1.")
+    return float(audit)
 
 
 @dataclass(frozen=True)

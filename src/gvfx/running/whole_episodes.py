@@ -17,10 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.errors import InputError
 from gvfx.evidence.episodes import Schedule, longest
-from gvfx.inputs import is_real, shown
-from gvfx.questions.gvf import Audit
 from gvfx.running.checkpoint import prefixed, unprefixed
 from gvfx.running.frozen_scores import FrozenScores, Path
 from gvfx.running.stepping import SingleStepper
@@ -35,17 +32,6 @@ SHARE = 0.15  # of the steps, where intervals have no other ground
 FEWEST = 4  # episodes of each policy for which half of that share has room, if runs are audited by default
 LEAST = 1000  # steps of such a run
 EARLY, LATE = 0.1, 0.5  # of the steps: those before are not scored, with a stopping rule and without
-
-
-def checked_share(audit: object, default: float = 0.0) -> float:
-    """The share of the steps that audits take; None is the default."""
-    if isinstance(audit, Audit):
-        audit = audit.share
-    if audit is None:
-        return default
-    if not (is_real(audit) and isinstance(audit, int | float | np.number) and 0 <= audit < 1):
-        raise InputError(f"audit: {shown(audit)} is not a share of the steps; give a number of at least 0 and below 1.")
-    return float(audit)
 
 
 def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
