@@ -29,7 +29,7 @@ from gvfx.learners.least_squares import BLOCKS
 from gvfx.running.whole_episodes import Followed
 
 FEW_GROUPS = 16  # groups of episodes below which they are dealt to the folds in turn
-BEFORE, LEANS, SOME = 0.001, 0.05, 1.2  # levels of the test for what came before: alone, and where κ of a question is above SOME
+BEFORE, LEANS, SOME = 0.001, 0.03, 1.2  # levels of the test for what came before: alone, and where κ of a question is above SOME
 AGREE, WIDE = 0.01, 1.5  # that of the test for errors that agree, and the least median κ where it counts
 ENOUGH = 2.0  # times the model's half-width: episodes whose intervals are wider cannot take its place
 SAMPLE = 400  # observations along episodes at which error bars are compared with what the answers miss
