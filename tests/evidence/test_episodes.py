@@ -12,18 +12,17 @@ from gvfx.evidence.episodes import (
     FEW,
     SUPPORT,
     Estimate,
-    Schedule,
     Scores,
     blended,
     depends_on_before,
     differences_over_seeds,
     estimate,
-    longest,
     missed,
     over_seeds,
     scores,
     surprises,
 )
+from gvfx.running.whole_episodes import Schedule, longest
 
 STATES, ACTIONS, STEPS, GAMMA = 2, 2, 3, 0.9
 P = np.array([[[0.7, 0.3], [0.2, 0.8]], [[0.4, 0.6], [0.9, 0.1]]])  # [state, action, next]

@@ -8,8 +8,7 @@ import gymnasium
 import numpy as np
 
 import gvfx
-from gvfx.evidence.episodes import longest
-from gvfx.running.whole_episodes import FURTHER, WholeEpisodes
+from gvfx.running.whole_episodes import FURTHER, WholeEpisodes, longest
 
 BOX = gymnasium.spaces.Box(-10, 10, (2,), np.float32)
 

@@ -245,14 +245,18 @@ def returned_by(
         if batched is None:
             batched = _takes_batches(function, observations, row)
         if batched:
-            given = observations.copy() if isinstance(observations, np.ndarray) else own(observations)
-            return np.array(function(given))  # copied, like what it is given: functions may reuse and change arrays
+            return np.array(function(_copy(observations)))  # copied, like what it is given: functions may reuse and change arrays
         whole = getattr(observations, "dtype", np.dtype(object)).kind in "iu" and np.ndim(observations) == 1
         return [np.array(function(int(o) if whole else own(o))) for o in observations]
     except GvfxError:
         raise
     except Exception as error:
         raise FunctionFailed(f"{field}: the function raised {error_text(error)}; make it accept every observation.") from error
+
+
+def _copy(observations: Any) -> Any:
+    """A batch that a function may change."""
+    return observations.copy() if isinstance(observations, np.ndarray) else own(observations)
 
 
 def prepared_function(
@@ -540,7 +544,7 @@ class Steady:
         if self.calls < self.next:
             return
         self.next *= 2
-        observation, answer = own(observations[:1]), np.array(answers[:1])
+        observation, answer = _copy(observations[:1]), np.array(answers[:1])
         for seen, before in self.kept:
             _repeat(self.used, seen, before, self.field, self.sentence, 1)
         if len(self.kept) < KEPT:

@@ -1,6 +1,6 @@
 """Whole episodes of the target policies during a run: whose episode every lane is in, and which transitions they have.
 
-The policy that lags furthest behind its share of the steps acts next (`gvfx.evidence.episodes.Schedule`), to the end of the
+The policy that lags furthest behind its share of the steps acts next (`Schedule`), to the end of the
 episode or until what would follow counts less than `CUT`.  The agent learns from these transitions as from all others.  A
 behaviour acts in between where they have a part of the steps (`audit`).
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gvfx.evidence.episodes import Schedule, longest
+from gvfx.evidence.episodes import CUT, Estimate
 from gvfx.running.checkpoint import prefixed, unprefixed
 from gvfx.running.frozen_scores import FrozenScores, Path
 from gvfx.running.stepping import SingleStepper
@@ -41,6 +41,50 @@ def room_for(steps: int, discounts: np.ndarray, member: np.ndarray) -> bool:
     """
     longest = {p: 1 / (1 - g) for g, p in sorted(zip(discounts.tolist(), member.tolist(), strict=True)) if g < 1}
     return steps >= LEAST and SHARE * steps / 2 >= FEWEST * sum(longest.values())
+
+
+class Schedule:
+    """Whose episode is next: that of the policy that lags furthest behind its share of the steps."""
+
+    def __init__(self, policies: int, part: float = 1.0, first: int = 0) -> None:
+        """part: of all steps; the rest is another behaviour's, in whole episodes.  first: the step from which episodes begin."""
+        self.policies, self.part, self.first = policies, part, first
+        self.steps, self.episodes = np.zeros((2, policies), np.int64)
+        self.share = np.full(policies, 1 / policies)
+
+    def due(self, total: int) -> bool:
+        """Whether an episode of a target policy is due, after so many steps of all kinds."""
+        return self.part >= 1 or (total >= self.first and int(self.steps.sum()) <= self.part * total)
+
+    def next(self, total: int = 0) -> int:
+        """The policy of the episode that begins now; -1: another behaviour's."""
+        if not self.due(total):
+            return -1
+        unseen = self.episodes == 0
+        if unseen.any():
+            return int(unseen.argmax())
+        return int((self.steps / self.share).argmin())
+
+    def begins(self, policy: int) -> int:
+        """The number of an episode of a policy that begins, which is its pair."""
+        self.episodes[policy] += 1
+        return int(self.episodes[policy]) - 1
+
+    def spend(self, found: Estimate, member: np.ndarray) -> None:
+        """Share steps by Neyman, in proportion to the root of a score's variance times its steps, but never below half an equal
+        share; as before while some policy has no variance.  member [gvf]: each question's policy."""
+        each = np.where(found.episodes > 1, found.variance.diagonal(), np.nan) * found.episodes
+        own = [each[(member == p) & (each > 0) & np.isfinite(each)] for p in range(self.policies)]
+        if all(len(some) for some in own):
+            lengths = [(found.steps / np.maximum(found.episodes, 1))[member == p].mean() for p in range(self.policies)]
+            wanted = np.sqrt([np.exp(np.log(some).mean()) * max(n, 1.0) for some, n in zip(own, lengths, strict=True)])
+            share = np.maximum(wanted / wanted.sum(), 0.5 / self.policies)
+            self.share = share / share.sum()
+
+
+def longest(discount: float, cut: float = CUT) -> float:
+    """The steps after which what follows counts less than `cut`; infinite with discount 1."""
+    return float(np.ceil(np.log(cut) / np.log(discount))) if 0 < discount < 1 else (1.0 if discount <= 0 else np.inf)
 
 
 class Followed(NamedTuple):
