@@ -64,7 +64,7 @@ def test_the_page_is_what_make_options_writes():
 
 
 @pytest.mark.full
-@pytest.mark.filterwarnings("ignore:until")
+@pytest.mark.filterwarnings("ignore:until", "ignore:.*an episode was truncated")
 @pytest.mark.parametrize("option", PAGE["OPTIONS"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_works_or_is_refused_for_a_reason(kind, option, tmp_path):
