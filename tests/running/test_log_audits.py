@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.audit_reference import audit_score
+from helpers.recording import Push, recorded
 
 import gvfx
 from benchmarks.coverage import log_cases, log_intervals, log_of
@@ -79,16 +80,16 @@ def test_every_episode_is_left_out_of_the_answers_that_score_it():
     def without(rows):
         masks.append(rows)
 
-        def q(observations):
+        def predicted(observations, actions):
             read.append((len(masks) - 1, observations))
-            return np.zeros((len(observations), 2, 2))
+            return np.zeros((2, len(observations), 2))
 
-        return q
+        return predicted
 
     zero, starts = np.zeros((len(begins), 2)), log.observation[begins]
     signals = Signals(zero + log.reward[:, None], zero + GAMMA * ~log.terminated[:, None], begins)
     columns = audited_log(
-        log, asked(), signals, lambda s: np.full((len(s), 2, 2), 0.5), lambda s: np.zeros((len(s), 2, 2)), without
+        log, asked(), signals, lambda s, a: (np.zeros((len(s), 2)), np.zeros((len(s), 2)), np.full((len(s), 2), 0.5)), without
     )
     assert len(masks) == 5 and (np.sum(masks, axis=0) == 1).all()
     for mask in masks:
@@ -245,3 +246,18 @@ def test_bad_columns_are_named(change, gamma, said):
 def test_a_share_is_refused():
     with pytest.raises(gvfx.InputError, match=r"^audit: 0.15 is not True or False"):
         gvfx.evaluate_log(small(2), asked(), audit=0.15)
+
+
+def test_episodes_with_box_actions_are_audits_too():
+    rng, policy = np.random.default_rng(2), gvfx.gaussian_policy([0.5], 0.5)
+    turn = itertools.chain.from_iterable(itertools.repeat(k % 2 == 0, 10) for k in itertools.count())  # ten steps each
+    log = recorded(Push(), 600, lambda r: np.clip(r.normal(0.5, 0.5, 1), -2, 2) if next(turn) else rng.uniform(-2, 2, 1))
+    named = np.where(np.arange(600) // 10 % 2 == 0, "push", "")
+    question = gvfx.GVF(policy, gvfx.Reward(), 0.8, name="push")
+    learner = gvfx.TwinCritics(hidden=(16,), batch=32, learning_starts=40, capacity=400)
+    result = gvfx.evaluate_log(log | {"policy": named}, [question], learner)
+    audit, value = result.audit()["push"], result.value()["push"]
+    truth = sum(0.8 ** (t - 1) * 0.05 * t for t in range(1, 11))
+    assert audit.rollouts == 30 and value.low < truth < value.high < truth + 0.5
+    without = gvfx.evaluate_log(log | {"policy": named}, [question], learner, audit=False)
+    np.testing.assert_array_equal(result.values, without.values)

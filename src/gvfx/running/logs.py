@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ from gvfx.types import Described
 from gvfx.worlds.spec import Uncountable, skeleton_mdp
 
 ActionValues = Callable[[np.ndarray], np.ndarray]  # Q or probabilities [n, action, gvf] at observations [n, ...]
+Predicted = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]  # V, Q and how probable they are, each [n, gvf], of
+# observations [n, ...] and the actions [n, ...] taken there
 
 # --- What to collect next: the choices of which one more sample would reduce the error of a log's answers most ------
 
@@ -122,11 +125,11 @@ class _Tables:
     def policies(self, observations: np.ndarray) -> np.ndarray:
         return np.asarray(self.pi[self.number(observations)])
 
-    def action_values(self, stream: LogStream) -> ActionValues:
-        """Q at observations, by an agent that has read a part of the log."""
+    def predicted(self, stream: LogStream) -> Predicted:
+        """What an agent predicts that has read a part of the log."""
         own = _Tables(self.log, self.run, stream)
         table = action_values(own.known, own.agent.values())
-        return lambda observations: table[own.number(observations)]
+        return partial(_both, lambda observations: table[own.number(observations)], self.policies)
 
     def changes(self, part: Part) -> dict[str, Any]:
         """What becomes of arrays of the part: nothing is said of policies of which nothing was tried."""
@@ -159,11 +162,27 @@ class _Vectors:
         rows = [spec.whole(row) for row in observations]
         return np.asarray(self.run.policies(rows)[:, :, self.run.targets.member])
 
-    def action_values(self, stream: LogStream) -> ActionValues:
-        """Q at observations, by an agent that has read a part of the log."""
+    def predicted(self, stream: LogStream) -> Predicted:
+        """What an agent predicts that has read a part of the log."""
         agent: Any = stream.agent
+        if not self.log.actions:
+            return partial(self._of_critics, agent, agent.freeze(), np.random.default_rng(AUDITS))
         values = agent.answers(False, False)[0].fit.action_values if self._linear else agent.freeze().action_values
-        return lambda observations: values(agent.spec.origin.relative(observations))
+        return partial(_both, lambda observations: values(agent.spec.origin.relative(observations)), self.policies)
+
+    def _of_critics(
+        self, agent: Any, frozen: Any, rng: np.random.Generator, observations: np.ndarray, actions: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """The same with Box actions, of which every policy takes all with some probability; V is a mean over fresh draws."""
+        spec, member, out = agent.spec, self.run.targets.member, []
+        for own in np.array_split(np.arange(len(actions)), max(1, len(actions) // PIECE)):
+            middles = self.run.policies([spec.whole(row) for row in observations[own]])
+            seen = spec.origin.relative(observations[own]).astype(np.float32)
+            taken = spec.given(actions[own].reshape(len(own), *spec.moves.shape), len(own))
+            each = np.stack([frozen.at(p, list(zip(seen, middles, strict=True)), None, rng)[0] for p in range(member.max() + 1)])
+            v = each[member, :, np.arange(len(member))].T
+            out.append((v, frozen.values(seen, taken), np.ones_like(v)))
+        return tuple(np.concatenate(parts) for parts in zip(*out, strict=True))
 
     @property
     def _linear(self) -> bool:
@@ -240,10 +259,8 @@ def _answered(log: Checked, questions: Sequence[GVF], learner: Any, options: Opt
     if log.actions:
         pi = seen.policies(log.observation)
         experiment |= _effective(log, run.names, pi)
-        if log.policy is not None and audit:
-            changes["audit"] = _audits(log, questions, seen, run)
-    elif log.policy is not None and audit:
-        raise InputError("policy: episodes with Box actions cannot be audits; leave the column out, or give audit=False.")
+    if log.policy is not None and audit:
+        changes["audit"] = _audits(log, questions, seen, run)
     held = {name: found for name, found in part.held.items() if name != "expected"}
     part = Part(**held, function=part.function, met=part.met, model=part.model).replaced(**changes)
     (part,) = run.aligned([part])
@@ -255,13 +272,13 @@ def _answered(log: Checked, questions: Sequence[GVF], learner: Any, options: Opt
 def _audits(log: Checked, questions: Sequence[GVF], seen: Any, run: Any) -> np.ndarray:
     """What episodes that followed target policies say, [gvf, 6]."""
 
-    def without(rows: np.ndarray) -> ActionValues:
+    def without(rows: np.ndarray) -> Predicted:
         stream = LogStream(run, ~rows)
         stream.advance(len(stream.log))
-        return seen.action_values(stream)
+        return seen.predicted(stream)
 
     signals = Signals(run.log.c, run.log.gamma, run.log.begins)
-    return audited_log(log, questions, signals, seen.policies, seen.action_values(seen.stream), without)
+    return audited_log(log, questions, signals, seen.predicted(seen.stream), without)
 
 
 def _effective(log: Checked, names: Sequence[str], pi: np.ndarray) -> dict[str, Any]:
@@ -296,24 +313,24 @@ def _check_endings(known: Empirical, names: Sequence[str]) -> None:
 
 
 FOLDS = 5  # at most
+PIECE = 2000  # rows for which actions are drawn together
+AUDITS = 0x617564  # the seed of these draws
 
 
 def audited_log(
     log: Any,
     questions: Sequence[GVF],
     signals: Signals,
-    policies: ActionValues,
-    whole: ActionValues,
-    without: Callable[[np.ndarray], ActionValues],
+    whole: Predicted,
+    without: Callable[[np.ndarray], Predicted],
 ) -> np.ndarray:
     """What the episodes that followed target policies say about the start, [gvf, 6] as `gvfx.evidence.episodes.Estimate.arrays`.
 
-    policies: each question's policy at observations [n, ...], [n, action, gvf].
     whole:    answers fitted to the whole log, whose errors say how rare surprises are.
     without:  answers fitted without the rows of a mask [n].
     """
     own, episode = followed(log.policy, questions, signals.begins), signals.episode
-    _check_actions(log, own[episode], policies)
+    _check_actions(log, own[episode], whole)
     first = np.flatnonzero(signals.begins)
     _check_ends(questions, own, log.terminated, signals.gamma, first)
     fold = folds(own)
@@ -322,16 +339,16 @@ def audited_log(
     for k in range(len(further) if len(fold) > 1 else 0):
         inside = fold[episode] == k
         q = without(inside)
-        v, taken = _both(q, policies, log.observation[inside], log.action[inside])[:2]
-        arrived = _both(q, policies, log.next_observation[inside], log.action[inside])[0]
-        further[k] = _both(q, policies, log.observation[first], log.action[first])[0]
+        v, taken = q(log.observation[inside], log.action[inside])[:2]
+        arrived = q(log.next_observation[inside], log.action[inside])[0]
+        further[k] = q(log.observation[first], log.action[first])[0]
         errors[inside] = signals.c[inside] + signals.gamma[inside] * arrived - taken
         start[fold == k], after[fold == k] = v[signals.begins[inside]], arrived[np.append(signals.begins[inside][1:], True)]
     asked = [q.policy for q in expand(questions)]
     member, policy = np.array([asked.index(p) for p in asked]), np.where(own.any(axis=1), own.argmax(axis=1), -1)
     along = errors, signals.c, signals.gamma, np.zeros((len(errors), 1))
     of = scores(*along, first, start, after, policy, member, np.arange(len(first)), fold)
-    surprise = _surprises(log, signals, policies, whole)
+    surprise = _surprises(log, signals, whole)
     found = estimate(of, surprise, np.where(own, np.nan, further) if len(fold) > 1 else None)
     found.variance[(signals.c == 0).all(axis=0)] = np.inf  # a signal that was never met
     return found.arrays()["audit"]
@@ -373,10 +390,12 @@ def _both(q: ActionValues, policies: ActionValues, observations: np.ndarray, act
     return v, values[rows, actions], pi[rows, actions]
 
 
-def _check_actions(log: Any, own: np.ndarray, policies: ActionValues) -> None:
+def _check_actions(log: Any, own: np.ndarray, predicted: Predicted) -> None:
     """Refuse actions that the policy of their episode never takes; own: the questions whose policy a row followed [n, gvf]."""
     rows = np.flatnonzero(own.any(axis=1))
-    taken = policies(log.observation[rows])[np.arange(len(rows)), log.action[rows]]
+    if not len(rows):
+        return
+    taken = predicted(log.observation[rows], log.action[rows])[2]
     never = np.argwhere(own[rows] & (taken <= 0))
     if len(never):
         row = int(rows[never[0, 0]])
@@ -397,10 +416,10 @@ def _check_ends(questions: Sequence[GVF], own: np.ndarray, terminated: np.ndarra
             )
 
 
-def _surprises(log: Any, signals: Signals, policies: ActionValues, q: ActionValues) -> tuple[np.ndarray, np.ndarray]:
+def _surprises(log: Any, signals: Signals, predicted: Predicted) -> tuple[np.ndarray, np.ndarray]:
     """`gvfx.evidence.episodes.surprises` in the log, over actions that a question's policy takes, [1, gvf] each."""
-    _, taken, chance = _both(q, policies, log.observation, log.action)
-    errors = signals.c + signals.gamma * _both(q, policies, log.next_observation, log.action)[0] - taken
+    _, taken, chance = predicted(log.observation, log.action)
+    errors = signals.c + signals.gamma * predicted(log.next_observation, log.action)[0] - taken
     each = [surprises(errors[chance[:, i] > 0, i, None]) for i in range(errors.shape[1])]
     second, size = np.hstack(each)
     return second[None], size[None]

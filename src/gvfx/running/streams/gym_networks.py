@@ -235,7 +235,7 @@ class SteppedNetworks(AtVectors):
 
     def measure(self, curve: bool, tables: bool) -> list[Measurement]:
         run, gvfs = self.run, len(self.run.names)
-        if not (tables or run.has_errors or run.where == START):
+        if not (tables or run.has_errors or run.calibrated or run.where == START):
             return [Measurement(expected=expected_error(EMPTY, gvfs))]
         kept = self.seen_so_far()
         seen = kept[:, run.columns.observation]
