@@ -17,10 +17,21 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
 import gvfx
 from benchmarks import study
-from benchmarks.common.worlds import CAREFUL, CLASSES, careful_policies, frozen_lake, garnet, made, paper_setting, random_world
+from benchmarks.common.worlds import (
+    CAREFUL,
+    CLASSES,
+    careful_policies,
+    current,
+    frozen_lake,
+    garnet,
+    made,
+    paper_setting,
+    random_world,
+)
 from benchmarks.study import Asked, Found, Part, Row, Study, answered, at_end, at_most, each, numbers, seeds_from, share_within
 from gvfx.evidence.decisions import joint_of, quantiles
 from gvfx.evidence.posterior import posterior
@@ -432,9 +443,23 @@ def rare(number: int) -> Asked:
     return made(P, paid, {name: rng.dirichlet(np.full(3, 2.0), size=states) for name in ("one", "other")}, 0.9, 100)
 
 
+def lake(number: int) -> Asked:
+    """A lake of 5 to 7 cells a side, a fifth of them holes, on which 10 to 60 % of the moves slip to the side."""
+    rng = np.random.default_rng([number, 0x6C616B65])
+    side, slip = int(rng.integers(5, 8)), rng.uniform(0.1, 0.6)
+    desc = generate_random_map(side, seed=int(rng.integers(1 << 30)))
+    world = gvfx.from_gymnasium(gymnasium.make("FrozenLake-v1", desc=desc, success_rate=1 - slip))
+    entered = np.bincount(world.next[~world.terminal][world.prob[~world.terminal] > 0], minlength=world.states) > 0
+    live = world.live & (entered | (world.start > 0))
+    world = gvfx.MDP(world.next, world.prob, world.start, world.terminal, 100, live, reward=world.reward)
+    return world, [gvfx.GVF(pi, gvfx.Reward(), float(rng.choice([0.95, 0.99])), name=name) for name, pi in LOOSE.items()]
+
+
 CASES = {  # makers of a number, and numbers of steps
-    "FrozenLake 4x4": (lambda number: frozen_lake(DISCOUNT, LOOSE, "4x4"), (1_000, 5_000, 20_000)),
-    "FrozenLake 8x8": (lambda number: frozen_lake(0.99, LOOSE, "8x8"), (20_000,)),
+    "FrozenLake 4x4": (lambda number: frozen_lake(DISCOUNT, LOOSE, "4x4"), (1_000, 2_000, 5_000, 20_000)),
+    "random lakes": (lake, (5_000, 20_000)),
+    "FrozenLake 8x8": (lambda number: frozen_lake(0.99, LOOSE, "8x8"), (20_000, 100_000)),
+    "RiverSwim 6, 12, 20": (lambda number: current((6, 12, 20)[number % 3], 0.35, 0.05), (5_000,)),
     "rare transitions": (rare, (5_000, 30_000)),
     "random worlds": (random_world, (20_000,)),
     "chain against a current": (CLASSES["current"], (30_000,)),
@@ -450,7 +475,8 @@ def states(runs: int) -> Study:
 
     def one(asked: Asked, steps: int, seed: int) -> list[float]:
         """By draws and by the delta method the share of finite intervals that hold, then the share of finite ones, the width
-        and the squared error of the draws' mean over those of today, start values and differences that hold."""
+        over the delta method's, squared errors of the draws' mean and of the answers, start values and the difference of the
+        first and last question that hold, and the share that holds of each of these two."""
         (model,) = answered(asked, gvfx.OptimalDesign(), steps, [seed]).details.models
         live, truth = asked[0].live, gvfx.exact.values(*asked)
         away = model.values - truth
@@ -464,20 +490,23 @@ def states(runs: int) -> Study:
         value, _, _, below, above = start_values(model).T
         off = value - truth @ asked[0].start
         start = (off <= NORMAL * below + 1e-9) & (-off <= NORMAL * above + 1e-9)
-        joint = joint_of(model, [range(len(truth))]).known
-        apart = np.abs(off[0] - off[1]) <= NORMAL * joint[0, 1] + 1e-9 if np.isfinite(joint[0, 1]) else np.nan
+        joint = joint_of(model, [range(len(truth))]).known[0, -1]
+        apart = abs(off[0] - off[-1]) <= NORMAL * joint + 1e-9 if len(off) > 1 and np.isfinite(joint) else np.nan
         shares = [x[known].mean() if known.any() else np.nan for x in (held, old)]
         errors = (moved[:, live] ** 2).mean(), (away[:, live] ** 2).mean()
-        return [*shares, known[:, live].mean(), width, *errors, start[np.isfinite(below)].mean(), apart]
+        ends = [held[i][known[i]].mean() if known[i].any() else np.nan for i in (0, -1)]
+        return [*shares, known[:, live].mean(), width, *errors, start[np.isfinite(below)].mean(), apart, *ends]
 
     def measure(case: tuple[Callable[[int], Asked], int]) -> dict[str, float]:
         make, steps = case
         rows = np.array([one(make(100 + k), steps, STATES_SEEDS + k) for k in range(runs)], float)
-        held, old, finite, width, mean, plain, start, apart = (
+        held, old, finite, width, mean, plain, start, apart, first, last = (
             float(np.nanmean(x)) if np.isfinite(x).any() else np.nan for x in rows.T
         )
         return {
             "held %": held,
+            "worst run %": float(np.nanmin(rows[:, 0])),
+            "worst question %": min(first, last),
             "delta method %": old,
             "finite %": finite,
             "width over delta": width,

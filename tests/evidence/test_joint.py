@@ -42,11 +42,12 @@ def test_errors_of_differences_are_those_of_drawn_worlds(monkeypatch):
     world, questions = variants(0)
     (model,) = run(world, questions).details.models
     joint, other = joint_of(model, [(0, 1, 2)]), by_delta(monkeypatch, model, [(0, 1, 2)])
-    np.testing.assert_allclose(joint.errors, 1.1 * other.errors, rtol=0.3)
+    factor = np.where(np.eye(3, dtype=bool), 1.1, 1.2)
+    np.testing.assert_allclose(joint.errors, factor * other.errors, rtol=0.3)
     away = posterior(model).at_start - joint.values
     for i in range(3):
         for j in range(i):
-            assert joint.errors[i, j] == pytest.approx(1.1 * np.sqrt(((away[:, i] - away[:, j]) ** 2).mean()))
+            assert joint.errors[i, j] == pytest.approx(1.2 * np.sqrt(((away[:, i] - away[:, j]) ** 2).mean()))
             assert joint.errors[i, j] < 0.6 * np.hypot(joint.errors[i, i], joint.errors[j, j])
     assert not joint.unsure.any() and not joint.open.any()
 

@@ -29,6 +29,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.evidence.posterior import posterior
 from gvfx.evidence.uncertainty import (
     WIDER,
+    WIDER_APART,
     WIDEST,
     ErrorModel,
     delta_start_errors,
@@ -143,7 +144,7 @@ def joint_of(data: Empirical, groups: Groups) -> Joint:
         both = alone[:, None] + np.where(np.eye(len(alone), dtype=bool), 0.0, alone - 2 * square)
         for members in groups:
             at = np.ix_(members, members)
-            errors[at] = WIDER * np.sqrt(np.maximum(both[at], 0.0))
+            errors[at] = WIDER_APART * np.sqrt(np.maximum(both[at], 0.0))
         np.fill_diagonal(errors, WIDER * np.sqrt(alone))
     else:
         for members in groups:

@@ -21,7 +21,7 @@ from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical, Seen
 from gvfx.evidence.posterior import posterior
 from gvfx.evidence.smoothing import determinism, smoothed_noise
-from gvfx.evidence.unseen import KNOWN_BELOW, NORMAL, SETTLED, STOP_BELOW, Unseen, discovery
+from gvfx.evidence.unseen import NORMAL, SETTLED, STOP_BELOW, Unseen, discovery
 from gvfx.inputs import check_fields, check_level, is_real
 from gvfx.questions.where import START, Evaluation
 from gvfx.theory.design import allowed_at, error_draws, look_times
@@ -51,6 +51,7 @@ from gvfx.theory.importance import ENDLESS, Model, importances, per_visit, varia
 VISITS = 10.0  # of all pairs' fourth moment, added to each pair's own
 SMALLEST = 1e-100  # scale that is not taken for 0
 WIDEST = 8.0  # the largest 1/(2 nu)
+THIN_BELOW = 0.1  # largest expected (discounted) number of actions hardly tried with which an answer gets a finite interval
 
 
 def shared_noise(data: Empirical) -> tuple[np.ndarray, np.ndarray]:
@@ -143,7 +144,7 @@ def error_model(data: Empirical) -> ErrorModel:
     for group in data.groups:
         solve = data.solver(group[0], 1)
         unknown[group] = solve(gap[:, group[0]].astype(float)) > 1e-12
-        thin[group] = solve((pi[:, :, group[0]] * once).sum(axis=1)) > KNOWN_BELOW
+        thin[group] = solve((pi[:, :, group[0]] * once).sum(axis=1)) > THIN_BELOW
         if data.asked.gamma[:, group[0]].max() >= 1:  # sums that do not end in the data
             unknown[group] |= (solve(np.ones(world.states)) == 0) & ~world.terminal
     unknown |= gap.T
@@ -183,9 +184,10 @@ def widening(found: np.ndarray, spread: np.ndarray) -> np.ndarray:
 # A side of an interval is the distance from the answer to the end of the draws' own interval, which is their median and `WIDER`
 # times its distances to the quantiles of 2.5 and 97.5 %.  It is kept in units of `NORMAL`, so that a 95 % interval is exact, and
 # another level widens or narrows each side as a normal distribution would.  Where more of an answer is at stake than `AT_STAKE`,
-# what states never seen may be worth is added to the sides (`Unseen.added`).
+# what states never seen may be worth is added to the sides (`Unseen.added`).  The error of a difference is the root mean square
+# of the draws' distances from the answers' own, `WIDER_APART` times: in short runs differences missed more often than answers.
 
-WIDER = 1.1
+WIDER, WIDER_APART = 1.1, 1.2
 
 
 def drawable(data: Empirical) -> bool:
