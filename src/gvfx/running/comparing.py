@@ -20,7 +20,7 @@ from gvfx.evidence.decisions import joint_of, quantile, quantiles, unpaired
 from gvfx.evidence.episodes import differences_over_seeds
 from gvfx.evidence.uncertainty import refusal
 from gvfx.inputs import check_level
-from gvfx.questions.gvf import NOTHING, Comparable, Contest
+from gvfx.questions.gvf import NOTHING, Comparable
 from gvfx.running.starts import values_at_start
 from gvfx.threads import one_thread
 from gvfx.types import Described
@@ -212,27 +212,11 @@ def compared(
             ranking.append(Ranked(*place, value[i], low, high, tuple(ranks[k].tolist()), truth[i]))
         for a, k in enumerate(order):
             for m in order[a + 1 :]:
-                errors = own[k, m], wide[k, m], free[k, m]
-                differences.append(_difference(contest, k, m, value[at], *errors, truth[at], sign))
+                away, true = (float(column[at[k]] - column[at[m]]) for column in (value, truth))
+                better = _better(sign * away, float(own[k, m]), free[k, m])
+                names = (contest.signal, contest.policies[k], contest.policies[m])
+                differences.append(Difference(*names, away, *_around(away, float(wide[k, m] * own[k, m])), better, true))
     return Comparison(tuple(differences), tuple(ranking), level, simultaneous, lower_is_better)
-
-
-def _difference(
-    contest: Contest,
-    k: int,
-    m: int,
-    value: np.ndarray,
-    error: float,
-    wide: float,
-    freedom: float,
-    truth: np.ndarray,
-    sign: float,
-) -> Difference:
-    """Member k minus member m; error: its standard error, of which the interval has `wide`; sign: of a better value."""
-    away, half = float(value[k] - value[m]), float(wide * error)
-    better = _better(sign * away, float(error), freedom)
-    names = (contest.signal, contest.policies[k], contest.policies[m])
-    return Difference(*names, away, *_around(away, half), better, float(truth[k] - truth[m]))
 
 
 def _around(value: float, half: float) -> tuple[float, float]:
