@@ -22,15 +22,13 @@ from gvfx.behaviours.optimal import OptimalDesign
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
 from gvfx.evidence.episodes import estimate, scores, surprises
-from gvfx.evidence.transitions import Transitions, cell_model
+from gvfx.evidence.transitions import cell_model
 from gvfx.features.cells import Cells
-from gvfx.features.scaling import Origin
 from gvfx.files import check_writable
 from gvfx.learners.base import Learner
-from gvfx.learners.linear import Choice, LinearCertaintyEquivalence
+from gvfx.learners.linear import Choice
 from gvfx.questions.gvf import GVF, comparable, expand, of_components, question_names
 from gvfx.questions.policies import OwnPolicy
-from gvfx.questions.reader import Reader
 from gvfx.questions.where import EVERYWHERE, Where, WhereLike, counted
 from gvfx.running.backends import GymWorld
 from gvfx.running.checkpoint import of_questions
@@ -41,7 +39,7 @@ from gvfx.running.plan import Method, Options, Plan
 from gvfx.running.predictor import action_values
 from gvfx.running.result import Result, gather, seen_in
 from gvfx.running.saved import keep
-from gvfx.running.schema import Part
+from gvfx.running.schema import EMPTY, Part
 from gvfx.running.streams.linear import LinearAgent, without_states
 from gvfx.running.streams.log_stream import LoggedEnvironment, LogStream
 from gvfx.running.streams.table_gym import TableGym
@@ -78,20 +76,13 @@ def worth_collecting(known: Empirical, design: OptimalDesign, label: Callable[[i
     ]
 
 
-def worth_collecting_around(
-    data: Transitions,
-    reader: Reader,
-    learner: LinearCertaintyEquivalence,
-    choice: Choice,
-    where: Where,
-    asked_at: np.ndarray,
-    origin: Origin,
-) -> list[Described]:
+def worth_collecting_around(agent: Any, choice: Choice) -> list[Described]:
     """The same with continuous observations, in cells of them that are named by the mean of their observations."""
+    run, data, reader, origin, where = agent.run, agent.data, agent.reader, agent.spec.origin, agent.run.where
     cells = Cells.of(data.observation, max(1, min(CELLS, len(data) // (PER_PAIR * data.actions))))
     asked = without_states(reader.questions, reader.names, skeleton_mdp(cells.size, data.actions))
-    asked = asked._replace(where=counted(cells(origin.relative(asked_at))) if where.kind == "observations" else where)
-    errors = learner.fit(data, choice, halved=True).errors(data)
+    asked = asked._replace(where=counted(cells(origin.relative(run.asked_at))) if where.kind == "observations" else where)
+    errors = run.learner.fit(data, choice, halved=True).errors(data)
     varying = any(callable(q.discount) for q in reader.questions)
     model = cell_model(data, cells, asked, cells.size, None, varying, errors)
     here = cells(data.observation)
@@ -199,8 +190,7 @@ class _Vectors:
         found, choice = agent.answers(True, True)
         out: dict[str, Any] = {"support": dict(zip(run.names, found.doubt.support.tolist(), strict=True))}
         out |= {name: note for name, note in agent.resolution().items() if note}
-        own = run.learner, choice, run.where, run.asked_at, agent.spec.origin
-        return out | {"collect": worth_collecting_around(agent.data, agent.reader, *own)}
+        return out | {"collect": worth_collecting_around(agent, choice)}
 
 
 def _shares_taken(visits: np.ndarray) -> np.ndarray:
@@ -261,12 +251,9 @@ def _answered(log: Checked, questions: Sequence[GVF], learner: Any, options: Opt
         experiment |= _effective(log, run.names, pi)
     if log.policy is not None and audit:
         changes["audit"] = _audits(log, questions, seen, run)
-    held = {name: found for name, found in part.held.items() if name != "expected"}
-    part = Part(**held, function=part.function, met=part.met, model=part.model).replaced(**changes)
-    (part,) = run.aligned([part])
-    return gather(
-        run.names, np.array([q.weight for q in expand(questions)], float), (0,), [part], experiment, run.predictor([part])
-    )
+    (part,) = run.aligned([part.replaced(expected=EMPTY, **changes)])
+    weights = np.array([q.weight for q in expand(questions)], float)
+    return gather(run.names, weights, (0,), [part], experiment, run.predictor([part]))
 
 
 def _audits(log: Checked, questions: Sequence[GVF], seen: Any, run: Any) -> np.ndarray:

@@ -346,12 +346,7 @@ class Result:
 
     @one_thread()
     @checked
-    def intervals(
-        self,
-        observation: object = None,
-        level: float = 0.95,
-        method: None = None,
-    ) -> np.ndarray:
+    def intervals(self, observation: object = None, level: float = 0.95, method: None = None) -> np.ndarray:
         """Intervals [gvf, 2] of the predictions at an observation, or [gvf, state, 2] at all states (or points); needs
         CertaintyEquivalence or LinearCertaintyEquivalence.
 
