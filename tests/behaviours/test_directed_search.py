@@ -48,6 +48,7 @@ def test_rivals_may_search_too(behaviour):
     assert acted(world, behaviour(search=0.8), 3000, 1) > 1.4 * acted(world, behaviour(), 3000, 1)
 
 
+@pytest.mark.full
 @pytest.mark.compiled(2)
 def test_evaluation_states_that_cannot_be_reached_are_given_up():
     """A ring of 8 states and one that is reached with a chance of 1e-12: four times the steps, about twice the search."""

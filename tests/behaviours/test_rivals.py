@@ -23,6 +23,7 @@ def test_visits_stay_within_an_action_of_the_mixture(case):
     assert np.abs(visits - mixture * visits.sum(axis=1, keepdims=True)).max() <= 2
 
 
+@pytest.mark.full
 @pytest.mark.compiled(4)
 @pytest.mark.parametrize(
     ("behaviour", "goal"),

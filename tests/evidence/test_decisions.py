@@ -196,6 +196,7 @@ def test_runs_end_when_the_best_is_sure():
     assert np.median(beaten[:, 2] / beaten[:, 1]) < 0.7  # an arm that is out of the race is not pulled on
 
 
+@pytest.mark.full
 def test_ties_end_with_a_margin_only():
     tie = bandit(1.0, 1.0)
     assert not decide(*tie, gvfx.decided(), steps=3000).reached.any()

@@ -113,6 +113,7 @@ def test_a_rule_to_stop_bounds_the_error_at_the_start():
     assert rule.bound(alone, 0)[0] != bound
 
 
+@pytest.mark.full
 @pytest.mark.compiled(4)
 @pytest.mark.parametrize("rule", [{}, {"relative": True}])
 def test_runs_stop_when_the_start_is_sure(rule):

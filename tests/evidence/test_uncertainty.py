@@ -69,7 +69,9 @@ def test_what_was_never_tried_makes_answers_unsure():
 
 
 @pytest.mark.compiled(2)
-@pytest.mark.parametrize("rule", [dict(), dict(each=True), dict(relative=True)])
+@pytest.mark.parametrize(
+    "rule", [*(pytest.param(rule, marks=pytest.mark.full) for rule in (dict(), dict(each=True))), dict(relative=True)]
+)
 def test_stops_when_sure_and_the_error_is_below(rule):
     world, questions = small_world(), two_questions()
     result = run(world, questions, steps=200_000, seeds=3, until=gvfx.error_below(0.01, **rule))
@@ -125,6 +127,7 @@ def relative_errors(calibrate):
     return result, result.mse[:, -1].mean(axis=0) / (result.details.truth[0][:, world.live] ** 2).mean(axis=1)
 
 
+@pytest.mark.full
 @pytest.mark.compiled(2)
 def test_calibrated_weights_serve_small_cumulants_as_well_as_large_ones():
     (_, plain), (result, calibrated) = relative_errors(False), relative_errors(True)

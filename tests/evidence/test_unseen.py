@@ -240,6 +240,7 @@ def test_a_question_that_was_never_paid_is_not_answered():
     assert np.isfinite(result.intervals(0)[0]).all() and np.isinf(result.intervals(0)[1]).all()
 
 
+@pytest.mark.full
 def test_a_chain_against_a_current_is_not_answered_early():
     """In such a Gymnasium chain of 20 states runs used to stop after 100 to 266 steps, with 3 to 6 states seen."""
     world, questions = current(20, 0.4, 0.05)

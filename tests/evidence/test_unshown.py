@@ -81,6 +81,7 @@ def test_what_looks_sure_early_is_within_the_stake():
     assert stakes(lake_model(30_000)[1], case.world.start).max() < 0.01
 
 
+@pytest.mark.full
 def test_a_threshold_is_not_passed_by_luck():
     """Five runs that by standard errors alone say, within 1,100 steps, that all policies are below: none does, or is decided."""
     case = cases()["FrozenLake"]

@@ -110,6 +110,7 @@ def test_estimated_errors_are_weighted_by_the_answers(env, learner):
     assert plain.details.weights.tolist() == [1, 1] and heard[1] == pytest.approx(plain.details.expected[0, -1].mean())
 
 
+@pytest.mark.full
 @pytest.mark.compiled(12)
 def test_plans_and_stops_in_an_environment_count_relative_errors():
     """FrozenLake with its table hidden, one question in units of a thousandth."""

@@ -35,6 +35,7 @@ def test_a_known_world_costs_what_the_theory_says(case):
         costs["Unifrom"]
 
 
+@pytest.mark.full
 @pytest.mark.compiled(2)
 def test_the_planned_number_of_steps_gives_the_wanted_error(case):
     world, questions = case
@@ -60,6 +61,7 @@ def test_a_pilot_that_missed_what_the_answers_rest_on_is_refused(case):
         gvfx.plan(SteppedMDP(world), questions, 0.05, pilot=300, draws=2)
 
 
+@pytest.mark.full
 @pytest.mark.compiled(2)
 def test_a_plan_for_the_bound_is_where_the_rule_stops(case):
     """Runs with until=error_below stop at the looks around `bounded`, 15 % apart; the expected error is reached before."""

@@ -179,6 +179,7 @@ def test_a_signal_that_was_never_met_is_not_sure():
     assert np.isinf(gvfx.evaluate_log(log, asked()).value()["right"].half)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", log_cases().values(), ids=list(log_cases()))
 def test_coverage_with_the_exact_truth(case):
     """FrozenLake and a random MDP, 40 logs of 60 episodes, 30 % on policy: at least 93 % of the intervals contain the truth, and
