@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from gvfx.errors import InputError
 from gvfx.evidence.counts import Empirical
@@ -26,6 +27,7 @@ from gvfx.worlds.spec import BoxActionSpec, BoxSpec
 # For Box actions V is a mean over fresh draws from the policy.
 
 
+Pair = tuple[np.ndarray, np.ndarray]
 DRAWS = 32  # of actions for V, with Box actions
 MOST = 20_000  # transitions whose temporal-difference errors are computed
 
@@ -33,26 +35,22 @@ MOST = 20_000  # transitions whose temporal-difference errors are computed
 class Frozen(ABC):
     """Answers that do not change."""
 
-    surprise: tuple[np.ndarray, np.ndarray]  # [gvf] each, `surprises` of the errors on the data so far
+    surprise: Pair  # [gvf] each, `surprises` of the errors on the data so far
     draws: bool = False  # whether V is a mean over random draws, which need a generator
 
     @abstractmethod
-    def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: Generator | None) -> Pair:
         """V under a distinct policy at what a stream noted, [n, gvf], and Q of the actions in the first of them, if given."""
 
 
 class FrozenTable(Frozen):
     """A table; a stream notes states."""
 
-    def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray], surprise: tuple[np.ndarray, np.ndarray]) -> None:
+    def __init__(self, q: np.ndarray, pi: Sequence[np.ndarray], surprise: Pair) -> None:
         """q [state, action, gvf], 0 in states that are met first later on; pi: every distinct policy, [state, action]."""
         self.q, self.pi, self.surprise = np.concatenate([q, np.zeros((1, *q.shape[1:]))]), pi, surprise
 
-    def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: Generator | None) -> Pair:
         states = np.minimum(np.array(seen, int), len(self.q) - 1)
         return _both(self.q[states], self.pi[policy][np.minimum(states, len(self.pi[policy]) - 1)], actions)
 
@@ -79,13 +77,11 @@ def action_values(known: Empirical, values: np.ndarray) -> np.ndarray:
 class FrozenActions(Frozen):
     """A function of observations for Discrete actions; a stream notes the policies [action, policy]."""
 
-    def __init__(self, action_values: Callable[[np.ndarray], np.ndarray], surprise: tuple[np.ndarray, np.ndarray]) -> None:
+    def __init__(self, action_values: Callable[[np.ndarray], np.ndarray], surprise: Pair) -> None:
         """action_values: Q [n, action, gvf] of observations [n, o]."""
         self.action_values, self.surprise = action_values, surprise
 
-    def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: Generator | None) -> Pair:
         q = self.action_values(np.array([vector for vector, _ in seen]))
         pi = np.array([each[:, policy] for _, each in seen], float)
         return _both(q, pi / pi.sum(axis=1, keepdims=True), actions)
@@ -96,18 +92,11 @@ class FrozenCritics(Frozen):
 
     draws = True
 
-    def __init__(
-        self,
-        values: Callable[[np.ndarray, np.ndarray], np.ndarray],
-        spreads: np.ndarray,
-        surprise: tuple[np.ndarray, np.ndarray],
-    ) -> None:
+    def __init__(self, values: Callable[[np.ndarray, np.ndarray], np.ndarray], spreads: np.ndarray, surprise: Pair) -> None:
         """values: Q [..., gvf] of observations [..., o] and actions [..., a]; spreads [policy, a]."""
         self.values, self.spreads, self.surprise = values, spreads, surprise
 
-    def at(
-        self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: np.random.Generator | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, policy: int, seen: Sequence[Any], actions: Sequence[Any] | None, rng: Generator | None) -> Pair:
         assert rng is not None
         vectors = np.array([vector for vector, _ in seen])
         middles = np.array([each[policy] for _, each in seen])
@@ -137,12 +126,12 @@ def recent(rows: np.ndarray) -> np.ndarray:
     return rows[:: max(1, -(-len(rows) // MOST))]
 
 
-def drawn_actions(middles: np.ndarray, spread: np.ndarray, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def drawn_actions(middles: np.ndarray, spread: np.ndarray, rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Actions of a Gaussian policy within [-1, 1], float32."""
     return (middles + spread * rng.standard_normal(shape)).clip(-1, 1).astype(np.float32)
 
 
-def _both(q: np.ndarray, pi: np.ndarray, actions: Sequence[Any] | None) -> tuple[np.ndarray, np.ndarray]:
+def _both(q: np.ndarray, pi: np.ndarray, actions: Sequence[Any] | None) -> Pair:
     """V [n, gvf] from Q [n, action, gvf] and pi [n, action], and Q of the actions taken in the first rows."""
     v = np.einsum("nai,na->ni", q, pi)
     return v, q[np.arange(len(actions)), np.array(actions)] if actions else np.empty((0, v.shape[1]))
@@ -200,10 +189,10 @@ class StoredNetwork:
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it as named arrays."""
         scales = {f.name: getattr(self.scales, f.name) for f in fields(Scales)}
-        layers = {f"weight{k}": w for k, w in enumerate(self.weights)} | {f"bias{k}": b for k, b in enumerate(self.biases)}
+        numbers = {f"weight{k}": w for k, w in enumerate(self.weights)} | {f"bias{k}": b for k, b in enumerate(self.biases)}
         own = {f.name: np.asarray(getattr(self, f.name)) for f in fields(self) if f not in fields(StoredNetwork)}
         within = {} if self.within is None else {"range": np.stack(self.within)}
-        return {**scales, **layers, **own, **within, **Origin(self.origin).arrays()}
+        return {**scales, **numbers, **own, **within, **Origin(self.origin).arrays()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +210,7 @@ class QNetwork(StoredNetwork):
         """Q of the main heads at scaled observations, [n, action, gvf]."""
         return self.possible(self._heads(x)[:, :, 0] * self.scales.unit)
 
-    def values(self, vectors: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, vectors: np.ndarray, pi: np.ndarray) -> Pair:
         """Predictions [gvf, n] at observations [n, o] whose target policies are pi [n, action, gvf], and the spread of the
         bootstrapped heads, or empty if there are none."""
         v = np.einsum("nahi,nai->hni", self._heads(self.scales.scaled(vectors)), pi) * self.scales.unit
@@ -235,7 +224,7 @@ class TwinQNetworks(StoredNetwork):
 
     least: bool  # predict the minimum of the twins, not their mean
 
-    def values(self, vectors: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, vectors: np.ndarray, actions: np.ndarray) -> Pair:
         """Predictions [gvf, n] at observations [n, o], the means over actions [n, draw, gvf, a] of each GVF's policy; and an
         empty array, because twin critics have no standard errors."""
         around = np.broadcast_to(vectors[:, None, None], (*actions.shape[:3], vectors.shape[1]))
@@ -258,7 +247,7 @@ class AnswerFunction(Protocol):
 
     @property
     def origin(self) -> np.ndarray | None: ...
-    def values(self, vectors: np.ndarray, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+    def values(self, vectors: np.ndarray, pi: np.ndarray) -> Pair: ...
     def arrays(self) -> dict[str, np.ndarray]: ...
 
 
@@ -328,7 +317,7 @@ class Predictor(ABC):
         return float(-(scipy.special.stdtrit(freedom, tail) if freedom else scipy.special.ndtri(tail)))
 
     @abstractmethod
-    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> Pair:
         """Predictions and standard errors at an observation or a batch of them; values and errors [seed, gvf, state] are
         the result's tables."""
 
@@ -371,7 +360,7 @@ class TablePredictor(Predictor):
     def bars(self) -> ErrorBars:
         return OF_TABLES._replace(kind="half-samples", freedom=self.freedom) if self.freedom else OF_TABLES
 
-    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> Pair:
         try:
             states = np.asarray(_without_info(observation))
         except ValueError:  # lists of different lengths
@@ -412,7 +401,7 @@ class NumberedPredictor(Predictor):
     def metadata(self) -> dict[str, Any]:
         return super().metadata() | {"space": described(self.space)}
 
-    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> Pair:
         """At an observation that was never met the prediction is NaN and its standard error infinite."""
         rows, alone = batched(self.space, observation)
         states = np.array([self.number.get(key_of(self.space, row), -1) for row in rows])
@@ -443,7 +432,7 @@ class FunctionPredictor(Predictor):
         each = [(f"answers.{k}", function.arrays()) for k, function in enumerate(self.functions)]
         return found | {f"{seed}.{name}": array for seed, arrays in each for name, array in arrays.items()}
 
-    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, observation: Any, values: np.ndarray, errors: np.ndarray) -> Pair:
         if self.spec is None or self.targets is None:
             raise InputError("questions: a stored result has no policies; use gvfx.load(path, env, questions) to predict.")
         batch, vectors, alone = self.spec.batch(observation)
