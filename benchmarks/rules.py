@@ -32,7 +32,7 @@ from gvfx.evidence.smoothing import Determinism
 from gvfx.evidence.unseen import Unseen
 from gvfx.questions.gvf import Stacked
 from gvfx.running.result import standard_error
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 LISTS = {"development": (1,), "fresh": (300, 301)}  # numbers of worlds of each class
 WORLDS = {name: CLASSES[name] for name in ("current", "maze", "lock", "traps", "gate", "door", "deep sea")}
@@ -84,7 +84,7 @@ class Without(gvfx.OptimalDesign):
 
     switched_off: str = EVERYTHING
 
-    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
+    def begin(self, asked: Stacked, world: TableRows) -> PlannedState:
         state = super().begin(asked, world)
         search = state.search
         if self.switched_off in SEARCH:

@@ -19,6 +19,7 @@ from gvfx.questions.gvf import Stacked
 from gvfx.rng import BEHAVIOUR, REPLAY, uniform
 from gvfx.schedules import Linear, Schedule, ScheduleState
 from gvfx.theory.equations import m_target, q_target
+from gvfx.worlds.mdp import TableRows
 
 # --- Expected Sarsa applied after each episode, as the authors' code does it (preset `authors`) ----------------------
 
@@ -57,7 +58,7 @@ class EpisodicExpectedSarsa(gvfx.Learner[EpisodeTables]):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _rule(*sizes, variance)
 
-    def begin(self, asked: Stacked, world: gvfx.MDP) -> EpisodeTables:
+    def begin(self, asked: Stacked, world: TableRows) -> EpisodeTables:
         if world.horizon is None:
             raise gvfx.InputError("horizon: EpisodicExpectedSarsa learns from whole episodes; give the world a horizon.")
         plain = gvfx.ExpectedSarsa(self.rate_q, self.rate_m, self.initial_q, self.initial_m).begin(asked, world)
@@ -163,7 +164,7 @@ class VarianceSoftmax(Behaviour[SoftmaxState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _softmax(*sizes)
 
-    def begin(self, asked: Stacked, world: gvfx.MDP) -> SoftmaxState:
+    def begin(self, asked: Stacked, world: TableRows) -> SoftmaxState:
         return SoftmaxState(self.temperature.state(), self.smallest_m)
 
     def network_rule(self) -> NetworkRule:
@@ -210,7 +211,7 @@ class RandomPolicies(Behaviour[FixedState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _random_policies(sizes.actions)
 
-    def begin(self, asked: Stacked, world: gvfx.MDP) -> FixedState:
+    def begin(self, asked: Stacked, world: TableRows) -> FixedState:
         return FixedState(np.full((world.states, world.actions), 1 / world.actions), 1)
 
 

@@ -11,14 +11,14 @@ from helpers.linear import some_transitions
 import gvfx
 from gvfx.evidence.transitions import AROUND_VISITS, PRIOR_VISITS, cell_model
 from gvfx.features.cells import Cells
-from gvfx.questions.gvf import stack
-from gvfx.worlds.spec import skeleton_mdp
+from gvfx.questions.gvf import Stacked
 
 ROWS = 10  # one more than the cells
 
 
 def asked():
-    return stack([gvfx.GVF([1 / 3] * 3, 0.0, g, name=str(k)) for k, g in enumerate((0.9, 0.9, 0.5))], skeleton_mdp(ROWS, 3))
+    asked = [gvfx.GVF([1 / 3] * 3, 0.0, g, name=str(k)) for k, g in enumerate((0.9, 0.9, 0.5))]
+    return Stacked.of_transitions(asked, ROWS, 3)
 
 
 def modelled(data, **more):

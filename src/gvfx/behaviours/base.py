@@ -13,7 +13,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.inputs import check_allowed, check_fields
 from gvfx.kernel import BehaviourRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 
 class NetworkRule(NamedTuple):
@@ -81,7 +81,7 @@ class Behaviour(ABC, Generic[State]):
         """The compiled functions for these sizes."""
         raise InputError(f"behaviour: {self._runs_on()}; choose another for tables.")
 
-    def begin(self, asked: Stacked, world: MDP) -> State:
+    def begin(self, asked: Stacked, world: TableRows) -> State:
         """A fresh state for `rule`: a named tuple of arrays."""
         raise InputError(f"behaviour: {self._runs_on()}; choose another for tables.")
 
@@ -93,7 +93,7 @@ class Behaviour(ABC, Generic[State]):
         """The rule for Box actions."""
         raise InputError(f"behaviour: {type(self).__name__} does not support continuous actions; choose another for Box actions.")
 
-    def stops(self, steps: int, world: MDP) -> Sequence[int]:
+    def stops(self, steps: int, world: TableRows) -> Sequence[int]:
         """The times at which the loop pauses for `refresh`; the loop keeps evidence when there are any."""
         return ()
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from gvfx.evidence.counts import Empirical
 from gvfx.kernel import piece, supporting
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 RETRIES = 0.05  # largest share of the steps for retries
 AT_LEAST = 1000  # steps: no way costs more than this and the steps so far
@@ -91,7 +91,7 @@ class Search(NamedTuple):
     rules: Rules
 
 
-def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
+def begin_search(share: float, world: TableRows, pi: np.ndarray) -> Search:
     """A search that knows nothing yet; pi [1 or states, actions, gvf]; share 0: none."""
     rows, actions = world.rows if share > 0 else 0, world.actions
     room = min(rows * actions * EDGES_PER_PAIR, EDGES)
@@ -120,7 +120,7 @@ def begin_search(share: float, world: MDP, pi: np.ndarray) -> Search:
     return search
 
 
-def mark_wanted(search: Search, world: MDP, pi: np.ndarray) -> None:
+def mark_wanted(search: Search, world: TableRows, pi: np.ndarray) -> None:
     """Note which pairs the target policies take; pi [1 or states, actions, gvf]."""
     if search.met.size:
         taken = np.broadcast_to((pi > 0).any(axis=2), (world.states, world.actions))

@@ -13,7 +13,7 @@ from gvfx.behaviours.fixed import RoundRobin, memoryless
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import compiled_explorer, explorer_probabilities, explorer_square
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 
 class ExplorerState(NamedTuple):
@@ -37,7 +37,7 @@ class GVFExplorer(Behaviour[ExplorerState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _rule(*sizes, float(self.smallest_m))
 
-    def begin(self, asked: Stacked, world: MDP) -> ExplorerState:
+    def begin(self, asked: Stacked, world: TableRows) -> ExplorerState:
         return ExplorerState(asked.weights)
 
     def network_rule(self) -> NetworkRule:

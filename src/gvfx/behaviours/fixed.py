@@ -13,7 +13,7 @@ from gvfx.behaviours.base import Behaviour, BoxActionRule, NetworkRule
 from gvfx.kernel import BehaviourRule, Sizes, end_nothing, observe_nothing, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.questions.policies import Policy, PolicyLike, as_policy
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 
 class FixedState(NamedTuple):
@@ -38,7 +38,7 @@ class Uniform(Behaviour[FixedState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _fixed(sizes.actions)
 
-    def begin(self, asked: Stacked, world: MDP) -> FixedState:
+    def begin(self, asked: Stacked, world: TableRows) -> FixedState:
         return FixedState(np.full((1, world.actions), 1 / world.actions), 0)
 
     def network_rule(self) -> NetworkRule:
@@ -57,7 +57,7 @@ class Mixture(Behaviour[MixtureState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _mixture(*sizes)
 
-    def begin(self, asked: Stacked, world: MDP) -> MixtureState:
+    def begin(self, asked: Stacked, world: TableRows) -> MixtureState:
         return MixtureState(1 / len(asked.weights))
 
     def network_rule(self) -> NetworkRule:
@@ -85,7 +85,7 @@ class Follow(Behaviour[FixedState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _fixed(sizes.actions)
 
-    def begin(self, asked: Stacked, world: MDP) -> FixedState:
+    def begin(self, asked: Stacked, world: TableRows) -> FixedState:
         table = self.policy.table(world.states, world.actions, "behaviour.policy")
         return FixedState(table, int(len(table) == world.states and world.states > 1))
 
@@ -99,7 +99,7 @@ class RoundRobin(Behaviour[TurnState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _round_robin(*sizes)
 
-    def begin(self, asked: Stacked, world: MDP) -> TurnState:
+    def begin(self, asked: Stacked, world: TableRows) -> TurnState:
         return TurnState(np.zeros(1, dtype=np.int64))
 
     def network_rule(self) -> NetworkRule:

@@ -35,7 +35,7 @@ from gvfx.questions.where import EVERYWHERE
 from gvfx.schedules import growing
 from gvfx.theory.importance import importance
 from gvfx.theory.optimum import remaining_design
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 NEAR_PRIOR = 5.0  # prior visits of the ways that target policies take from where errors count
 ON_CELLS = {"growth": 1.5, "prior": 10.0, "search": 0.0}  # other defaults on cells
@@ -64,7 +64,7 @@ class Planning(Behaviour[PlannedState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return planned_rule(sizes.actions, self.search > 0, self.tracked, self.random)
 
-    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
+    def begin(self, asked: Stacked, world: TableRows) -> PlannedState:
         shape = (world.rows, world.actions)
         since = np.zeros(shape if self.tracked else (0, world.actions), np.int64)
         return PlannedState(np.full(shape, 1 / world.actions), np.zeros(1), since, begin_search(self.search, world, asked.pi))
@@ -78,7 +78,7 @@ class Planning(Behaviour[PlannedState]):
         at[0].sought = NOTHING
         return state._replace(since=np.full_like(state.since, -1), search=state.search._replace(at=at))
 
-    def stops(self, steps: int, world: MDP) -> Sequence[int]:
+    def stops(self, steps: int, world: TableRows) -> Sequence[int]:
         return growing(self.first or 3 * world.rows * world.actions, self.growth, steps)
 
     def follow(self, state: PlannedState, mu: np.ndarray) -> None:
@@ -163,7 +163,7 @@ class _OnCells(OptimalDesign):
 
     tracked: ClassVar[bool] = False
 
-    def begin(self, asked: Stacked, world: MDP) -> PlannedState:
+    def begin(self, asked: Stacked, world: TableRows) -> PlannedState:
         state = super().begin(asked, world)
         postpone(state.search)
         return state

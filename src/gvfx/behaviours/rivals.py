@@ -24,7 +24,7 @@ from gvfx.kernel import BehaviourRule, Sizes, end_nothing, normalise, piece
 from gvfx.questions.gvf import GVF, Stacked
 from gvfx.schedules import Schedule, ScheduleState
 from gvfx.theory.design import characteristic_time_of, second_moment_of
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import MDP, TableRows
 
 # --- SuccessorRepresentation: act where the successor representation and the reward weights change most --------------
 # McLeod et al. (2021) as the paper describes it (App. B.1): for every distinct target policy a successor representation
@@ -95,7 +95,7 @@ class SuccessorRepresentation(Behaviour[SuccessorState]):
             floored=self.floor > 0,
         )
 
-    def begin(self, asked: Stacked, world: MDP) -> SuccessorState:
+    def begin(self, asked: Stacked, world: TableRows) -> SuccessorState:
         member, copies = _distinct_policies(asked)
         rows, actions = world.rows, world.actions
         size = 8 * len(member) * rows * rows * (actions + 1)
@@ -295,7 +295,7 @@ class BehaviourPolicySearch(Behaviour[PolicySearchState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _search_rule(*sizes, self.parameters == "ratio")
 
-    def begin(self, asked: Stacked, world: MDP) -> PolicySearchState:
+    def begin(self, asked: Stacked, world: TableRows) -> PolicySearchState:
         if world.horizon is None:
             raise InputError("horizon: BehaviourPolicySearch learns from whole episodes; give the world a horizon.")
         if not (self.scale > 0 and 0 < self.ratio_low <= self.ratio_high):
@@ -400,7 +400,7 @@ class RobustSampling(Behaviour[SamplingState]):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _sampling_rule(*sizes)
 
-    def begin(self, asked: Stacked, world: MDP) -> SamplingState:
+    def begin(self, asked: Stacked, world: TableRows) -> SamplingState:
         return SamplingState(np.zeros((world.rows, world.actions), dtype=np.int64), float(self.share))
 
 

@@ -17,7 +17,7 @@ from gvfx.evidence.counts import Empirical
 from gvfx.kernel import BehaviourRule, Sizes, piece
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Linear, Schedule, ScheduleState
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 
 class EpsilonState(NamedTuple):
@@ -67,7 +67,7 @@ class Wrapper(Behaviour[State]):
     def supports(self) -> frozenset[str]:
         return self.wraps.intersection(*(part.supports for part in self._parts().values()))
 
-    def stops(self, steps: int, world: MDP) -> Sequence[int]:
+    def stops(self, steps: int, world: TableRows) -> Sequence[int]:
         return sorted({stop for part in self._parts().values() for stop in part.stops(steps, world)})
 
     def refresh(self, state: State, model: Empirical) -> None:
@@ -105,7 +105,7 @@ class Epsilon(Wrapper):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _epsilon(self.behaviour.rule(sizes), sizes.actions, self.when == "episode")
 
-    def begin(self, asked: Stacked, world: MDP) -> EpsilonState | HeldEpsilonState:
+    def begin(self, asked: Stacked, world: TableRows) -> EpsilonState | HeldEpsilonState:
         state = self.schedule.state()
         if not (0 <= state.minimum <= 1 and 0 <= state.start <= 1):
             raise InputError(f"schedule: epsilon must stay within [0, 1], but is {self.schedule}.")
@@ -134,7 +134,7 @@ class Floor(Wrapper):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _floor(self.behaviour.rule(sizes), sizes.actions)
 
-    def begin(self, asked: Stacked, world: MDP) -> FloorState:
+    def begin(self, asked: Stacked, world: TableRows) -> FloorState:
         if not 0 <= self.floor < 1 / world.actions:
             raise InputError(f"floor: {self.floor} must lie in [0, {1 / world.actions:g}), as there are {world.actions} actions.")
         return FloorState(self.behaviour.begin(asked, world), self.floor)
@@ -297,7 +297,7 @@ class Blend(Wrapper):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _blend(self.first.rule(sizes), self.second.rule(sizes), sizes.actions)
 
-    def begin(self, asked: Stacked, world: MDP) -> BlendState:
+    def begin(self, asked: Stacked, world: TableRows) -> BlendState:
         return BlendState(self.first.begin(asked, world), self.second.begin(asked, world), self.share, np.zeros(world.actions))
 
     def network_rule(self) -> NetworkRule:
@@ -374,7 +374,7 @@ class Calibrated(Wrapper):
     def rule(self, sizes: Sizes) -> BehaviourRule:
         return _calibrated(self.behaviour.rule(sizes), *sizes, float(self.rate))
 
-    def begin(self, asked: Stacked, world: MDP) -> CalibratedState:
+    def begin(self, asked: Stacked, world: TableRows) -> CalibratedState:
         gvfs = len(asked.weights)
         tracked, scaled = np.zeros((0, world.actions, gvfs)), np.zeros((world.actions, gvfs))
         return CalibratedState(self.behaviour.begin(asked, world), no_scales(gvfs, np), tracked, scaled)

@@ -33,7 +33,7 @@ from gvfx.questions.gvf import Stacked
 from gvfx.questions.where import Evaluation
 from gvfx.theory.equations import converged_policies
 from gvfx.theory.exact import ending, groups
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import MDP, TableRows
 
 UNDISCOUNTED = 0.999  # discounts from which on a sum is as good as undiscounted
 LEAST_TRIED = 0.5  # of such a question's policy; see `Empirical.policy`
@@ -399,14 +399,14 @@ def widened(asked: Stacked) -> Stacked:
     return asked._replace(pi=np.concatenate([asked.pi, last]))
 
 
-def empirical(outcomes: Outcomes, skeleton: MDP, asked: Stacked, varying: bool) -> Empirical:
+def empirical(outcomes: Outcomes, sizes: TableRows, asked: Stacked, varying: bool) -> Empirical:
     """The model estimated from the outcomes; its last state is terminal, and states where something was tried are evaluated.
 
-    skeleton: an MDP with the environment's sizes and time limit, without the terminal state.
-    asked:    the questions as `widened` returns them.
-    varying:  whether a discount changes between transitions.
+    sizes:   those of the environment and its time limit, without the terminal state.
+    asked:   the questions as `widened` returns them.
+    varying: whether a discount changes between transitions.
     """
-    states, actions, used = skeleton.states + 1, skeleton.actions, int(outcomes.used[0])
+    states, actions, used = sizes.states + 1, sizes.actions, int(outcomes.used[0])
     order = np.argsort(outcomes.pair[:used], kind="stable")
     pair = outcomes.pair[order]
     slot = np.arange(used) - np.searchsorted(pair, pair)
@@ -427,7 +427,7 @@ def empirical(outcomes: Outcomes, skeleton: MDP, asked: Stacked, varying: bool) 
     terminal = np.arange(states) == states - 1
     live = total.reshape(states, actions).sum(axis=1) > 0
     start = e.starts / e.starts.sum()
-    world = MDP(following.reshape(shape), prob.reshape(shape), start, terminal, skeleton.horizon, live)
+    world = MDP(following.reshape(shape), prob.reshape(shape), start, terminal, sizes.horizon, live)
     if varying:
         gamma = np.zeros((states * actions, width, len(asked.names)))
         gamma[pair, slot] = outcomes.discounts[order] / e.counts[order]

@@ -10,7 +10,7 @@ import numpy as np
 from gvfx.evidence.counts import Empirical, empirical, no_outcomes, widened
 from gvfx.features.cells import Cells
 from gvfx.questions.gvf import Stacked
-from gvfx.worlds.spec import skeleton_mdp
+from gvfx.worlds.mdp import Unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def cell_model(
         total[:] = _per_row(which, amount, len(outcomes))
     met.discounts[:] = _per_row(which, data.discount, len(outcomes))
     met.evidence.starts[:rows] = np.bincount(here[data.first], minlength=rows)
-    model = empirical(met, skeleton_mdp(rows, actions, horizon), widened(_averaged(asked, data, after, rows)), varying)
+    model = empirical(met, Unseen(rows, actions, horizon), widened(_averaged(asked, data, after, rows)), varying)
     noise = None
     if errors is not None:
         noise = np.zeros((rows + 1, actions, gvfs))

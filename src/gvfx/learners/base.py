@@ -15,7 +15,7 @@ from gvfx.kernel import LearnerRule, Sizes, runs_on
 from gvfx.questions.gvf import Stacked
 from gvfx.theory.equations import improved
 from gvfx.theory.exact import predicted_values
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 
 class WithValues(Protocol):
@@ -63,7 +63,7 @@ class Learner(ABC, Generic[State]):
         """The compiled functions; `variance`: whether to learn the variance function."""
         raise InputError(f"learner: {runs_on(type(self).__name__, self.supports)}; choose another for tables.")
 
-    def begin(self, asked: Stacked, world: MDP) -> State:
+    def begin(self, asked: Stacked, world: TableRows) -> State:
         """A fresh state: a named tuple with q, m and anything else the rule needs."""
         raise InputError(f"learner: {runs_on(type(self).__name__, self.supports)}; choose another for tables.")
 

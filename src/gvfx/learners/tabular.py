@@ -17,7 +17,7 @@ from gvfx.learners.base import Learner, NoValues
 from gvfx.questions.gvf import Stacked
 from gvfx.schedules import Schedule, ScheduleState, as_falling, growing
 from gvfx.theory.equations import m_target, m_target_sampled, q_target, q_target_sampled
-from gvfx.worlds.mdp import MDP
+from gvfx.worlds.mdp import TableRows
 
 
 class Tables(NamedTuple):
@@ -50,7 +50,7 @@ class ExpectedSarsa(Learner[Tables]):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _expected_sarsa(*sizes, variance)
 
-    def begin(self, asked: Stacked, world: MDP) -> Tables:
+    def begin(self, asked: Stacked, world: TableRows) -> Tables:
         shape = (world.rows, world.actions, len(asked.names))
         q, m = np.full(shape, float(self.initial_q)), np.full(shape, float(self.initial_m))
         ends = np.setdiff1d(world.feature[world.terminal], world.feature[~world.terminal])
@@ -75,7 +75,7 @@ class ImportanceSampling(ExpectedSarsa):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return _importance_sampling(*sizes, variance)
 
-    def begin(self, asked: Stacked, world: MDP) -> Tables:
+    def begin(self, asked: Stacked, world: TableRows) -> Tables:
         return super().begin(asked, world)._replace(ratio_low=self.ratio_low, ratio_high=self.ratio_high)
 
 
@@ -165,7 +165,7 @@ class CertaintyEquivalence(Learner[NoValues]):
     def rule(self, sizes: Sizes, variance: bool) -> LearnerRule:
         return NOTHING_BETWEEN_STOPS
 
-    def begin(self, asked: Stacked, world: MDP) -> NoValues:
+    def begin(self, asked: Stacked, world: TableRows) -> NoValues:
         m = np.full((world.rows, world.actions, len(asked.names)), float(self.initial_m))
         return NoValues(np.zeros((0, world.actions, len(asked.names))), m)
 

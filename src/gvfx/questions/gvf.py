@@ -120,6 +120,32 @@ class Stacked(NamedTuple):
         """The weight of each question's squared error, [gvf]; the arguments are those of `calibrated_weights`."""
         return self.weights * calibrated_weights(values, where) if self.calibrated else self.weights
 
+    @classmethod
+    def of_transitions(cls, questions: Sequence[GVF], rows: int, actions: int, calibrated: bool = False) -> Stacked:
+        """Over the rows of a table that stands for observations: policies, cumulants and varying discounts come from
+        transitions, and the policies are uniform until then."""
+        gvfs = len(questions)
+        none, zeros, unset = np.zeros((0, gvfs)), np.zeros(gvfs), np.zeros(gvfs, bool)
+        return cls(
+            pi=np.full((1, actions, gvfs), 1 / actions),
+            pi_stride=0,
+            gamma=np.array([[1.0 if callable(q.discount) else float(q.discount) for q in questions]]),
+            gamma_stride=0,
+            pays=np.full((rows, actions, 1), -1, np.int32),
+            mean=none,
+            sd=none,
+            carry=none,
+            weights=np.array([q.weight for q in questions], dtype=float),
+            level=zeros,
+            drifts=unset,
+            drift_mean=zeros,
+            drift_sd=zeros,
+            drift_on_visit=unset,
+            drift_channel=np.zeros(gvfs, int),
+            names=question_names(questions),
+            calibrated=calibrated,
+        )
+
     def only(self, i: int, pi: np.ndarray) -> Stacked:
         """Question i alone, with another policy [state, action]."""
         columns = {name: getattr(self, name)[..., [i]] for name in ("gamma", "mean", "sd", "carry", "weights", "level")}

@@ -27,7 +27,7 @@ from gvfx.features.cells import Cells
 from gvfx.files import check_writable
 from gvfx.learners.base import Learner
 from gvfx.learners.linear import Choice
-from gvfx.questions.gvf import GVF, comparable, expand, of_components, question_names
+from gvfx.questions.gvf import GVF, Stacked, comparable, expand, of_components, question_names
 from gvfx.questions.policies import OwnPolicy
 from gvfx.questions.where import EVERYWHERE, Where, WhereLike, counted
 from gvfx.running.backends import GymWorld
@@ -40,12 +40,12 @@ from gvfx.running.predictor import action_values
 from gvfx.running.result import Result, gather, seen_in
 from gvfx.running.saved import keep
 from gvfx.running.schema import EMPTY, Part
-from gvfx.running.streams.linear import LinearAgent, without_states
+from gvfx.running.streams.linear import LinearAgent
 from gvfx.running.streams.log_stream import LoggedEnvironment, LogStream
 from gvfx.running.streams.table_gym import TableGym
 from gvfx.threads import one_thread
 from gvfx.types import Described
-from gvfx.worlds.spec import Uncountable, skeleton_mdp
+from gvfx.worlds.spec import Uncountable
 
 ActionValues = Callable[[np.ndarray], np.ndarray]  # Q or probabilities [n, action, gvf] at observations [n, ...]
 Predicted = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]  # V, Q and how probable they are, each [n, gvf], of
@@ -80,7 +80,7 @@ def worth_collecting_around(agent: Any, choice: Choice) -> list[Described]:
     """The same with continuous observations, in cells of them that are named by the mean of their observations."""
     run, data, reader, origin, where = agent.run, agent.data, agent.reader, agent.spec.origin, agent.run.where
     cells = Cells.of(data.observation, max(1, min(CELLS, len(data) // (PER_PAIR * data.actions))))
-    asked = without_states(reader.questions, reader.names, skeleton_mdp(cells.size, data.actions))
+    asked = Stacked.of_transitions(reader.questions, cells.size, data.actions)
     asked = asked._replace(where=counted(cells(origin.relative(run.asked_at))) if where.kind == "observations" else where)
     errors = run.learner.fit(data, choice, halved=True).errors(data)
     varying = any(callable(q.discount) for q in reader.questions)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -242,6 +242,54 @@ def reachable(start: np.ndarray, successors: Callable[[np.ndarray], np.ndarray],
         frontier, done = np.unique(found[~reached[found]]), done + 1
         reached[frontier] = True
     return reached
+
+
+# --- What behaviours and learners begin with -------------------------------------------------------------------------
+
+
+class TableRows(Protocol):
+    """The rows of a behaviour's and a learner's tables: those of an MDP, or of a world of which nothing else is known."""
+
+    @property
+    def states(self) -> int: ...
+    @property
+    def actions(self) -> int: ...
+    @property
+    def horizon(self) -> int | None:
+        """Steps after which episodes are truncated."""
+
+    @property
+    def rows(self) -> int:
+        """Features, or states without aggregation."""
+
+    @property
+    def feature(self) -> np.ndarray:
+        """The row of every state, [states]."""
+
+    @property
+    def terminal(self) -> np.ndarray:
+        """Where episodes are known to end, [states] bool."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Rows of which only the number is known: cells of observations, or states of an environment (`TableRows`)."""
+
+    states: int
+    actions: int
+    horizon: int | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.states
+
+    @property
+    def feature(self) -> np.ndarray:
+        return np.arange(self.states, dtype=np.int32)
+
+    @property
+    def terminal(self) -> np.ndarray:
+        return np.zeros(self.states, bool)
 
 
 # --- World: what gvfx can run by itself -----------------------------------------------------------------------------

@@ -25,10 +25,8 @@ from gvfx.kernel import Sizes
 from gvfx.learners.half_samples import FREEDOM, Answers, Doubt, outside, start_answers, start_joint, start_means
 from gvfx.learners.least_squares import BLOCKS, Rows
 from gvfx.learners.linear import Choice, LinearCertaintyEquivalence, left_out, unresolved
-from gvfx.questions.gvf import GVF, Stacked, expand, question_names, stack
-from gvfx.questions.policies import uniform_policy
+from gvfx.questions.gvf import GVF, Stacked, expand, question_names
 from gvfx.questions.reader import Reader
-from gvfx.questions.signals import Constant
 from gvfx.questions.where import EVERYWHERE, START, Where, WhereLike, counted
 from gvfx.rng import seed_streams
 from gvfx.running.drive import Agent, Backend
@@ -42,8 +40,8 @@ from gvfx.running.streams.gym_stream import NEVER, AtVectors, GymRun, PoliciesAt
 from gvfx.running.streams.linear_loop import Kept, LinearArrays, make_lanes
 from gvfx.running.streams.table_gym import bound
 from gvfx.running.whole_episodes import WholeEpisodes
-from gvfx.worlds.mdp import MDP
-from gvfx.worlds.spec import BoxSpec, skeleton_mdp, time_limit
+from gvfx.worlds.mdp import Unseen
+from gvfx.worlds.spec import BoxSpec, time_limit
 
 FIRST = 4096  # transitions for which there is room at the start
 
@@ -105,22 +103,13 @@ class LinearRuns(Backend):
         self.varying = any(callable(q.discount) for q in asked)
         self.rows = LATTICE_CELLS if size <= 2 else CENTRE_CELLS
         self.pairs = self.rows * actions
-        skeleton = skeleton_mdp(self.rows, actions, horizon)
-        self.asked = without_states(asked, self.names, skeleton, self.calibrated)
-        self.replans = later(lambda steps: self.planner.stops(steps, skeleton), self.logged, plan.steps)
+        cells = Unseen(self.rows, actions, horizon)
+        self.asked = Stacked.of_transitions(asked, self.rows, actions, self.calibrated)
+        self.replans = later(lambda steps: self.planner.stops(steps, cells), self.logged, plan.steps)
         self.looks = later(learner.stops, self.logged, plan.steps)
         self.sizes = Sizes(len(self.names), actions)
         self.rule = self.planner.rule(self.sizes)
         self.compiled = make_lanes(self.sizes, self.rule, behaviour.counts_cells)
-
-
-def without_states(questions: Sequence[GVF], names: Sequence[str], world: MDP, calibrated: bool = False) -> Stacked:
-    """Questions over the rows of a table that stands for observations: policies, cumulants and varying discounts come from
-    transitions."""
-    parts: dict[str, Any] = {"policy": uniform_policy(), "cumulant": Constant(0.0)}
-    discounts = [1.0 if callable(q.discount) else q.discount for q in questions]
-    each = [replace(q, **parts, discount=g, name=name) for q, g, name in zip(questions, discounts, names, strict=True)]
-    return stack(each, world, "calibrated" if calibrated else None)
 
 
 class LinearAgent(Agent):
@@ -150,7 +139,7 @@ class LinearAgent(Agent):
         self.stops, self.plans, self.weights = run.replans | run.looks, run.replans, run.asked.weights
         (lanes, actions, _), gvfs = pi.shape, len(run.names)
         self.arrays = LinearArrays(
-            behaviour=run.planner.begin(widened(run.asked), skeleton_mdp(run.rows + 1, actions, run.horizon)),
+            behaviour=run.planner.begin(widened(run.asked), Unseen(run.rows + 1, actions, run.horizon)),
             cells=Cells.of(np.zeros((1, run.size), np.float32), 1),
             m=np.full((run.rows + 1, actions, gvfs), INITIAL_M),
             member=member,

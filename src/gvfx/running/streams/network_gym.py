@@ -25,7 +25,7 @@ from gvfx.kernel import BehaviourRule, Sizes, piece, whole
 from gvfx.learners.networks import deep_updates as memory
 from gvfx.learners.networks.deep_updates import Batch, DeepLearning, DeepUpdates
 from gvfx.learners.networks.learners import Deep
-from gvfx.questions.gvf import GVF
+from gvfx.questions.gvf import GVF, Stacked
 from gvfx.rng import BEHAVIOUR, choose, seed_streams, uniform
 from gvfx.running.checkpoint import Stored
 from gvfx.running.plan import Method, Options
@@ -33,8 +33,8 @@ from gvfx.running.predictor import LIMIT, FrozenActions, QNetwork, Scales, recen
 from gvfx.running.stepping import Lanes, SingleStepper, VectorStepper
 from gvfx.running.streams.gym_networks import GymNetworks, SteppedNetworks
 from gvfx.running.streams.gym_stream import PoliciesAt, choose_numbered
-from gvfx.running.streams.linear import without_states
-from gvfx.worlds.spec import BoxSpec, skeleton_mdp
+from gvfx.worlds.mdp import Unseen
+from gvfx.worlds.spec import BoxSpec
 
 # --- Choosing actions with networks in an environment stepped from Python -------------------------------------------
 # `Decider` makes one numba call per step: M's network, the behaviour's rule for tables, and a draw; a JAX call per step would
@@ -151,9 +151,9 @@ class Decider(Stored):
 
     def __init__(self, run: NetworkGym, seed: int):
         self.behaviour, self.variance = run.behaviour, bool(run.behaviour.needs_variance)
-        actions, row = run.spec.actions, skeleton_mdp(1, run.spec.actions)
+        actions, row = run.spec.actions, Unseen(1, run.spec.actions)
         self.sizes = Sizes(len(run.names), actions)
-        self.rule, asked = self.behaviour.rule(self.sizes), without_states(run.asked, run.names, row)
+        self.rule, asked = self.behaviour.rule(self.sizes), Stacked.of_transitions(run.asked, 1, actions)
         self.states = [self.behaviour.begin(asked, row) for _ in range(run.spec.lanes)]
         self.member, self.rng, self.mu = run.targets.member, seed_streams(seed), np.zeros(actions)
         self.given = np.zeros((2, *self.sizes[::-1]))  # pi and M at an observation

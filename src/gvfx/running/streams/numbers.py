@@ -20,9 +20,9 @@ from gvfx.questions.where import WhereLike, is_start
 from gvfx.running.checkpoint import Stored
 from gvfx.running.earlier import Earlier, Recorded
 from gvfx.running.schema import Part
+from gvfx.worlds.mdp import Unseen
 from gvfx.worlds.returns import copied
 from gvfx.worlds.spaces import Key, batched, key_of, observation_of
-from gvfx.worlds.spec import skeleton_mdp
 
 FIRST_STATES = 64  # for which there is room at first; plans and stopping rules take it for the number of states
 RETARGET = 1 / 8  # growth of the states after which a behaviour learns of the new ones' policies
@@ -158,7 +158,7 @@ class Numbers(Stored):
                 pair=at[pair // actions] * actions + pair % actions,
                 following=at[following],
             ),
-            skeleton_mdp(states, actions, agent.spec.skeleton.horizon),
+            Unseen(states, actions, agent.spec.skeleton.horizon),
             agent.asked._replace(pi=pi, pays=pays, where=where),
             run.varying,
         )
