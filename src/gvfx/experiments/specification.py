@@ -97,30 +97,23 @@ class OwnParts:
     def __init__(self, given: Iterable[Callable[..., Any]] = ()) -> None:
         self.given = {name_of(part, "classes"): part for part in listed(given, "classes", "classes and functions")}
 
-    def dataclass(self, full: str) -> Any:
-        found = self._find(full)
-        if not is_frozen(found):
-            raise InputError(f"experiment: {full} is not a frozen dataclass.")
-        return found
-
-    def function(self, full: str) -> Callable[..., Any]:
-        found = self._find(full)
-        if not callable(found) or isinstance(found, type):
-            raise InputError(f"experiment: {full} is not a function.")
-        return found
-
-    def _find(self, full: str) -> Any:
-        if full in self.given:
-            return self.given[full]
+    def find(self, full: str, what: str, fits: Callable[[Any], bool]) -> Any:
+        """The class or function of a name; `what` and `fits` say which of the two it must be."""
         home, _, name = full.partition(":")
         module = None if home.split(".")[0] in sys.stdlib_module_names else _loaded(home)
-        found = getattr(module, name, None)
-        if found is None or getattr(found, "__module__", None) != getattr(module, "__name__", ""):
+        found = self.given.get(full, getattr(module, name, None))
+        if found is None or (full not in self.given and getattr(found, "__module__", None) != getattr(module, "__name__", "")):
             raise InputError(
                 f"experiment: {full} is named by the text but not known to your program; pass it, as in "
                 f"Experiment.from_json(text, classes=[{name}])."
             )
+        if not fits(found):
+            raise InputError(f"experiment: {full} is not {what}.")
         return found
+
+
+def is_function(part: Any) -> bool:
+    return callable(part) and not isinstance(part, type)
 
 
 def is_frozen(kind: Any) -> bool:
@@ -317,11 +310,11 @@ def decode(data: Any, own: OwnParts) -> Any:
     if "@mdp" in data:
         return MDP(**decode(data["@mdp"], own))
     if "@function" in data:
-        return own.function(data["@function"])
+        return own.find(data["@function"], "a function", is_function)
     name = str(data.get("@"))
     if ":" not in name and name not in known_classes():
         raise InputError(f"experiment: {name!r} is not a class of gvfx.")
-    kind = own.dataclass(name) if ":" in name else known_classes()[name]
+    kind = own.find(name, "a frozen dataclass", is_frozen) if ":" in name else known_classes()[name]
     fields = {f.name: f for f in dataclasses.fields(kind)}
     before = {name: f.metadata["before"] for name, f in fields.items() if "before" in f.metadata}
     given = {k: decode(v, own) for k, v in data.items() if k != "@"}
