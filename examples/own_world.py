@@ -50,7 +50,9 @@ class Walks(Backend):
 
 
 class Walk(Loop):
-    """One seed: `arrays` is all that a checkpoint holds."""
+    """One seed."""
+
+    kept = {"arrays": ""}  # what a checkpoint holds, with the beginning of its names
 
     def __init__(self, run, seed):
         self.run, self.seeds, (gvfs, places) = run, (seed,), run.truth.shape
@@ -75,12 +77,7 @@ class Walk(Loop):
     def outcome(self, k):
         return {"truth": self.run.truth}
 
-    def state(self):
-        return self.arrays
-
-    def restore(self, arrays):
-        for name, array in self.arrays.items():
-            array[...] = arrays[name]
+    def restored(self):  # from a checkpoint
         self.t = int(self.arrays["visits"].sum())
 
 

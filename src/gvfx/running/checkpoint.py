@@ -424,6 +424,8 @@ def _restore(holder: Any, path: str, name: str, arrays: Mapping[str, np.ndarray]
         _set(holder, path, unflatten(value, {key[len(own) :]: a for key, a in arrays.items() if key.startswith(own)}))
     elif isinstance(value, bool | int):
         _set(holder, path, type(value)(arrays[name]))
+    elif isinstance(value, Mapping):
+        fill(tuple(value.values()), {str(k): arrays[name + key] for k, key in enumerate(value)})
     elif value is not None:
         fill(value, arrays, name)
 
