@@ -208,7 +208,7 @@ def theorems() -> Iterator[Row]:
     yield Row(
         "thm:behavior_update",
         "Theorem 4.1: Eq. 3 solves the Lagrangian",
-        "the same solution for one GVF and for several, by a numerical optimiser too",
+        "a numerical optimiser finds the same behaviour, for one GVF and for several",
         HOLDS,
         "exact",
         "",

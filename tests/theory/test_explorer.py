@@ -7,6 +7,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
 
 import gvfx
 from gvfx.compilation.loops import from_python
@@ -33,6 +35,20 @@ def inputs(request):
 def test_over_numpy_arrays(inputs):
     weights, pi, m = inputs
     np.testing.assert_allclose(explorer_probabilities(explorer_square(weights, pi, m)), plain(*inputs), rtol=1e-12)
+
+
+def test_theorem_4_1_it_has_the_least_variance_of_all_behaviours(inputs):
+    """sum_i w_i sum_a pi_i(a)^2 M_i(a) / mu(a), as an optimiser finds it that knows nothing of Eq. 3."""
+    weights, pi, m = inputs
+    square = (weights * pi**2 * m).sum(axis=1)
+
+    def total(logits):
+        return (square / np.maximum(softmax(logits), 1e-300)).sum()
+
+    mu = np.array(plain(*inputs))
+    least = (square[mu > 0] / mu[mu > 0]).sum()
+    found = min(minimize(total, np.zeros(ACTIONS), method="Nelder-Mead", options={"maxiter": 4000}).fun, total(np.zeros(ACTIONS)))
+    assert least <= found * (1 + 1e-12) and found <= least * (1 + 1e-3)
 
 
 def test_over_jax_arrays(inputs):
