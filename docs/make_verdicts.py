@@ -378,7 +378,7 @@ def claims() -> Iterator[Row]:
         ("fig:fr_env_variance", "GVFExplorer tracks the drifter"),
     ):
         yield Row(label, says, "the same maps", SHOWN, "paper", "fourrooms-variance", "fourrooms-variance.png")
-    for item, words in (("drift", "at every step"),):
+    for item, words in (("drift", "at every step"), ("drift-visit", "on visits")):
         found = [number(item, "MSE", f"σ = {sd}") for sd in ("0.1", "0.5", "1", "2")]
         order = together(*(below(one, other) for one, other in pairwise(found)))
         yield Row(
@@ -389,7 +389,7 @@ def claims() -> Iterator[Row]:
             "paper",
             item,
         )
-    for item, words in (("importance-sampling", "at every step"),):
+    for item, words in (("importance-sampling", "at every step"), ("importance-sampling-visit", "on visits")):
         sarsa, ratio = (number(item, "MSE", m) for m in ("ExpectedSarsa", "ImportanceSampling"))
         yield Row(
             "fig:FR_rho_exp_sarsa",

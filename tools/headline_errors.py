@@ -21,7 +21,7 @@ def main(folder: Path) -> int:
     if not item.is_complete(source):
         print(f"{folder}: the runs of `gvfx reproduce headline` are not all there; run it first.", file=sys.stderr)
         return 2
-    build = Build(source, item)
+    build = Build(source.of(item), item)
     write_errors(errors(build), build.provenance.versions)
     print(f"wrote {STORED}")
     return 0

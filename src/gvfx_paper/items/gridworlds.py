@@ -226,7 +226,10 @@ def _one_changed(head: str, curves: dict[str, Curve]) -> Callable[[Build], list[
     return make
 
 
-for _rooms, _suffix, _when, _words in (("fourrooms", "", "step", ""),):
+for _rooms, _suffix, _when, _words in (
+    ("fourrooms", "", "step", ""),
+    ("fourrooms-visit", "-visit", "visit", ", the drift advancing on visits"),
+):
     _drifts = {f"σ = {sd:g}": Curve(_rooms if sd == 0.5 else f"{_rooms}-{sd:g}", OURS) for sd in DRIFTS}
     _updates = {name: Curve(_rooms, OURS, learner=name) for name in ("ExpectedSarsa", "ImportanceSampling")}
     for _name, _label, _title, _head, _curves in (

@@ -101,7 +101,7 @@ def test_the_items_keep_their_order():
     assert " ".join(ITEMS) == (
         "table1 table2 same fourrooms fourrooms-visit forty distinct semi-greedy individual-same individual-distinct "
         "individual-semi-greedy sensitivity value-error variance fourrooms-variance forty-goals grouping drift "
-        "importance-sampling cumulants lemma successor successor-authors "
+        "importance-sampling drift-visit importance-sampling-visit cumulants lemma successor successor-authors "
         "successor-temperature table3 table3-authors continuous individual-continuous "
         "value-error-continuous variance-continuous behaviour-continuous priorities recommended tuning-continuous stabilising "
         "mujoco-recommended mujoco-stabilised mujoco-paper mujoco-interventions mujoco-points mujoco-stills mujoco-options "
