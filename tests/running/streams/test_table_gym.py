@@ -71,7 +71,7 @@ def test_defaults_count_and_plan_in_an_unknown_environment_too():
     env = gym.make("FrozenLake-v1")
     known = gvfx.from_gymnasium(env)
     truth = gvfx.exact.values(known, lake_questions())[:, known.live]
-    result = gvfx.evaluate(Veiled(env), lake_questions(), steps=4000, seeds=5)
+    result = gvfx.evaluate(Veiled(env), lake_questions(), steps=4000, seeds=15)
     assert (
         result.details.experiment["behaviour"].startswith("OptimalDesign")
         and "CertaintyEquivalence" in result.details.experiment["learner"]
