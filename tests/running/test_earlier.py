@@ -46,7 +46,7 @@ def test_a_run_begins_with_the_evidence_of_the_log(log, lanes):
 
 def test_the_plan_adds_what_the_log_lacks(log):
     """Of 200 steps 155 take the rare action on average over 12 seeds, with a standard deviation of 13."""
-    alone, topped = (gvfx.evaluate(Sound(), QUESTIONS, steps=200, log=before) for before in (None, log))
+    alone, topped = (gvfx.evaluate(Sound(), QUESTIONS, steps=200, seeds=[2], log=before) for before in (None, log))
     added = topped.visits[0].copy()
     np.subtract.at(added, (log["observation"], log["action"]), 1)
     assert added.sum() == 200 and topped.steps[-1] == 200 and topped.details.snapshots[-1].step == 200
