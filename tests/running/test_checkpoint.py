@@ -97,3 +97,13 @@ def test_what_is_kept_is_restored_in_place():
     assert other.generator.random() == one.generator.random()
     with pytest.raises(gvfx.StoreError, match="own does not fit this run"):
         Held().restore(state | {"own": np.zeros(3)})
+
+
+def test_audits_of_older_versions_begin_anew(tmp_path):
+    keeper = Checkpoints(tmp_path, "seed-0000", "me")
+    keeper.save(1, {"stream:x": np.ones(2), "stream:audits:gain": np.ones(3), "stream:whole:done": np.ones(4)})
+    taken = {}
+    assert keeper.restore(taken.update, lambda: {"stream:x": taken["stream:x"], "stream:whole:done": np.ones(0)})
+    assert sorted(taken) == ["stream:whole:done", "stream:x"]
+    with pytest.raises(gvfx.StoreError, match="does not fit this run"):
+        keeper.restore(taken.update, lambda: {"stream:x": np.ones(3)})

@@ -122,7 +122,7 @@ def scores(
         gain[j], length[j] = terms.sum(axis=0), (w**2).sum(axis=0)  # Eq. E1
         onward, squares = terms[::-1].cumsum(axis=0)[::-1], (terms**2)[::-1].cumsum(axis=0)[::-1]
         met[j] = squares[0]
-        here = np.maximum(w[:half], np.finfo(float).tiny)
+        here = np.maximum(w[:half], np.sqrt(np.finfo(float).tiny))  # whose square is above 0
         agreeing[j] = ((onward[:half] ** 2 - squares[:half]) / here**2).sum(axis=0)
         lagged[j] = delta[1:].T @ (observation[a + 1 : b] - observation[a : b - 1])
     others = policy[:, None] != member

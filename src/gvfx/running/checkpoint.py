@@ -146,6 +146,8 @@ def compared(kept: object, now: Made, warn: Callable[[str], None]) -> str:
 
 FORMAT = "4"
 NO_LONGER = (".search.evaluated",)  # ends of the names of arrays that runs of 0.2 had
+AUDITS = "stream:audits:"  # and the beginning of those of its audits
+EPISODES = "stream:whole:"  # arrays that grow with a run; those of older versions may lack what is needed now, and begin anew
 SHARED = "stream:points"  # which another seed of the same run may have chosen meanwhile
 
 
@@ -192,7 +194,8 @@ class Checkpoints:
         try:
             take(stored)
             now = state()
-            fits = same_layout(stored, {name: now[name] for name in now if name in stored or name != SHARED})
+            own = {name: now[name] for name in now if name in stored or name != SHARED}
+            fits = same_layout(*({n: a for n, a in each.items() if not n.startswith(EPISODES)} for each in (stored, own)))
         except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
             if isinstance(error, GvfxError):
                 raise
@@ -220,7 +223,7 @@ class Checkpoints:
             return None
         _, turn, arrays = max(found, key=lambda entry: entry[0])
         self._turn = turn + 1
-        return {name: array for name, array in arrays.items() if not name.endswith(NO_LONGER)}
+        return {name: array for name, array in arrays.items() if not (name.endswith(NO_LONGER) or name.startswith(AUDITS))}
 
     def _is_changed(self, metadata: Mapping[str, str]) -> bool:
         """Whether a checkpoint is to be passed over because its run was of other content; it is refused unless `anew`."""
