@@ -12,7 +12,7 @@ import gvfx
 from gvfx.evidence.episodes import ALIKE, Scores
 from gvfx.running.frozen_scores import FrozenScores
 
-ALONE = SimpleNamespace(whole=None)  # a stream without episodes under way
+ALONE = SimpleNamespace(whole=SimpleNamespace(unfinished={}))  # a stream without episodes under way
 SMALL = gvfx.Deep(hidden=(16,), capacity=2000, learning_starts=100, waves=3)
 
 

@@ -1,8 +1,7 @@
 """Scores of whole episodes against answers that were frozen before they began, for agents that learn as they go.
 
 Answers are frozen again each time the data have grown by half: the episodes of a block are scored against the same answers.  The
-first block counts its returns, others whichever varied less before.  Episodes before the first answers teach, and are not scored;
-one that is under way counts as cut.
+first block counts its returns, others whichever varied less before.  Episodes before the first answers teach, and are not scored.
 """
 
 from __future__ import annotations
@@ -91,12 +90,11 @@ class FrozenScores:
         self.done.append(scores(errors, cumulant, discount, seen, one, values[:1], values[-1:], *own))
 
     def all(self, stream: Any) -> Scores | None:
-        """The scores of all episodes, with those under way; None without any."""
-        many, whole = len(self.done), stream.whole
-        for lane, episode in whole.under_way.items() if whole is not None else ():
-            if episode.path.actions:
-                episode.path.moved(stream.agent.at, lane)
-                self.over(episode.path, stream.agent.arrived(lane), episode.policy, episode.pair)
+        """The scores of all episodes, with those that are unfinished; None without any."""
+        many = len(self.done)
+        for lane, episode in stream.whole.unfinished.items():
+            episode.path.moved(stream.agent.at, lane)
+            self.over(episode.path, stream.agent.arrived(lane), episode.policy, episode.pair)
         done = self.done[:]
         del self.done[many:]
         return Scores(*map(np.concatenate, zip(*done, strict=True))) if done else None

@@ -124,6 +124,7 @@ class WholeEpisodes:
         self.longest = [max(longest(g, run.cut_at) for g in discounts[member == p].tolist()) for p in range(policies)]
         self.patience = PATIENCE * min(max(self.longest), self.endless if np.isinf(self.longest).any() else np.inf)
         self.others = 0  # steps of the behaviour's episode in a plain environment
+        self.single = True  # whether the environment is a plain one
         self.total = 0  # steps of all kinds
         self.under_way: dict[int, _Episode] = {}  # by lane
         self.done: list[tuple[int, int, int, int]] = []  # rows of `Followed`
@@ -151,7 +152,8 @@ class WholeEpisodes:
 
     def begin(self, stream: Any) -> None:
         """Before actions are chosen: end episodes that are over or long enough, and begin others where lanes are fresh."""
-        at, single = stream.agent.at, isinstance(stream.stepper, SingleStepper)
+        at = stream.agent.at
+        single = self.single = isinstance(stream.stepper, SingleStepper)
         self.total += len(at.fresh)
         for lane, episode in list(self.under_way.items()):
             if episode.path is not None:
@@ -196,10 +198,16 @@ class WholeEpisodes:
             episode.steps += 1
             episode.left -= 1
 
+    @property
+    def unfinished(self) -> dict[int, _Episode]:
+        """Episodes under way that count as cut, by lane: those of a vector environment, whose others are the short ones.  A plain
+        environment has at most one, and the answer that its score would rest on is worth less than what leaving it out biases."""
+        going = {} if self.single else self.under_way
+        return {lane: episode for lane, episode in going.items() if episode.steps and np.isfinite(episode.left)}
+
     def followed(self) -> Followed:
-        """All episodes so far, with those under way."""
-        going = [episode for episode in self.under_way.values() if episode.steps and np.isfinite(episode.left)]
-        rows = [*self.done, *map(_row, going)]
+        """All episodes so far, with those that are unfinished."""
+        rows = [*self.done, *map(_row, self.unfinished.values())]
         return Followed(*np.array(rows, np.int64).reshape(-1, len(Followed._fields)).T)
 
     def _over(self, lane: int, agent: Any, counts: bool = True) -> None:
