@@ -18,6 +18,7 @@ from gvfx.evidence.episodes import (
     differences_over_seeds,
     estimate,
     missed,
+    mixed,
     over_seeds,
     scores,
     surprises,
@@ -335,4 +336,13 @@ def test_every_second_step_is_left_to_another_behaviour_however_long_its_episode
 
 
 def test_cuts_are_made_where_little_follows():
-    assert longest(0.9) == 44 and longest(0.0) == 1 and np.isinf(longest(1.0))
+    assert longest(0.9) == 56 and longest(0.9, 0.01) == 44 and longest(0.0) == 1 and np.isinf(longest(1.0))
+
+
+def test_pairs_that_all_went_alike_do_not_show_what_may_differ():
+    gain = np.repeat(np.random.default_rng(6).normal(size=(20, 1)), 2, axis=1)
+    of = drawn(gain)
+    found = mixed(of, np.ones((1, 2), bool))
+    assert found.variance[0, 1] == pytest.approx(3.69 / 20 * found.variance.diagonal().sum())
+    once = of._replace(paid=of.paid + np.eye(40)[:, :1] * 0.5)  # one pair differs: its spread says how much
+    assert mixed(once, np.ones((1, 2), bool)).variance[0, 1] < 1e-12

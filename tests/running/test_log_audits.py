@@ -213,7 +213,7 @@ def test_box_observations():
         slope = 0.5 / (1 - 0.5 * g)
         truth = slope * 0.5 + 0.175 * (1 + g * slope) / (1 - g)
         assert abs(check.value - truth) < check.half < 0.2
-        assert (check.rollouts, check.steps, check.cut) == (10, 250, 0)  # 0.4 % are left
+        assert (check.rollouts, check.steps, check.cut) == (10, 250, 10)  # 0.4 % are left
     assert gvfx.evaluate_log(log, questions, audit=False).details.audits is None
 
 

@@ -12,7 +12,8 @@ cross-fitting: episodes are in folds, and those of a fold are scored against a f
 
 **Returns.**  Bad answers can make scores vary more than returns do, which have the same mean.  Each fold, or block in time,
 counts whichever varied less in the others, or in those before.  Where returns count, the standard error is at least `ALIKE` times
-that of the scores: episodes that all went alike do not show what else may happen.
+that of the scores: episodes that all went alike do not show what else may happen.  Where the paired episodes of two policies all
+had the same return, a pair may still differ in up to u / n of the cases, as if the two were not paired.
 
 **Starts.**  With m further resets beside the n episodes, $\hat V$ at all n + m starts takes the place of $\hat V$ at the n:
 
@@ -48,9 +49,13 @@ import numpy as np
 import scipy.special
 import scipy.stats
 
-CUT = 0.01  # the weight of what follows, below which an episode is cut
+CUT = 0.003  # the weight of what follows, below which an episode is cut
 FOLDS = 4
 ALIKE = 0.25  # of the standard error of scores: the least of returns
+SAME, NONE = (
+    1e-12,
+    3.69,
+)  # relative difference of equal returns; the upper limit of 97.5 % of a Poisson mean if there was no event
 FEW = 20.0  # expected number of rare events below which the spread of scores is not trusted alone
 UPPER = 0.975  # of the half-widths that weights are made of
 SUPPORT = 0.5  # of the episodes' half-width: the least that the model's counts as
@@ -193,8 +198,18 @@ def mixed(of: Scores, robust: np.ndarray, surprise: Surprise | None = None, furt
     by_returns = (~chosen & ~np.isnan(of.gain)).sum(axis=0) / many
     least = by_returns * ALIKE**2 * np.nan_to_num(_variances(of.start + of.gain)) / many
     more = np.maximum(0.0, least - found.variance.diagonal())
-    both = np.where(np.eye(len(more), dtype=bool), more, more[:, None] + more)
-    return found._replace(variance=found.variance + both)
+    own, pair = ~np.isnan(of.gain), of.pair
+    apart = own.T.astype(int) @ own == 0  # questions of different policies
+    returns = np.full((int(pair.max(initial=-1)) + 1, len(more)), np.nan)
+    for i in range(len(more)):
+        returns[pair[own[:, i]], i] = of.returns[own[:, i], i]
+    differ = np.abs(returns[:, :, None] - returns[:, None]) > SAME * (np.abs(returns[:, :, None]) + SAME)
+    alone = found.variance.diagonal() + more
+    rare = np.where(apart & ~differ.any(axis=0), np.minimum(1.0, NONE / np.maximum(1, np.minimum(many[:, None], many))), 0.0)
+    known = np.where(np.isfinite(alone), alone, 0.0)
+    variance = np.maximum(found.variance + more[:, None] + more, rare * (known[:, None] + known))
+    np.fill_diagonal(variance, alone)
+    return found._replace(variance=variance)
 
 
 def estimate(of: Scores, surprise: Surprise | None = None, further: np.ndarray | None = None) -> Estimate:

@@ -52,7 +52,7 @@ class Check(NamedTuple):
     answer: float  # what the run answered in the end
     rollouts: int
     steps: int
-    cut: int  # rollouts that a time limit (in vector environments the end of the run, too) cut where the rest counts above 1 %
+    cut: int  # rollouts that a time limit (in vector environments the end of the run, too) cut where the rest counts
 
     @property
     def off(self) -> float:
