@@ -427,6 +427,7 @@ def held(runs: int) -> Study:
 # --- intervals at every state ------------------------------------------------------------------------------------------
 
 STATES_SEEDS = 6000
+NO_TARGET = 1e12  # of the error, which every bound is below
 LOOSE = {"random": [0.25] * 4, "eager": [0.1, 0.4, 0.4, 0.1]}
 
 
@@ -467,6 +468,7 @@ CASES = {  # makers of a number, and numbers of steps
     "lock": (CLASSES["lock"], (5_000,)),
     "corridor": (CLASSES["corridor"], (20_000,)),
     "taxi": (CLASSES["taxi"], (50_000,)),
+    "gate": (CLASSES["gate"], (20_000,)),
 }
 
 
@@ -476,7 +478,8 @@ def states(runs: int) -> Study:
     def one(asked: Asked, steps: int, seed: int) -> list[float]:
         """By draws and by the delta method the share of finite intervals that hold, then the share of finite ones, the width
         over the delta method's, squared errors of the draws' mean and of the answers, start values and the difference of the
-        first and last question that hold, and the share that holds of each of these two."""
+        first and last question that hold, whether the error is below the bound of the stopping rule, and the share that holds
+        of each of these two questions."""
         (model,) = answered(asked, gvfx.OptimalDesign(), steps, [seed]).details.models
         live, truth = asked[0].live, gvfx.exact.values(*asked)
         away = model.values - truth
@@ -495,12 +498,15 @@ def states(runs: int) -> Study:
         shares = [x[known].mean() if known.any() else np.nan for x in (held, old)]
         errors = (moved[:, live] ** 2).mean(), (away[:, live] ** 2).mean()
         ends = [held[i][known[i]].mean() if known[i].any() else np.nan for i in (0, -1)]
-        return [*shares, known[:, live].mean(), width, *errors, start[np.isfinite(below)].mean(), apart, *ends]
+        bound = gvfx.error_below(NO_TARGET).bound(model, 0)[0]
+        stops = np.isfinite(bound) and bound > 0 and gvfx.error_below(1.001 * bound).bound(model, 0)[1]  # else for the unseen
+        stop = (away[:, live] ** 2).mean() <= bound if stops else np.nan
+        return [*shares, known[:, live].mean(), width, *errors, start[np.isfinite(below)].mean(), apart, stop, *ends]
 
     def measure(case: tuple[Callable[[int], Asked], int]) -> dict[str, float]:
         make, steps = case
         rows = np.array([one(make(100 + k), steps, STATES_SEEDS + k) for k in range(runs)], float)
-        held, old, finite, width, mean, plain, start, apart, first, last = (
+        held, old, finite, width, mean, plain, start, apart, stop, first, last = (
             float(np.nanmean(x)) if np.isfinite(x).any() else np.nan for x in rows.T
         )
         return {
@@ -513,6 +519,7 @@ def states(runs: int) -> Study:
             "error of the mean": np.sqrt(mean / plain),
             "start %": start,
             "differences %": apart,
+            "error below the bound %": stop,
         }
 
     def bars(found: Found) -> Iterator[Row]:
