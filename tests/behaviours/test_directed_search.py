@@ -192,7 +192,7 @@ def test_a_share_outside_its_range_is_refused(behaviour, share):
 )
 def test_wrapped_it_searches_too(wrapped):
     """Without search 7 states are acted in."""
-    assert acted(current(30), wrapped, 3000, 1) > 15
+    assert acted(current(30), wrapped, 3000, 2) > 15
 
 
 @pytest.mark.parametrize(
