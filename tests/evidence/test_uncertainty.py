@@ -33,6 +33,7 @@ def test_standard_error_of_a_bandit_by_hand():
     np.testing.assert_allclose(result.intervals(0), [[centre - 1.959964 * below, centre + 1.959964 * above]], rtol=1e-6)
 
 
+@pytest.mark.full
 @pytest.mark.compiled(2)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_intervals_cover_the_truth(seed):

@@ -189,6 +189,7 @@ def test_linear_features():
     assert result.details.differences.shape == (1, 2, 2)
 
 
+@pytest.mark.full
 def test_command_line():
     options = ("-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--steps", 4000, "--seeds", 1)
     tied = invoke("run", "same", *options, "--until", "decided:1000").output

@@ -83,6 +83,7 @@ def test_what_never_happens_takes_for_ever():
     assert cost["GVFExplorer"].steps == pytest.approx(4 / 0.01, rel=0.01)
 
 
+@pytest.mark.full
 def test_calibrated_plans_want_a_relative_error(case):
     world, questions = case
     scaled = [questions[0], gvfx.GVF(questions[1].policy, gvfx.table_cumulant(SCALED, 100.0), 0.8)]

@@ -139,6 +139,7 @@ def test_logs():
     assert far.details.experiment["collect"] != gvfx.evaluate_log(log, questions, where=[0]).details.experiment["collect"]
 
 
+@pytest.mark.full
 @pytest.mark.compiled(8)
 def test_plans():
     world, questions = small_world(), two_questions()
@@ -215,6 +216,7 @@ def test_where_it_is_not_supported():
         gvfx.evaluate(Sound(), HALF, steps=10, where="start", calibrate=True)
 
 
+@pytest.mark.full
 @pytest.mark.compiled(8)
 def test_command_line():
     options = ("-b", "OptimalDesign", "-l", "CertaintyEquivalence", "--steps", 4000, "--seeds", 1)
