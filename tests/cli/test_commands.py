@@ -79,7 +79,7 @@ def test_the_continuous_grid_with_linear_features_stops_and_is_planned(tmp_path)
         (["run", "distinct", "--rate-q", "3"], ["--rate-q: 3 does not fit", "at most 1"]),
         (["run", "distinct", "--json", "/proc/nowhere/out.json"], ["--json"]),
         (["run", "distinct", "--stepz", "5"], ["--stepz"]),
-        (["run", "walker", "--calibrate"], ["calibrate", "Box actions", "GVFExplorer"]),
+        (["run", "walker", "--calibrate"], ["calibrate", "MuJoCo", "give each question its own weight"]),
         (["run", "continuous", "--learner", "ExpectedSarsa"], ["learner", "Deep"]),
         (["run", "continuous", "--preset", "recommend"], ["preset", "recommended"]),
         (["run", "continuous", "--steps", "4001"], ["steps", "multiples of 8"]),
