@@ -52,10 +52,8 @@ import scipy.stats
 CUT = 0.003  # the weight of what follows, below which an episode is cut
 FOLDS = 4
 ALIKE = 0.25  # of the standard error of scores: the least of returns
-SAME, NONE = (
-    1e-12,
-    3.69,
-)  # relative difference of equal returns; the upper limit of 97.5 % of a Poisson mean if there was no event
+SAME = 1e-12  # relative difference of equal returns
+NONE = 3.69  # the upper limit of 97.5 % of a Poisson mean if there was no event
 FEW = 20.0  # expected number of rare events below which the spread of scores is not trusted alone
 UPPER = 0.975  # of the half-widths that weights are made of
 SUPPORT = 0.5  # of the episodes' half-width: the least that the model's counts as
