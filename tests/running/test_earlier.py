@@ -45,12 +45,12 @@ def test_a_run_begins_with_the_evidence_of_the_log(log, lanes):
 
 
 def test_the_plan_adds_what_the_log_lacks(log):
-    """Of 200 steps 155 take the rare action on average over 12 seeds, with a standard deviation of 13."""
+    """Of 200 steps 155 take the rare action on average over 12 seeds, with a standard deviation of 13; one seed above it is run."""
     alone, topped = (gvfx.evaluate(Sound(), QUESTIONS, steps=200, seeds=[2], log=before) for before in (None, log))
     added = topped.visits[0].copy()
     np.subtract.at(added, (log["observation"], log["action"]), 1)
     assert added.sum() == 200 and topped.steps[-1] == 200 and topped.details.snapshots[-1].step == 200
-    assert added[:, 1].sum() > 120 > alone.visits[0][:, 1].sum()
+    assert added[:, 1].sum() > 150 > alone.visits[0][:, 1].sum()
     assert "ahead=0.1," in topped.details.experiment["behaviour"]  # the plan is for 200 steps, not for as many as there are data
     assert topped.details.experiment["log"] == 2000 and "log" not in alone.details.experiment
     assert "started from a log of 2,000 transitions" in topped.summary() and "200 steps" in topped.summary()

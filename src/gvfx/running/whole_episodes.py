@@ -53,7 +53,7 @@ class Schedule:
         self.share = np.full(policies, 1 / policies)
 
     def due(self, total: int) -> bool:
-        """Whether an episode of a target policy is due, after so many steps of all kinds."""
+        """Whether an episode of a target policy is due, after `total` steps of policies and behaviour together."""
         return self.part >= 1 or (total >= self.first and int(self.steps.sum()) <= self.part * total)
 
     def next(self, total: int = 0) -> int:

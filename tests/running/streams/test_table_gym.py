@@ -66,7 +66,7 @@ def lake_questions():
 def test_defaults_count_and_plan_in_an_unknown_environment_too():
     """FrozenLake with its table hidden: answers near the truth, and intervals that hold it about as often as they say.
 
-    Over 30 seeds the errors are 0.0016 and 0.041, with standard deviations of 0.0016 and 0.034: four standard errors are allowed.
+    Over 30 seeds the errors are 0.0016 and 0.041, with standard deviations of 0.0016 and 0.034.
     """
     env = gym.make("FrozenLake-v1")
     known = gvfx.from_gymnasium(env)
@@ -77,7 +77,7 @@ def test_defaults_count_and_plan_in_an_unknown_environment_too():
         and "CertaintyEquivalence" in result.details.experiment["learner"]
     )
     off = ((result.values[:, :, known.live] - truth) ** 2).mean(axis=2)
-    assert off.mean(axis=0)[0] < 4.5e-3 and off.mean(axis=0)[1] < 0.1
+    assert off.mean(axis=0)[0] < 3e-3 and off.mean(axis=0)[1] < 0.05
     expected = result.details.expected[:, -1].mean(axis=0)
     assert (off.mean(axis=0) / expected > 0.3).all() and (off.mean(axis=0) / expected < 3).all()
     inside = (
