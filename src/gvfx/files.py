@@ -151,7 +151,7 @@ def write_new(path: Path, raw: bytes) -> None:
 
 
 def _place(path: Path) -> tuple[Path, os.stat_result | None]:
-    """Where to write: the end of a chain of links, and the file that exists there, if any; raises OSError for anything but a file."""
+    """Where to write: the end of a chain of links, and the file there, if any; raises OSError for anything but a file."""
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
     if path.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))

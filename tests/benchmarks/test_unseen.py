@@ -48,8 +48,10 @@ def test_own_variances_know_nothing_of_the_unseen():
 
 
 def test_outcomes_of_a_world():
-    """Four runs of an easy corridor: the counts of stops, and shares between 0 and 1; of 12 runs none stops wrongly, and they
-    take 0.76 of the time."""
+    """Four runs of an easy corridor: the counts of stops, and shares between 0 and 1.
+
+    Of 12 runs none stops wrongly, and they take 0.76 of the time.
+    """
     asked = corridor(5)
     o = bench.outcome(asked[0], asked, 4, (1000, 4000), compare=True)
     assert o["stopped"].tolist() == [4, 4] and max(o["broken"]) <= 1 and (o["finite"] == 1).all() and o["newly"] == 0
